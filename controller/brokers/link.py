@@ -1,0 +1,166 @@
+"""How do commands reach one life of one broker: each of them, in order, one at a time?
+
+Source: Kafka's RequestSendThread in ControllerChannelManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+from msgspec import Struct
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
+
+from controller.brokers.dialing import Dialer
+from controller.brokers.exchange import Broken, Exchange
+from controller.brokers.observing import LinkObserver, Stats
+from controller.core.effects import Tell
+from controller.core.events import Acknowledged
+from controller.wire.commands import CommandEncoder, CommandRequest
+from controller.wire.cursor import Malformed
+from zk_layout.ids import BrokerEpoch, BrokerId
+from zk_layout.znodes.brokers import Endpoint
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 1.0
+_LARGEST_CORRELATION_ID = 2**31 - 16
+
+_log = structlog.get_logger(__name__)
+
+
+class Terms(Struct, frozen=True):
+    """What all links have in common; `packing` is held by the one that makes bytes.
+
+    Units:
+        `timeout_s`: Kafka's `controller.socket.timeout.ms`, for connecting and for each answer.
+    """
+
+    encoder: CommandEncoder
+    dialer: Dialer
+    emit: Callable[[Acknowledged], None]
+    observer: LinkObserver
+    packing: asyncio.Lock
+    timeout_s: float = 30.0
+
+
+class Link:
+    """The channel to one life of a broker.
+
+    A command is delivered at least once and before all that were told after it: whatever goes wrong, the same
+    bytes are sent again until the broker answers or the link is closed. Brokers tolerate repetitions by epochs.
+    Bytes are made when a command's turn has come, so that a queue for a mute broker holds only values.
+    """
+
+    def __init__(self, broker: BrokerId, broker_epoch: BrokerEpoch, endpoint: Endpoint, terms: Terms) -> None:
+        """Starts sending at once; needs a running event loop."""
+        self.broker = broker
+        self.broker_epoch = broker_epoch
+        self._terms = terms
+        self._exchange = Exchange(terms.dialer, endpoint)
+        self._queue: deque[Tell] = deque()
+        self._stirred = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._correlation_id = 0
+        self._began: float | None = None
+        self._attempts = 0
+        self._retries = 0
+        self._loop = asyncio.get_running_loop()
+        self.task = self._loop.create_task(self._deliver_all(), name=f"link to broker {broker}")
+
+    @property
+    def stats(self) -> Stats:
+        """Where it stands."""
+        age = None if self._began is None else self._loop.time() - self._began
+        return Stats(self.broker, self.broker_epoch, len(self._queue), age, self._attempts, self._retries)
+
+    def tell(self, tell: Tell) -> None:
+        """Queue a command behind all others."""
+        self._queue.append(tell)
+        self._idle.clear()
+        self._stirred.set()
+        self._terms.observer.depth_changed(self.broker, len(self._queue))
+
+    def readdress(self, endpoint: Endpoint) -> None:
+        """The same life of the broker is now reached elsewhere; what is in flight is sent there again."""
+        self._exchange.retire()
+        self._exchange = Exchange(self._terms.dialer, endpoint)
+
+    async def until_idle(self) -> None:
+        """Wait until every command has been acknowledged."""
+        await self._idle.wait()
+
+    def close(self) -> None:
+        """Drop the connection and all that is queued."""
+        self.task.cancel()
+        self._exchange.drop()
+        self._queue.clear()
+        self._idle.set()
+        self._terms.observer.depth_changed(self.broker, 0)
+
+    async def _deliver_all(self) -> None:
+        try:
+            while True:
+                while not self._queue:
+                    self._stirred.clear()
+                    await self._stirred.wait()
+                await self._deliver(self._queue[0])
+        finally:
+            self._exchange.drop()
+
+    async def _deliver(self, tell: Tell) -> None:
+        terms = self._terms
+        self._began, self._attempts = self._loop.time(), 0
+        async with terms.packing:
+            # One command a round of the event loop: ten brokers' worth of partitions at once would hold up everybody.
+            await asyncio.sleep(0)
+            requests = terms.encoder.encode(tell, self._next_correlation_id())
+        acknowledged: Acknowledged = await self._again_and_again()(self._attempt, tell, requests)
+        self._queue.popleft()
+        took_s, self._began = self._loop.time() - self._began, None
+        terms.observer.acknowledged(self.broker, type(tell.command).__name__, took_s)
+        terms.observer.depth_changed(self.broker, len(self._queue))
+        terms.emit(acknowledged)
+        if not self._queue:
+            self._idle.set()
+
+    async def _attempt(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
+        exchange, terms = self._exchange, self._terms
+        frames: list[bytes] = []
+        for request in requests:
+            frames.append(await exchange.ask(request, terms.timeout_s))
+            terms.observer.delivered(self.broker, sum(map(len, request.chunks)))
+        try:
+            return terms.encoder.decode_acknowledgement(tell, *frames)
+        except Malformed:
+            exchange.drop()
+            raise
+
+    def _again_and_again(self) -> AsyncRetrying:
+        return AsyncRetrying(
+            retry=retry_if_exception_type((Broken, Malformed)),
+            wait=wait_exponential(multiplier=FIRST_WAIT_S, max=LONGEST_WAIT_S) + wait_random(0, FIRST_WAIT_S),
+            before_sleep=self._note_failure,
+        )
+
+    def _note_failure(self, state: RetryCallState) -> None:
+        assert state.outcome is not None
+        reason = str(state.outcome.exception())
+        self._retries += 1
+        self._attempts = state.attempt_number
+        self._terms.observer.failed(self.broker, reason)
+        # The first failure is news, and then it is enough to be reminded now and then.
+        if state.attempt_number & (state.attempt_number - 1) == 0:
+            _log.warning(
+                "broker does not acknowledge; sending again",
+                broker=self.broker,
+                reason=reason,
+                attempts=state.attempt_number,
+                queued=len(self._queue),
+            )
+
+    def _next_correlation_id(self) -> int:
+        self._correlation_id = 0 if self._correlation_id > _LARGEST_CORRELATION_ID else self._correlation_id + 2
+        return self._correlation_id

@@ -1,0 +1,140 @@
+"""Which link carries a command, and what becomes of links as brokers come and go?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from controller.brokers.dialing import Dialer, PlaintextDialer
+from controller.brokers.link import Link, Terms
+from controller.brokers.observing import LinkObserver, Stats, Unobserved
+from controller.core.effects import Connect, Disconnect, Tell
+from controller.core.events import Acknowledged
+from controller.wire.commands import CommandEncoder
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint
+
+_log = structlog.get_logger(__name__)
+_NOWHERE_PORT = 0
+
+
+class Links:
+    """Carries out `Connect`, `Disconnect` and `Tell`, for as long as one reign lasts.
+
+    `on_broken` is told an error that no repetition can heal: a command that cannot be made into bytes.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a seam of its own, and most have a default
+        self,
+        encoder: CommandEncoder,
+        listener_name: str,
+        emit: Callable[[Acknowledged], None],
+        observer: LinkObserver | None = None,
+        timeout_s: float = 30.0,
+        *,
+        dialer: Dialer | None = None,
+        on_broken: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """No link is open yet. `listener_name` is the inter-broker (or control-plane) listener."""
+        self._encoder = encoder
+        self._listener_name = listener_name
+        self._on_broken = on_broken
+        self._terms = Terms(
+            encoder,
+            dialer or PlaintextDialer(),
+            self._acknowledged,
+            observer or Unobserved(),
+            asyncio.Lock(),
+            timeout_s,
+        )
+        self._emit = emit
+        self._links: dict[BrokerId, Link] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def stats(self) -> tuple[Stats, ...]:
+        """Where every link stands."""
+        return tuple(link.stats for link in self._links.values())
+
+    def connect(self, connect: Connect) -> None:
+        """Open a link to a life of a broker; a link to an earlier life is closed, and what it queued dropped."""
+        endpoint = connect.registration.endpoint(self._listener_name)
+        if endpoint is None:
+            _log.error(
+                "broker has no such listener, so it cannot be told anything; add it to the broker's listeners",
+                broker=connect.broker,
+                listener=self._listener_name,
+                registered=[str(e) for e in connect.registration.endpoints],
+            )
+            # Nobody answers there: the queue waits until the broker registers again.
+            endpoint = Endpoint(self._listener_name, "127.0.0.1", _NOWHERE_PORT)
+        known = self._links.get(connect.broker)
+        if known is not None and known.broker_epoch == connect.broker_epoch:
+            known.readdress(endpoint)
+            return
+        if known is not None:
+            self._close(known)
+        link = Link(connect.broker, connect.broker_epoch, endpoint, self._terms)
+        link.task.add_done_callback(self._ended)
+        self._links[connect.broker] = link
+
+    def disconnect(self, disconnect: Disconnect) -> None:
+        """Close the link to a broker and drop what is queued."""
+        link = self._links.pop(disconnect.broker, None)
+        if link is not None:
+            self._close(link)
+
+    def tell(self, tell: Tell) -> None:
+        """Queue a command; one for a life of the broker that is over is dropped."""
+        link = self._links.get(tell.broker)
+        if link is not None and link.broker_epoch == tell.broker_epoch:
+            link.tell(tell)
+            return
+        _log.info(
+            "command dropped because that life of the broker is over",
+            broker=tell.broker,
+            broker_epoch=tell.broker_epoch,
+            command=type(tell.command).__name__,
+        )
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until everything told has been acknowledged; whether that came true in time."""
+        waits: Sequence[asyncio.Task[None]] = [
+            asyncio.ensure_future(link.until_idle()) for link in self._links.values()
+        ]
+        if not waits:
+            return True
+        _, pending = await asyncio.wait(waits, timeout=timeout_s)
+        for wait in pending:
+            wait.cancel()
+        return not pending
+
+    async def close(self) -> None:
+        """Close every link, without waiting for any broker."""
+        for link in self._links.values():
+            self._close(link)
+        self._links.clear()
+        if self._closing:
+            await asyncio.wait(set(self._closing))
+
+    def _close(self, link: Link) -> None:
+        self._closing.add(link.task)
+        link.task.add_done_callback(self._closing.discard)
+        link.close()
+
+    def _acknowledged(self, acknowledged: Acknowledged) -> None:
+        if not any(link.stats.depth for link in self._links.values()):
+            self._encoder.forget()
+        self._emit(acknowledged)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        _log.error("a link broke down", link=task.get_name(), exc_info=error)
+        if self._on_broken is not None:
+            self._on_broken(error)

@@ -1,0 +1,60 @@
+"""What of the connections to brokers can be measured?"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from zk_layout.ids import BrokerEpoch, BrokerId
+
+
+class Stats(Struct, frozen=True):
+    """One link at one moment.
+
+    Units:
+        `in_flight_age_s`: since the command in flight was first sent; None when nothing is in flight.
+
+    Shape:
+        `depth` counts the commands not acknowledged, the one in flight included. `attempts` counts the failed
+        attempts to deliver the command in flight, `retries` all failed attempts since the link was opened.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    depth: int
+    in_flight_age_s: float | None
+    attempts: int
+    retries: int
+
+
+class LinkObserver(Protocol):
+    """Is told what happens on links, on the event loop; it must return at once."""
+
+    def depth_changed(self, broker: BrokerId, depth: int) -> None:
+        """So many commands are now queued or in flight; 0 also when the link was closed."""
+
+    def delivered(self, broker: BrokerId, size_bytes: int) -> None:
+        """One request of this size was sent and answered."""
+
+    def acknowledged(self, broker: BrokerId, command: str, took_s: float) -> None:
+        """A command ("LeaderAndIsr", ...) was answered; `took_s` counts from its first attempt."""
+
+    def failed(self, broker: BrokerId, reason: str) -> None:
+        """An attempt to deliver failed; the same command will be sent again."""
+
+
+class Unobserved:
+    """An observer that looks away."""
+
+    def depth_changed(self, broker: BrokerId, depth: int) -> None:
+        """Nothing."""
+
+    def delivered(self, broker: BrokerId, size_bytes: int) -> None:
+        """Nothing."""
+
+    def acknowledged(self, broker: BrokerId, command: str, took_s: float) -> None:
+        """Nothing."""
+
+    def failed(self, broker: BrokerId, reason: str) -> None:
+        """Nothing."""

@@ -1,0 +1,37 @@
+"""May this broker go, and what does it still lead?
+
+Source: Kafka's KafkaController.doControlledShutdown.
+"""
+
+from __future__ import annotations
+
+from controller.core.cluster import Cluster
+from controller.core.errors import ErrorCode
+from controller.core.replies import ShutdownPermitted
+from controller.core.requests import ControlledShutdown
+from zk_layout.ids import NO_BROKER_EPOCH, TopicPartition
+
+
+def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
+    """Why the request is not for the broker's present life; NONE where it is."""
+    held = cluster.brokers.get(request.broker)
+    if held is None or request.broker == cluster.own_id:
+        unknown_by_epoch = request.broker_epoch != NO_BROKER_EPOCH
+        return ErrorCode.UNKNOWN_SERVER_ERROR if unknown_by_epoch else ErrorCode.BROKER_NOT_AVAILABLE
+    if request.broker_epoch not in (NO_BROKER_EPOCH, held.epoch) and request.broker_epoch < held.epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    return ErrorCode.NONE
+
+
+def permit(request: ControlledShutdown, cluster: Cluster) -> ShutdownPermitted:
+    """What the broker still leads although another replica exists; partitions with one replica do not hold it up."""
+    remaining = []
+    for topic, numbers in sorted(cluster.hosted.get(request.broker, {}).items()):
+        for number in sorted(numbers):
+            at = TopicPartition(topic, number)
+            held = cluster.partition(at)
+            if held is None or held.state is None or len(held.assignment.replicas) == 1:
+                continue
+            if held.state.leader == request.broker:
+                remaining.append(at)
+    return ShutdownPermitted(tuple(remaining))

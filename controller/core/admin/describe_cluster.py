@@ -1,0 +1,66 @@
+"""What does a client see of the cluster?
+
+Source: Kafka's MetadataCache and KafkaApis.handleTopicMetadataRequest.
+"""
+
+from __future__ import annotations
+
+from controller.core.cluster import Cluster, Partition, TopicView
+from controller.core.errors import ErrorCode
+from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
+from controller.core.requests import DescribeCluster, TopicReference
+from controller.core.stage import in_force
+from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicPartition
+
+
+def reply(request: DescribeCluster, listener: str, cluster_id: str | None, cluster: Cluster) -> ClusterDescription:
+    """Brokers that have the client's listener, ourselves among them, and the topics asked for."""
+    nodes = []
+    for broker in sorted(cluster.brokers):
+        registration = cluster.brokers[broker].registration
+        endpoint = registration.endpoint(listener)
+        if endpoint is not None:
+            nodes.append(Node(broker, endpoint.host, endpoint.port, registration.rack))
+    if request.topics is None:
+        topics = tuple(_topic(cluster.topics[name], listener, cluster) for name in sorted(cluster.topics))
+    else:
+        topics = tuple(_asked(reference, listener, cluster) for reference in request.topics)
+    return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, topics)
+
+
+def _asked(reference: TopicReference, listener: str, cluster: Cluster) -> TopicMetadata:
+    if reference.topic_id is not None:
+        name = cluster.topic_names.get(reference.topic_id)
+        if name is None:
+            return TopicMetadata(None, reference.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        return _topic(cluster.topics[name], listener, cluster)
+    topic = cluster.topics.get(reference.name) if reference.name is not None else None
+    if topic is None:
+        return TopicMetadata(reference.name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _topic(topic, listener, cluster)
+
+
+def _topic(topic: TopicView, listener: str, cluster: Cluster) -> TopicMetadata:
+    partitions = tuple(
+        _partition(TopicPartition(topic.name, number), held, listener, cluster)
+        for number, held in sorted(topic.partitions.items())
+        if held.assignment.replicas
+    )
+    return TopicMetadata(topic.name, topic.topic_id, ErrorCode.NONE, partitions)
+
+
+def _partition(at: TopicPartition, held: Partition, listener: str, cluster: Cluster) -> PartitionMetadata:
+    replicas = in_force(held.assignment, held.state).replicas
+    offline = tuple(r for r in replicas if not cluster.is_online(r, at))
+    number = PartitionId(at.partition)
+    if held.state is None:
+        return PartitionMetadata(
+            number, ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, LeaderEpoch(-1), replicas, (), offline
+        )
+    leader = held.state.leader
+    broker = cluster.brokers.get(leader)
+    if broker is None or broker.registration.endpoint(listener) is None:
+        error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    else:
+        error = ErrorCode.NONE
+    return PartitionMetadata(number, error, leader, held.state.leader_epoch, replicas, held.state.isr, offline)

@@ -1,0 +1,95 @@
+"""What are brokers told?
+
+Values without protocol versions: `controller.wire.commands` makes bytes from them. One `PartitionView` serves every
+broker and both LeaderAndIsr and UpdateMetadata, so that its bytes are made once.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    Replicas,
+    TopicId,
+    TopicName,
+)
+from zk_layout.znodes.brokers import Endpoint
+
+
+class PartitionView(Struct, frozen=True, gc=False):
+    """One partition as brokers shall see it.
+
+    Shape:
+        `controller_epoch` is that of the last controller that changed the state, not the sender's. `replicas`,
+        `adding` and `removing` are those in force: a partition that is letting go shows only its target.
+    """
+
+    topic: TopicName
+    topic_id: TopicId | None
+    partition: PartitionId
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: Replicas
+    partition_epoch: PartitionEpoch
+    leader_recovery_state: int
+    replicas: Replicas
+    adding: Replicas = ()
+    removing: Replicas = ()
+    offline: Replicas = ()
+
+
+class LiveBroker(Struct, frozen=True):
+    """A broker that is alive or shutting down, with all the endpoints it registered."""
+
+    broker: BrokerId
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
+class LeaderAndIsr(Struct, frozen=True):
+    """Lead or follow these partitions (LeaderAndIsr, 4).
+
+    Shape:
+        `partitions` are ones whose log should exist on the broker, `new` are ones it shall create; a partition is
+        in at most one of them, and the broker is a replica of each. `leaders` are the live leaders named in them.
+    """
+
+    partitions: tuple[PartitionView, ...]
+    new: tuple[PartitionView, ...]
+    leaders: tuple[LiveBroker, ...]
+
+
+class UpdateMetadata(Struct, frozen=True):
+    """Know these partitions and these brokers (UpdateMetadata, 6).
+
+    Shape:
+        `brokers` is complete: it replaces what the recipient knew. `partitions` are merged into what it knew.
+        The same value is told to all brokers, so it is encoded once.
+    """
+
+    partitions: tuple[PartitionView, ...]
+    brokers: tuple[LiveBroker, ...]
+
+
+class ReplicaStop(Struct, frozen=True, gc=False):
+    """Stop one replica, and delete its log where `is_deletion`."""
+
+    topic: TopicName
+    partition: PartitionId
+    leader_epoch: LeaderEpoch
+    is_deletion: bool
+
+
+class StopReplica(Struct, frozen=True):
+    """Stop these replicas (StopReplica, 5)."""
+
+    stops: tuple[ReplicaStop, ...]
+
+
+Command = LeaderAndIsr | UpdateMetadata | StopReplica

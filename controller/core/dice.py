@@ -1,0 +1,38 @@
+"""Where do arbitrary choices come from? From a seed, so that the same events give the same effects."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from zk_layout.ids import TopicId
+
+
+class Dice:
+    """A stream of arbitrary values that follows from its seed alone.
+
+    >>> Dice(b"seed").topic_id() == Dice(b"seed").topic_id()
+    True
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        """Start the stream."""
+        self._seed = seed
+        self._rolled = 0
+
+    def _roll(self, size: int) -> bytes:
+        self._rolled += 1
+        return hashlib.blake2b(self._seed, digest_size=size, salt=self._rolled.to_bytes(8, "big")).digest()
+
+    def topic_id(self) -> TopicId:
+        """A random (version 4) UUID as Kafka writes it: URL-safe base64 without padding, never with a leading dash.
+
+        Source: Kafka's Uuid.randomUuid.
+        """
+        while True:
+            raw = bytearray(self._roll(16))
+            raw[6] = raw[6] & 0x0F | 0x40
+            raw[8] = raw[8] & 0x3F | 0x80
+            text = base64.urlsafe_b64encode(bytes(raw)).rstrip(b"=").decode()
+            if not text.startswith("-"):
+                return TopicId(text)

@@ -1,0 +1,88 @@
+"""What can enter the controller?"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+from msgspec import Struct
+
+from controller.core.commands import Command
+from controller.core.errors import ErrorCode
+from controller.core.requests import Caller, Request
+from zk_layout.catalog import Address
+from zk_layout.facts import Fact
+from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition, Zxid
+
+CommitId = NewType("CommitId", int)
+AskId = NewType("AskId", int)
+
+
+class Observed(Struct, frozen=True):
+    """Znodes as read: because a watch fired, because a `Read` asked for them, or while loading."""
+
+    facts: tuple[Fact, ...]
+
+
+class Loaded(Struct, frozen=True):
+    """Everything has been observed once and is being watched."""
+
+
+class Committed(Struct, frozen=True):
+    """ZooKeeper accepted the whole transaction, at this zxid."""
+
+    commit: CommitId
+    zxid: Zxid
+
+
+class Conflicted(Struct, frozen=True):
+    """ZooKeeper refused the transaction: a znode was not at the version expected; nothing of it was written."""
+
+    commit: CommitId
+    address: Address
+    reason: str
+
+
+class Fenced(Struct, frozen=True):
+    """ZooKeeper refused the transaction: another controller has raised the controller epoch."""
+
+    commit: CommitId
+
+
+class Unknown(Struct, frozen=True):
+    """The connection was lost before ZooKeeper answered; the transaction may have been written or not."""
+
+    commit: CommitId
+
+
+class Acknowledged(Struct, frozen=True):
+    """A broker answered a command.
+
+    `errors` names the partitions that were refused; all others were accepted where `error` is NONE.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    command: Command
+    error: ErrorCode
+    errors: dict[TopicPartition, ErrorCode] = {}
+
+
+class Asked(Struct, frozen=True):
+    """Somebody sent a request over the Kafka protocol."""
+
+    ask: AskId
+    request: Request
+    caller: Caller
+
+
+class Woke(Struct, frozen=True):
+    """An alarm set with `Wake` rang."""
+
+    key: str
+
+
+class ResignationAsked(Struct, frozen=True):
+    """The process shall end: decide nothing new, and say when nothing is in flight any more."""
+
+
+Event = Observed | Loaded | Committed | Conflicted | Fenced | Unknown | Acknowledged | Asked | Woke | ResignationAsked

@@ -1,0 +1,451 @@
+"""What follows from what happened? The whole controller of one reign as one function: fold, announce, decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from controller.core.admin import controlled_shutdown
+from controller.core.agenda import Agenda
+from controller.core.announcer import OWED, Announcer
+from controller.core.answers import RESEND, BrokerAnswers
+from controller.core.asks import Asks, Item, granted, oversized, unknown
+from controller.core.barriers import Barriers, PermitShutdown, Readmit
+from controller.core.cluster import Changes, Cluster
+from controller.core.decide import Verdict, look
+from controller.core.dice import Dice
+from controller.core.effects import (
+    Answer,
+    Commit,
+    Delete,
+    Drained,
+    Effect,
+    Notice,
+    Read,
+    StepDown,
+    Wake,
+    Write,
+)
+from controller.core.events import (
+    Acknowledged,
+    Asked,
+    CommitId,
+    Committed,
+    Conflicted,
+    Event,
+    Fenced,
+    Loaded,
+    Observed,
+    ResignationAsked,
+    Unknown,
+    Woke,
+)
+from controller.core.flights import Flights, TopicStep, facts_of
+from controller.core.leavers import GATHER_S, Leavers
+from controller.core.legacy_znode import LegacyZnode
+from controller.core.packing import Packed, encoded, parcels
+from controller.core.producer_ids import ProducerIds
+from controller.core.reception import Reception
+from controller.core.replies import IsrResult, PartitionResult
+from controller.core.retries import RETRY, Retries
+from controller.core.rules import preferred
+from controller.core.tally import Tally
+from zk_layout import catalog
+from zk_layout.catalog import Address
+from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, TopicName, TopicPartition, Zxid
+from zk_layout.znodes.admin import LegacyReassignmentAddress, PreferredElectionAddress
+from zk_layout.znodes.partition_state import StateAddress
+
+AGAIN = "again"
+PATIENCE = "patience"
+GATHERED = "gathered of "
+REBALANCE = "rebalance"
+FIRST_REBALANCE_S = 5.0
+
+
+class MachineSettings(Struct, frozen=True):
+    """What of the configuration decisions depend on.
+
+    Shape:
+        `leaders_write_isr` says that brokers may have an inter.broker.protocol.version below 2.7-IV2: leaders then
+        write state znodes themselves, and those of moving partitions are watched.
+
+    Units:
+        `deletion_patience_s` is how long a move waits for leaving live replicas to confirm their deletion.
+        `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
+        `znode_size_limit` is in bytes: a little less than ZooKeeper's jute.maxbuffer.
+    """
+
+    own_id: BrokerId
+    cluster_id: str | None = None
+    unclean_election: bool = False
+    leaders_write_isr: bool = False
+    has_leader_recovery: bool = True
+    assigns_topic_ids: bool = True
+    deletion_patience_s: float = 10.0
+    znode_size_limit: int = 1_000_000
+    rebalance_every_s: float | None = None
+    imbalance_percentage: int = 10
+
+
+class Machine:
+    """One reign: from the won election to the lost or given up one.
+
+    Its memory of the cluster is the facts. What is in flight, acknowledged or shutting down may be lost with it: that
+    costs a repetition, never correctness.
+    """
+
+    def __init__(self, settings: MachineSettings, controller_epoch: ControllerEpoch, dice: Dice) -> None:
+        """A reign that has not loaded anything yet."""
+        self.cluster = Cluster(
+            settings.own_id,
+            controller_epoch,
+            unclean_election=settings.unclean_election,
+            has_leader_recovery=settings.has_leader_recovery,
+        )
+        self.tally = Tally()
+        self._settings = settings
+        self._dice = dice
+        self._agenda = Agenda()
+        self._asks = Asks()
+        self._flights = Flights()
+        self._barriers = Barriers()
+        self._leavers = Leavers(settings.deletion_patience_s)
+        self._announcer = Announcer(self.cluster, self._leavers, self._barriers)
+        self._legacy = LegacyZnode(self.cluster)
+        self._producer_ids = ProducerIds(self.cluster)
+        self._answers = BrokerAnswers(self.cluster, self._leavers, self._agenda)
+        self._reception = Reception(
+            self.cluster, settings.cluster_id, self._asks, self._agenda, self._barriers, self._producer_ids
+        )
+        self._early: list[Asked] = []
+        self._retries = Retries()
+        self._watched: set[TopicPartition] = set()
+        self._last_commit = 0
+        self._is_draining = self._is_over = False
+        self._effects: list[Effect] = []
+        self._now = 0.0
+
+    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+        """What follows from these events.
+
+        Shape:
+            The effects are in the order in which they are to be carried out.
+
+        Units:
+            `now` is in monotonic seconds.
+        """
+        self._effects, self._now = [], now
+        if self._is_over:
+            return []
+        for event in events:
+            self._receive(event)
+        if not self.cluster.is_loading and not self._is_over:
+            self._announce(self.cluster.take_changes())
+            if not self._is_draining:
+                self._decide()
+                self._allocate_producer_ids()
+                self._do_deferred()
+        if self._is_draining and not self._flights.count and not self._is_over:
+            self._effects.append(Drained())
+            self._is_over = True
+        return self._effects
+
+    @property
+    def in_flight(self) -> int:
+        """How many transactions ZooKeeper has not answered yet."""
+        return self._flights.count
+
+    # ---- fold -----------------------------------------------------------------------------------------------
+
+    def _receive(self, event: Event) -> None:  # noqa: C901 (one flat match over the closed union of events)
+        match event:
+            case Observed(facts):
+                for fact in facts:
+                    self.cluster.apply(fact)
+                    self._saw(fact.address)
+            case Loaded():
+                self.cluster.is_loading = False
+                if self._settings.rebalance_every_s is not None:
+                    self._effects.append(Wake(REBALANCE, self._now + FIRST_REBALANCE_S))
+                for asked in self._early:
+                    self._effects.extend(self._reception.admit(asked))
+            case Committed(commit, zxid):
+                self._committed(commit, zxid)
+            case Conflicted(commit, address):
+                self._failed(commit, (address,))
+            case Unknown(commit):
+                self._failed(commit, None)
+            case Fenced():
+                self._effects.append(StepDown("another controller has raised the controller epoch"))
+                self._is_over = True
+            case Acknowledged():
+                self._take(self._answers.hear(event, self._now))
+            case Asked() if self.cluster.is_loading:
+                self._early.append(event)
+            case Asked():
+                self._effects.extend(self._reception.admit(event))
+            case Woke(key):
+                self._woke(key)
+            case ResignationAsked():
+                self._is_draining = True
+
+    def _committed(self, commit_id: CommitId, zxid: Zxid) -> None:
+        commit, topics, _ = self._flights.arrive(commit_id, has_failed=False)
+        czxids = {name: self.cluster.topics[name].czxid for name in topics if name in self.cluster.topics}
+        for fact in facts_of(commit, zxid, czxids):
+            self.cluster.apply(fact)
+        self._effects.extend(self._producer_ids.accepted(commit_id))
+        if self._legacy.is_written_by(commit_id):
+            self._free_legacy()
+        for topic in topics:
+            self._finish(topic)
+
+    def _failed(self, commit_id: CommitId, look_at: tuple[Address, ...] | None) -> None:
+        """Read what the transaction was about; the facts then decide what is still to be done."""
+        _, _, addresses = self._flights.arrive(commit_id, has_failed=True, look_at=look_at)
+        self._producer_ids.failed(commit_id)
+        self._effects.append(Read(addresses))
+
+    def _saw(self, address: Address) -> None:
+        self._producer_ids.saw(address)
+        for topic in self._flights.saw(address):
+            self._finish(topic)
+        if isinstance(address, LegacyReassignmentAddress) and self._legacy.is_being_written_alone:
+            self._free_legacy()
+
+    def _finish(self, topic: TopicName) -> None:
+        step = self._flights.finish(topic)
+        if step is None:
+            return
+        if self._legacy.is_written_by(topic):
+            self._free_legacy()
+        if step.has_failed:
+            self._asks.put_back(step.items)
+            alarms = list(self._retries.failed(topic, step.numbers, self._now))
+            self._effects.extend(alarms)
+            if not alarms:
+                self._agenda.add(topic, step.numbers, is_urgent=bool(step.items))
+            return
+        self._retries.succeeded(topic)
+        for item in step.items:
+            self._settle(item, granted(item, self.cluster))
+        self._agenda.add(topic, step.numbers)
+
+    def _free_legacy(self) -> None:
+        for topic, numbers in self._legacy.release():
+            self._agenda.add(topic, numbers, is_urgent=True)
+
+    def _woke(self, key: str) -> None:
+        if key.startswith(RESEND):
+            self._announcer.tell_all_again(BrokerId(int(key.removeprefix(RESEND))))
+        elif key == OWED:
+            self._announcer.ask_again()
+        elif key.startswith(RETRY):
+            name = TopicName(key.removeprefix(RETRY))
+            self._agenda.add(name, self._retries.resume(name), is_urgent=True)
+        elif key.startswith(GATHERED):
+            topic = TopicName(key.removeprefix(GATHERED))
+            self._agenda.add(topic, self._leavers.gathered(topic))
+        elif key == REBALANCE:
+            self._rebalance()
+        elif key == PATIENCE:
+            expired, next_at = self._leavers.lose_patience(self._now)
+            for at in expired:
+                self._agenda.add(at.topic, (at.partition,))
+            if next_at is not None:
+                self._effects.append(Wake(PATIENCE, next_at))
+
+    def _rebalance(self) -> None:
+        led_by_others = self.tally.not_preferred
+        for at in preferred.unbalanced(self.cluster, led_by_others, self._settings.imbalance_percentage):
+            self.cluster.preferring.add(at)
+            self._agenda.add(at.topic, (at.partition,))
+        if self._settings.rebalance_every_s is not None:
+            self._effects.append(Wake(REBALANCE, self._now + self._settings.rebalance_every_s))
+
+    # ---- announce -------------------------------------------------------------------------------------------
+
+    def _announce(self, changes: Changes) -> None:
+        self._hold_back(changes)
+        for path, reason in changes.malformed:
+            self._effects.append(Notice("malformed znode", f"{path}: {reason}"))
+        self._follow_notifications(changes)
+        self._take(self._announcer.announce(changes, self._now))
+        self._follow_partitions(changes)
+        if changes.legacy:
+            self._effects.extend(self._legacy.strike_unknown())
+
+    def _take(self, effects: Iterable[Effect]) -> None:
+        """Nothing is decided after a reason to step down."""
+        for effect in effects:
+            self._effects.append(effect)
+            self._is_over = self._is_over or isinstance(effect, StepDown)
+
+    def _hold_back(self, changes: Changes) -> None:
+        """Brokers hear nothing of a topic while only some of the znodes of an unanswered transaction are read again.
+
+        A new state beside an old assignment is a pair that ZooKeeper never held.
+        """
+        for name in [n for n in changes.partitions if n in self._flights.busy and self._flights.busy[n].unread]:
+            for number, flags in changes.partitions.pop(name).items():
+                self.cluster.mark(name, number, flags)
+                at = TopicPartition(name, number)
+                if at in changes.former_leaders:
+                    self.cluster.changes.former_leaders[at] = changes.former_leaders[at]
+
+    def _follow_notifications(self, changes: Changes) -> None:
+        """Read what a leader wrote itself, then strike the notification; a new reign reads everything anyway."""
+        for isr_address, version, isr_change in changes.isr_changes:
+            if isr_change is not None:
+                partitions = [at for at in isr_change.partitions if self.cluster.partition(at)]
+                self._effects.append(Read(tuple(StateAddress(at.topic, at.partition) for at in partitions)))
+            self._commit((Delete(isr_address, version),), ("ISR changes noted",))
+        for version in changes.preferred_elections:
+            self._commit((Delete(PreferredElectionAddress(), version),), ("preferred leaders will be elected",))
+        for dir_address, version, event in changes.log_dir_events:
+            if event is not None and self.cluster.is_registered(event.broker):
+                self._announcer.tell_all_again(event.broker)
+            self._commit((Delete(dir_address, version),), ("log directory failure noted",))
+
+    def _follow_partitions(self, changes: Changes) -> None:
+        watch: list[Address] = []
+        for name, numbers in changes.partitions.items():
+            self._agenda.add(name, numbers)
+            topic = self.cluster.topics[name]
+            for number in numbers:
+                at, held = TopicPartition(name, number), topic.partitions[number]
+                self._effects.extend(self.tally.see(at, held, self.cluster, self._now))
+                self._leavers.see(at, held, topic.deletions.get(number, ()))
+                if self._settings.leaders_write_isr and held.assignment.is_moving and at not in self._watched:
+                    self._watched.add(at)
+                    watch.append(StateAddress(name, number))
+        for name in sorted(changes.topics & self.cluster.topics.keys()):
+            self._agenda.add(name, self.cluster.topics[name].deletions)
+        for name in sorted(changes.configs & self.cluster.topics.keys()):
+            numbers_of = self.cluster.topics[name].partitions
+            self._agenda.add(name, [n for n in numbers_of if TopicPartition(name, n) in self.tally.offline])
+        for name, gone in changes.gone_topics.items():
+            for at in (TopicPartition(name, number) for number in gone.partitions):
+                self._effects.extend(self.tally.see(at, self.cluster.partition(at), self.cluster, self._now))
+        if watch:
+            self._effects.append(Read(tuple(watch), watch=True))
+
+    # ---- decide ---------------------------------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        packed: list[Packed] = []
+        for name, numbers in self._agenda.take(self._flights.busy):
+            packed.extend(self._decide_topic(name, numbers))
+        for parcel in parcels(packed):
+            self._commit(parcel.writes, parcel.why, parcel.data, parcel.topics)
+        trim = self._legacy.trimmed()
+        if trim is not None:
+            self._legacy.reserve(self._commit((trim,), ("entries of /admin/reassign_partitions are done",)))
+        if self._agenda.has_more(self._flights.busy):
+            self._effects.append(Wake(AGAIN, self._now))
+
+    def _allocate_producer_ids(self) -> None:
+        self._effects.extend(self._producer_ids.refuse())
+        write = self._producer_ids.next_write()
+        if write is not None:
+            self._producer_ids.reserve(self._commit((write[0],), (write[1],)))
+
+    def _decide_topic(self, name: TopicName, numbers: set[PartitionId]) -> Iterable[Packed]:
+        items = self._asks.take(name)
+        topic = self.cluster.topics.get(name)
+        if topic is None:
+            for item in items:
+                self._settle(item, unknown(item))
+            self._barriers.at_rest(name)
+            return ()
+        verdict = look(topic, numbers, items, self._asks, self.cluster, self._leavers.waits)
+        self.cluster.preferring.difference_update(TopicPartition(name, n) for n in numbers)
+        if verdict.draft.touches_legacy and self._legacy.is_being_written:
+            self._asks.put_back(items)
+            self._legacy.wait(name, numbers)
+            return ()
+        if self._settings.assigns_topic_ids and topic.topic_id is None and topic.partitions and not topic.is_malformed:
+            verdict.draft.give_id(self._dice.topic_id())
+        return self._follow(verdict, name, numbers)
+
+    def _follow(self, verdict: Verdict, name: TopicName, numbers: set[PartitionId]) -> Iterable[Packed]:
+        for item, result in verdict.settled:
+            self._settle(item, result)
+        if verdict.postponed:
+            self._asks.put_back(verdict.postponed)
+            self._agenda.add(name, is_urgent=True)
+        self._effects.extend(self._legacy.strike(verdict.struck))
+        self._note_leavers(verdict, name)
+        topic = verdict.draft.topic
+        if verdict.looks:
+            self._effects.append(Read(tuple(dict.fromkeys(verdict.looks))))
+        topic.config = None
+        if verdict.draft.is_empty:
+            if not verdict.looks:
+                self._barriers.at_rest(name)
+            return ()
+        packed = list(encoded(name, verdict.draft.atoms(), is_alone=self._retries.has_failed(name)))
+        largest = max(
+            (len(data), w.address.path) for atom in packed for w, data in zip(atom.writes, atom.data, strict=True)
+        )
+        if largest[0] > self._settings.znode_size_limit:
+            self._refuse_oversized(verdict, numbers, *largest)
+            return ()
+        if verdict.draft.touches_legacy:
+            self._legacy.reserve(name)
+        self._flights.busy[name] = TopicStep(numbers, verdict.accepted)
+        return packed
+
+    def _note_leavers(self, verdict: Verdict, name: TopicName) -> None:
+        until = self._leavers.wait_for(verdict.letting_go, self._now)
+        if until is not None:
+            self._effects.append(Wake(PATIENCE, until))
+        if verdict.gathered:
+            self._leavers.put_off(name, verdict.gathered)
+        if verdict.ends_moves and self._leavers.gather(name, len(self.cluster.moving.get(name, ()))):
+            self._effects.append(Wake(f"{GATHERED}{name}", self._now + GATHER_S))
+
+    def _refuse_oversized(self, verdict: Verdict, numbers: set[PartitionId], size_bytes: int, path: str) -> None:
+        """ZooKeeper would close the connection over such a write, again and again."""
+        limit = self._settings.znode_size_limit
+        message = (
+            f"{path} would grow to {size_bytes} bytes, over the {limit} that ZooKeeper takes: "
+            "move fewer partitions at once, or raise jute.maxbuffer on the servers and here"
+        )
+        self._effects.append(Notice("oversized znode", message))
+        for item in verdict.accepted:
+            self._settle(item, oversized(item, message))
+        if verdict.accepted:
+            self._agenda.add(verdict.draft.topic.name, numbers)
+
+    def _commit(
+        self,
+        writes: tuple[Write, ...],
+        why: tuple[str, ...],
+        data: tuple[bytes, ...] | None = None,
+        topics: tuple[TopicName, ...] = (),
+    ) -> CommitId:
+        self._last_commit += 1
+        if data is None:
+            data = tuple(b"" if isinstance(w, Delete) else catalog.encode(w.value) for w in writes)
+        commit = Commit(CommitId(self._last_commit), writes, data, why)
+        self._effects.append(commit)
+        self._flights.depart(commit, topics)
+        return commit.commit
+
+    def _settle(self, item: Item, result: PartitionResult | IsrResult) -> None:
+        answer = self._asks.settle(item.ask, item.index, result)
+        if answer is not None:
+            self._effects.append(answer)
+
+    def _do_deferred(self) -> None:
+        for deferred in self._barriers.take_due():
+            match deferred:
+                case PermitShutdown(ask, request):
+                    self._effects.append(Answer(ask, controlled_shutdown.permit(request, self.cluster)))
+                case Readmit(broker):
+                    self.cluster.readmit(broker)
+                    if self.cluster.changes.brokers:
+                        self._effects.append(Wake(AGAIN, self._now))

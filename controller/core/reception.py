@@ -1,0 +1,107 @@
+"""What becomes of a request as it arrives? Answered at once, split by topic, or put off until topics are at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.core.admin import alter_partition, controlled_shutdown, describe_cluster, list_reassignments
+from controller.core.agenda import Agenda
+from controller.core.asks import Asks, Item
+from controller.core.barriers import Barriers, PermitShutdown
+from controller.core.cluster import Cluster
+from controller.core.effects import Answer
+from controller.core.errors import ErrorCode
+from controller.core.events import Asked
+from controller.core.producer_ids import ProducerIds
+from controller.core.replies import IsrResult, PartitionResult, PartitionsAltered, ShutdownPermitted
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    DescribeCluster,
+    ListReassignments,
+)
+from zk_layout.ids import TopicPartition
+
+
+class Reception:
+    """Takes requests in for one reign."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cluster_id: str | None,
+        asks: Asks,
+        agenda: Agenda,
+        barriers: Barriers,
+        producer_ids: ProducerIds,
+    ) -> None:
+        """Share the reign's cluster and queues."""
+        self._cluster = cluster
+        self._cluster_id = cluster_id
+        self._asks = asks
+        self._agenda = agenda
+        self._barriers = barriers
+        self._producer_ids = producer_ids
+
+    def admit(self, asked: Asked) -> Iterator[Answer]:
+        """Take a request in; yields its answer where that can be given at once."""
+        match asked.request:
+            case DescribeCluster() as request:
+                listener = asked.caller.listener
+                reply = describe_cluster.reply(request, listener, self._cluster_id, self._cluster)
+                yield Answer(asked.ask, reply)
+            case ListReassignments() as request:
+                yield Answer(asked.ask, list_reassignments.reply(request, self._cluster))
+            case AlterReassignments() as request:
+                yield from self._admit_wishes(asked, request)
+            case AlterPartition() as request:
+                yield from self._admit_proposals(asked, request)
+            case ControlledShutdown() as request:
+                yield from self._admit_shutdown(asked, request)
+            case AllocateProducerIds() as request:
+                self._producer_ids.queue(asked.ask, request)
+
+    def _admit_wishes(self, asked: Asked, request: AlterReassignments) -> Iterator[Answer]:
+        items = [Item(asked.ask, i, w.topic_partition, w) for i, w in enumerate(request.wishes)]
+        yield from self._open(asked, request, items, [])
+
+    def _admit_proposals(self, asked: Asked, request: AlterPartition) -> Iterator[Answer]:
+        error = alter_partition.refuse_sender(request, self._cluster)
+        if error is not ErrorCode.NONE:
+            yield Answer(asked.ask, PartitionsAltered((), error))
+            return
+        items, refused = [], []
+        for index, proposal in enumerate(request.proposals):
+            topic = alter_partition.topic_of(proposal, self._cluster)
+            if topic is None:
+                unknown = IsrResult(None, proposal.topic.topic_id, proposal.partition, ErrorCode.UNKNOWN_TOPIC_ID)
+                refused.append((index, unknown))
+            else:
+                items.append(Item(asked.ask, index, TopicPartition(topic, proposal.partition), proposal))
+        yield from self._open(asked, request, items, refused)
+
+    def _open(
+        self,
+        asked: Asked,
+        request: AlterReassignments | AlterPartition,
+        items: list[Item],
+        refused: list[tuple[int, PartitionResult | IsrResult]] | list[tuple[int, IsrResult]],
+    ) -> Iterator[Answer]:
+        answer = self._asks.open(asked.ask, request, items, len(items) + len(refused))
+        for index, result in refused:
+            answer = self._asks.settle(asked.ask, index, result)
+        for item in items:
+            self._agenda.add(item.at.topic, is_urgent=True)
+        if answer is not None:
+            yield answer
+
+    def _admit_shutdown(self, asked: Asked, request: ControlledShutdown) -> Iterator[Answer]:
+        error = controlled_shutdown.refuse(request, self._cluster)
+        if error is not ErrorCode.NONE:
+            yield Answer(asked.ask, ShutdownPermitted((), error))
+            return
+        self._cluster.start_shutdown(request.broker)
+        hosted = self._cluster.hosted.get(request.broker, {})
+        self._barriers.put_off(PermitShutdown(asked.ask, request), set(hosted))

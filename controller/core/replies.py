@@ -1,0 +1,138 @@
+"""What does the controller answer?
+
+Values without protocol versions: `controller.wire.replies` makes bytes from them in the version of the request.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from controller.core.errors import ErrorCode
+from zk_layout.ids import (
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    Replicas,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
+
+
+class Node(Struct, frozen=True):
+    """A broker as a client on one listener reaches it."""
+
+    broker: BrokerId
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class PartitionMetadata(Struct, frozen=True):
+    """One partition in a Metadata answer."""
+
+    partition: PartitionId
+    error: ErrorCode
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: Replicas
+    isr: Replicas
+    offline: Replicas
+
+
+class TopicMetadata(Struct, frozen=True):
+    """One topic in a Metadata answer; the name is None only where an unknown id was asked for."""
+
+    name: TopicName | None
+    topic_id: TopicId | None
+    error: ErrorCode
+    partitions: tuple[PartitionMetadata, ...] = ()
+
+
+class ClusterDescription(Struct, frozen=True):
+    """The answer to `DescribeCluster`; a controller of -1 means there is none."""
+
+    nodes: tuple[Node, ...]
+    cluster_id: str | None
+    controller: BrokerId
+    topics: tuple[TopicMetadata, ...]
+
+
+class OngoingMove(Struct, frozen=True):
+    """One move in progress."""
+
+    topic_partition: TopicPartition
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+
+
+class ReassignmentsListed(Struct, frozen=True):
+    """The answer to `ListReassignments`."""
+
+    moves: tuple[OngoingMove, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class PartitionResult(Struct, frozen=True):
+    """What became of the wish for one partition."""
+
+    topic_partition: TopicPartition
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class ReassignmentsAltered(Struct, frozen=True):
+    """The answer to `AlterReassignments`: one result for each partition asked, in that order."""
+
+    results: tuple[PartitionResult, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class IsrResult(Struct, frozen=True):
+    """What became of one ISR proposal; the leader data are those now in force where `error` is NONE."""
+
+    topic: TopicName | None
+    topic_id: TopicId | None
+    partition: PartitionId
+    error: ErrorCode
+    leader: BrokerId = BrokerId(-1)
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
+    isr: Replicas = ()
+    leader_recovery_state: int = 0
+    partition_epoch: PartitionEpoch = PartitionEpoch(0)
+
+
+class PartitionsAltered(Struct, frozen=True):
+    """The answer to `AlterPartition`."""
+
+    results: tuple[IsrResult, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+class ShutdownPermitted(Struct, frozen=True):
+    """The answer to `ControlledShutdown`: what the broker still leads; it may go once that is nothing."""
+
+    remaining: tuple[TopicPartition, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+class ProducerIdsAllocated(Struct, frozen=True):
+    """The answer to `AllocateProducerIds`: `length` ids from `first` on."""
+
+    first: int = 0
+    length: int = 0
+    error: ErrorCode = ErrorCode.NONE
+
+
+Reply = (
+    ClusterDescription
+    | ReassignmentsListed
+    | ReassignmentsAltered
+    | PartitionsAltered
+    | ShutdownPermitted
+    | ProducerIdsAllocated
+)

@@ -1,0 +1,107 @@
+"""What can a client or a broker ask of the controller?
+
+Values without protocol versions: `controller.wire.requests` makes them from bytes.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.ids import (
+    NO_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    Replicas,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
+
+
+class TopicReference(Struct, frozen=True):
+    """A topic by name or by id; exactly one is given."""
+
+    name: TopicName | None = None
+    topic_id: TopicId | None = None
+
+
+class DescribeCluster(Struct, frozen=True):
+    """Metadata (3): brokers, the controller, and some topics (None: all of them)."""
+
+    topics: tuple[TopicReference, ...] | None
+
+
+class ListReassignments(Struct, frozen=True):
+    """ListPartitionReassignments (46): the moves in progress of some partitions (None: of all)."""
+
+    partitions: tuple[TopicPartition, ...] | None
+
+
+class MoveWish(Struct, frozen=True):
+    """The replicas a partition shall have; None cancels its move."""
+
+    topic_partition: TopicPartition
+    replicas: Replicas | None
+
+
+class AlterReassignments(Struct, frozen=True):
+    """AlterPartitionReassignments (45)."""
+
+    wishes: tuple[MoveWish, ...]
+
+
+class IsrProposal(Struct, frozen=True):
+    """The ISR a leader wants for one partition, with the epochs it knows.
+
+    Shape:
+        `broker_epochs` is empty before version 3, else as long as `isr` (-1: not given).
+    """
+
+    topic: TopicReference
+    partition: PartitionId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    isr: Replicas
+    broker_epochs: tuple[BrokerEpoch, ...] = ()
+    leader_recovery_state: int = 0
+
+
+class AlterPartition(Struct, frozen=True):
+    """AlterPartition (56): a leader's ISR changes. From version 2 on, topics are named by id and
+    INELIGIBLE_REPLICA is understood."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    proposals: tuple[IsrProposal, ...]
+    names_topics_by_id: bool = False
+
+
+class ControlledShutdown(Struct, frozen=True):
+    """ControlledShutdown (7): a broker wants to leave and to lead nothing before it does."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
+
+
+class AllocateProducerIds(Struct, frozen=True):
+    """AllocateProducerIds (67): a broker has used up the producer ids it had for idempotent producers."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+Request = (
+    DescribeCluster | ListReassignments | AlterReassignments | AlterPartition | ControlledShutdown | AllocateProducerIds
+)
+
+
+class Caller(Struct, frozen=True):
+    """Who asks: through which of our listeners, from where, and as whom."""
+
+    listener: str
+    address: str
+    client_id: str = ""
+    principal: str = "User:ANONYMOUS"

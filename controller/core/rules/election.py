@@ -1,0 +1,90 @@
+"""Who leads a partition whose leader is gone or wants to go, and who is still in sync?
+
+Source: Kafka's PartitionLeaderElectionAlgorithms (offline and controlled shutdown), ReplicaStateMachine's removal
+of offline replicas from the ISR.
+"""
+
+from __future__ import annotations
+
+from controller.core.cluster import Cluster
+from controller.core.rules.change import Case, Change, Look, Step, listed, raised
+from controller.core.stage import in_force
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas
+from zk_layout.znodes.configs import TopicConfigAddress
+from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+def next_step(case: Case, cluster: Cluster) -> Step:
+    """A new leader where the present one cannot serve; else a smaller ISR where it names offline replicas.
+
+    None where leader and ISR are sound, or where nothing better can be had.
+    """
+    state = case.state
+    if state is None:
+        return None
+    replicas = in_force(case.assignment, state).replicas
+    in_sync = tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))
+    if cluster.is_online(state.leader, case.at) and state.leader in replicas:
+        return _shrink(case, state, in_sync, cluster)
+    leader = next((r for r in replicas if r in in_sync), None)
+    if leader is not None:
+        gone = f"leader {_named(state)} of {case.at} is {_reason(state, cluster)}"
+        why = f"{gone}; {leader} is the first online in-sync replica"
+        return Change(why, state=raised(state, cluster.controller_epoch, leader, in_sync))
+    if state.leader in cluster.shutting_down:
+        return None
+    return _unclean(case, state, replicas, cluster)
+
+
+def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Cluster) -> Step:
+    if len(in_sync) == len(state.isr):
+        return None
+    gone = tuple(r for r in state.isr if r not in in_sync)
+    why = f"{listed(gone)} left the ISR {listed(state.isr)} of {case.at}: offline or no longer a replica"
+    return Change(why, state=raised(state, cluster.controller_epoch, isr=in_sync))
+
+
+def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Cluster) -> Step:
+    """No in-sync replica is online: take one that may lack records where that is allowed, else have no leader.
+
+    Replicas that are being let go are no candidates, nor are those that are still being added.
+    """
+    candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
+    if candidate is not None:
+        if case.topic.config is None:
+            return Look(f"may {case.at} elect a replica that is not in sync?", (TopicConfigAddress(case.at.topic),))
+        if _is_unclean_allowed(case, cluster):
+            why = f"no in-sync replica of {case.at} is online; {UNCLEAN} allows {candidate}: records may be lost"
+            recovery = RECOVERING if cluster.has_leader_recovery else RECOVERED
+            return Change(why, state=raised(state, cluster.controller_epoch, candidate, (candidate,), recovery))
+    if state.leader == NO_LEADER:
+        return None
+    gone = f"leader {state.leader} of {case.at} is {_reason(state, cluster)}"
+    why = f"{gone} and no in-sync replica of {listed(state.isr)} is online"
+    return Change(why, state=raised(state, cluster.controller_epoch, NO_LEADER))
+
+
+def _may_have_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:
+    """One being added has next to nothing; one told to delete its log will have nothing, also if it is wanted again."""
+    if replica in case.assignment.adding or case.at in cluster.doomed.get(replica, ()):
+        return False
+    return cluster.is_online(replica, case.at)
+
+
+def _is_unclean_allowed(case: Case, cluster: Cluster) -> bool:
+    configured = case.topic.config.config.get(UNCLEAN) if case.topic.config else None
+    return cluster.unclean_election if configured is None else configured.strip().lower() == "true"
+
+
+def _named(state: PartitionState) -> str:
+    return "none" if state.leader == NO_LEADER else str(state.leader)
+
+
+def _reason(state: PartitionState, cluster: Cluster) -> str:
+    if state.leader == NO_LEADER:
+        return "missing"
+    if state.leader in cluster.shutting_down:
+        return "shutting down"
+    return "no longer a replica" if cluster.is_live(state.leader) else "offline"

@@ -1,0 +1,80 @@
+"""Where does the move of a partition stand, and which replicas are in force meanwhile?
+
+Source: KIP-455 "Algorithm"; phases A and B of Kafka's KafkaController.onPartitionReassignment.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from zk_layout.ids import NO_LEADER, Replicas
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+
+class Stage(StrEnum):
+    """The stages of a move, in order; each follows from the topic znode and the state znode alone."""
+
+    SETTLED = "settled"  # nothing is moving
+    CATCHING_UP = "catching up"  # a target replica is not in the ISR yet
+    HANDING_OVER = "handing over"  # target in sync; the leader or ISR still names a leaving replica
+    LETTING_GO = "letting go"  # ISR and leader, if there is one, are the target's; leaving replicas are to be deleted
+
+
+def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
+    """Where one partition's move stands.
+
+    >>> moving = Assignment(replicas=(3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
+    >>> stage(moving, PartitionState(1, 7, 1, (1, 2, 3))).value
+    'catching up'
+    >>> stage(moving, PartitionState(3, 8, 1, (3, 4))).value
+    'letting go'
+
+    A move that only removes lets go as soon as none of the leaving replicas is in sync, even where a staying one
+    is not either: dropping what is not in sync loses nothing.
+
+    Shape:
+        No state means that the partition never had a leader: nobody holds data, so nobody needs to catch up.
+    """
+    if not assignment.is_moving:
+        return Stage.SETTLED
+    if state is None:
+        return Stage.LETTING_GO
+    target = assignment.target
+    is_handed_over = (state.leader in target or state.leader == NO_LEADER) and all(r in target for r in state.isr)
+    if all(r in state.isr for r in target):
+        return Stage.LETTING_GO if is_handed_over else Stage.HANDING_OVER
+    if not assignment.adding and is_handed_over:
+        return Stage.LETTING_GO
+    return Stage.CATCHING_UP
+
+
+def in_force(assignment: Assignment, state: PartitionState | None) -> Assignment:
+    """The replicas brokers shall know: while letting go, only the target, so that no leaver rejoins the ISR.
+
+    >>> moving = Assignment(replicas=(3, 1), adding=(3,), removing=(1,))
+    >>> in_force(moving, PartitionState(3, 8, 1, (3,)))
+    Assignment(replicas=(3,), adding=(), removing=())
+    """
+    if assignment.is_moving and stage(assignment, state) is Stage.LETTING_GO:
+        return Assignment(assignment.target)
+    return assignment
+
+
+def toward(assignment: Assignment, target: Replicas) -> Assignment:
+    """The assignment that starts, or redirects, a move to `target`. A redirected move keeps its original.
+
+    >>> toward(Assignment((1, 2, 3)), (4, 3, 2))
+    Assignment(replicas=(4, 3, 2, 1), adding=(4,), removing=(1,))
+    >>> toward(Assignment((3, 4, 5, 1, 2), adding=(4, 5), removing=(1, 2)), (3, 1, 2))
+    Assignment(replicas=(3, 1, 2), adding=(), removing=())
+
+    Shape:
+        `target` has no duplicates and is not empty. What an earlier target was adding and this one does not name
+        is in the result neither as replica nor as removing: the caller has it deleted.
+
+    Source: KIP-455 "Algorithm"; Kafka's ReplicaAssignment.reassignTo.
+    """
+    original = assignment.original
+    leaving = tuple(r for r in original if r not in target)
+    return Assignment(target + leaving, tuple(r for r in target if r not in original), leaving)

@@ -1,0 +1,1 @@
+"""Which real servers can run on this machine without Docker? ZooKeeper, Kafka brokers, and our own."""

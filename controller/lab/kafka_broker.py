@@ -1,0 +1,190 @@
+"""How does a real Kafka broker run here? As one plain Java process, any version from 2.4 to 3.9."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
+
+from controller.lab.errors import ServerFailed
+from controller.lab.jars import kafka_class_path
+from controller.lab.java import SMALL_SERVER, find_java
+from controller.lab.ports import free_port
+from controller.lab.process import Process
+
+# Every broker version from 2.4 on is known to run on these.
+NEWEST_JAVA = 25
+
+_LOGGING = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %-5p %m (%c{1})%n
+log4j.logger.org.apache.zookeeper=WARN
+log4j.logger.state.change.logger=INFO
+"""
+
+# Small threads, files and waits: three brokers share one machine with everything else.
+_SMALL = {
+    "num.network.threads": 2,
+    "num.io.threads": 3,
+    "background.threads": 2,
+    "num.recovery.threads.per.data.dir": 1,
+    "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,
+    "log.index.size.max.bytes": 256 * 1024,
+    "offsets.topic.num.partitions": 4,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.num.partitions": 4,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": "false",
+    "controlled.shutdown.enable": "true",
+    "zookeeper.connection.timeout.ms": 30_000,
+    "zookeeper.session.timeout.ms": 6_000,
+}
+
+
+class KafkaBroker:
+    """A Kafka broker on 127.0.0.1; restarted on the same directory it has the same data and port."""
+
+    def __init__(  # noqa: PLR0913 - these are what makes one broker different from another
+        self,
+        broker_id: int,
+        version: str,
+        zookeeper_connect: str,
+        data_dir: Path,
+        port: int = 0,
+        *,
+        overrides: Mapping[str, object] | None = None,
+        java_options: Sequence[str] = SMALL_SERVER,
+        outlives_us: bool = False,
+    ) -> None:
+        """Nothing starts yet. Port 0 takes a free one; `overrides` are broker properties.
+
+        Raises:
+            JarsUnavailable: The jars of this version cannot be had.
+        """
+        self.broker_id = broker_id
+        self.version = version
+        self.port = port or free_port()
+        self.data_dir = data_dir
+        self.properties = {**_SMALL, **self._identity(zookeeper_connect), **(overrides or {})}
+        self._zookeeper_connect = zookeeper_connect
+        self._java_options = java_options
+        log_file = data_dir / "broker.log"
+        self.process = Process(f"broker-{broker_id}", self._argv(), log_file, outlives_us=outlives_us)
+
+    @property
+    def address(self) -> str:
+        """Where clients connect to."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_dir(self) -> Path:
+        """Where its replicas are, a folder each."""
+        return self.data_dir / "replicas"
+
+    @property
+    def replicas(self) -> frozenset[str]:
+        """The replicas it keeps on disk, as `topic-partition`; not those it is about to delete."""
+        if not self.log_dir.exists():
+            return frozenset()
+        folders = (folder.name for folder in self.log_dir.iterdir() if folder.is_dir())
+        return frozenset(name for name in folders if not name.endswith(("-delete", "-stray", "-future")))
+
+    def start(self, timeout_s: float = 90.0) -> None:
+        """Start it and wait until it is registered in ZooKeeper and accepts connections.
+
+        Raises:
+            ServerFailed: It did not come up; with the tail of its log.
+        """
+        self.spawn()
+        self.wait_until_registered(timeout_s)
+
+    def spawn(self) -> None:
+        """Start it without waiting for it; after a crash, wait first until its old session is over.
+
+        A broker gives up when it finds its id taken.
+        """
+        if self.process.pid is not None and not self.process.is_alive:
+            self._wait_until_forgotten()
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        (self.data_dir / "log4j.properties").write_text(_LOGGING)
+        lines = (f"{key}={value}\n" for key, value in sorted(self.properties.items()))
+        (self.data_dir / "server.properties").write_text("".join(lines))
+        self.process.start()
+
+    def wait_until_registered(self, timeout_s: float = 90.0) -> None:
+        """Wait until it is registered in ZooKeeper and accepts connections."""
+        self.process.wait_until(self._has_started, timeout_s, waiting_for="it was registered in ZooKeeper")
+
+    def _has_started(self) -> bool:
+        started = f"[KafkaServer id={self.broker_id}] started"
+        return started.encode() in self.process.output_since_start()
+
+    def _wait_until_forgotten(self, timeout_s: float = 90.0) -> None:
+        zookeeper = KazooClient(self._zookeeper_connect, timeout=10)
+        deadline = time.monotonic() + timeout_s
+        try:
+            zookeeper.start(timeout=timeout_s)
+            while zookeeper.exists(f"/brokers/ids/{self.broker_id}"):
+                if time.monotonic() > deadline:
+                    raise ServerFailed(f"broker {self.broker_id} stays registered though it does not run")
+                time.sleep(0.1)
+        except KazooTimeoutError as error:
+            raise ServerFailed(f"ZooKeeper at {self._zookeeper_connect} does not answer") from error
+        finally:
+            zookeeper.stop()
+            zookeeper.close()
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """End it in good order (SIGTERM): it asks the controller to move its leaders first."""
+        self.process.stop(timeout_s)
+
+    def kill(self) -> None:
+        """End it at once, as a crash does (SIGKILL)."""
+        self.process.kill()
+
+    def restart(self) -> None:
+        """Stop it if it runs, and start it on the same data and port."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _identity(self, zookeeper_connect: str) -> dict[str, object]:
+        return {
+            "broker.id": self.broker_id,
+            "zookeeper.connect": zookeeper_connect,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": self.log_dir,
+        }
+
+    def _argv(self) -> list[str | Path]:
+        class_path = kafka_class_path(self.version)
+        return [
+            find_java(newest=NEWEST_JAVA).executable,
+            *self._java_options,
+            f"-Dlog4j.configuration=file:{self.data_dir / 'log4j.properties'}",
+            f"-Dkafka.logs.dir={self.data_dir}",
+            "-cp",
+            ":".join(map(str, class_path)),
+            "kafka.Kafka",
+            self.data_dir / "server.properties",
+        ]

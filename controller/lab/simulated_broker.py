@@ -1,0 +1,314 @@
+"""How does a controller see many brokers without many Java processes? Each as a socket, a znode, and a pure model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections import Counter
+from collections.abc import Sequence
+
+from kazoo.client import KazooClient
+from msgspec import Struct
+
+from controller.brokers.dialing import PlaintextDialer
+from controller.brokers.exchange import Broken, Exchange
+from controller.core.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.core.errors import ErrorCode
+from controller.core.replies import IsrResult, PartitionsAltered
+from controller.core.requests import AlterPartition, IsrProposal
+from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Disk, Traits
+from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.client_side import decode_reply, encode_request
+from controller.wire.cursor import Malformed
+from controller.wire.frames import RequestHeader
+from controller.wire.replies import encode_api_versions
+from controller.wire.requests import decode_header
+from controller.wire.versions import ApiKey, VersionRange
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionId, TopicId, TopicName, TopicPartition
+from zk_layout.znodes import brokers as registrations
+from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+
+_RANGES: dict[int, VersionRange] = {
+    ApiKey.LEADER_AND_ISR: VersionRange(0, 7),
+    ApiKey.STOP_REPLICA: VersionRange(0, 4),
+    ApiKey.UPDATE_METADATA: VersionRange(0, 8),
+    ApiKey.API_VERSIONS: VersionRange(0, 4),
+}
+_SIZE = struct.Struct(">i")
+_READ_AHEAD_BYTES = 4 * 1024 * 1024
+_RETRY_S = 0.05
+_ANSWER_WITHIN_S = 30.0
+# What is not decoded is answered as if nothing were in it: an answer that lists no partition refuses none.
+_UNREAD_SENDER = (BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1))
+_UNREAD: dict[ApiKey, Command] = {
+    ApiKey.LEADER_AND_ISR: LeaderAndIsr((), (), ()),
+    ApiKey.UPDATE_METADATA: UpdateMetadata((), ()),
+    ApiKey.STOP_REPLICA: StopReplica(()),
+}
+
+
+class SimulatedSettings(Struct, frozen=True):
+    """What makes one simulated broker different from another.
+
+    Units:
+        `replication_delay_s`: how long after a command all followers on live brokers have caught up.
+
+    Shape:
+        With `counts_only` commands are not even decoded: they are counted and acknowledged, and the broker wants
+        nothing of its own. Ten such brokers with 100,000 partitions cost next to nothing. `port` 0 takes a free one.
+    """
+
+    broker: BrokerId
+    listener: str = "PLAINTEXT"
+    port: int = 0
+    rack: str | None = None
+    traits: Traits = KAFKA_3_9
+    replication_delay_s: float = 0.0
+    counts_only: bool = False
+
+
+class Seen:
+    """What a broker has been told, and when.
+
+    Units:
+        Times are those of the event loop, in seconds: a command counts when its last byte has arrived.
+    """
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.commands: Counter[ApiKey] = Counter()
+        self.size_bytes: Counter[ApiKey] = Counter()
+        self.first_at: dict[ApiKey, float] = {}
+        self.last_at: dict[ApiKey, float] = {}
+        self.isr_changes_asked = 0
+        self.isr_changes_granted = 0
+
+    def command(self, key: ApiKey, size_bytes: int, at: float) -> None:
+        """One more command."""
+        self.commands[key] += 1
+        self.size_bytes[key] += size_bytes
+        self.first_at.setdefault(key, at)
+        self.last_at[key] = at
+
+
+class _Message(Struct, frozen=True):
+    correlation_id: int
+    chunks: tuple[bytes, ...]
+
+
+class SimulatedBroker:
+    """One broker: listens on 127.0.0.1, registers in ZooKeeper, obeys, and asks for ISR changes as a leader does.
+
+    It has no data: its followers are in sync as soon as they are alive and the delay has passed. Its leader changes
+    an ISR with AlterPartition only, so its traits must be those of a broker from 2.7 on.
+    """
+
+    def __init__(self, settings: SimulatedSettings, zookeeper: KazooClient | None, disk: Disk | None = None) -> None:
+        """Nothing listens yet. `zookeeper` is a started client, to be shared with other brokers or not; without one
+        the broker is not registered and its broker epoch is not checked.
+
+        Raises:
+            ValueError: its traits are those of a broker that writes state znodes itself.
+        """
+        if not settings.traits.uses_alter_partition and not settings.counts_only:
+            raise ValueError("a simulated broker does not write state znodes; choose traits with AlterPartition")
+        self.settings = settings
+        self.model = BrokerModel(settings.broker, settings.traits, disk)
+        self.seen = Seen()
+        self.port = settings.port
+        self._zookeeper = zookeeper
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._brokers: dict[BrokerId, Endpoint] = {}
+        self._names: dict[TopicId, TopicName] = {}
+        self._wishes: dict[TopicPartition, IsrProposal] = {}
+        self._stirred = asyncio.Event()
+        self._catch_up: asyncio.TimerHandle | None = None
+        self._proposing: asyncio.Task[None] | None = None
+        self._correlation_id = 0
+
+    @property
+    def registration(self) -> Registration:
+        """What it writes to ZooKeeper."""
+        return Registration((Endpoint(self.settings.listener, "127.0.0.1", self.port),), self.settings.rack)
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        """The czxid of its registration; -1 without one."""
+        return self.model.broker_epoch
+
+    async def start(self) -> None:
+        """Listen, then register.
+
+        Raises:
+            NodeExistsError: another broker of this id is registered.
+        """
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, limit=_READ_AHEAD_BYTES, backlog=128
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._proposing = asyncio.get_running_loop().create_task(self._propose_all())
+        if self._zookeeper is not None:
+            self.model.broker_epoch = await asyncio.to_thread(self._register, self._zookeeper)
+
+    async def stop(self) -> None:
+        """Vanish: the registration first, then every connection."""
+        if self._zookeeper is not None and self.model.broker_epoch >= 0:
+            await asyncio.to_thread(self._unregister, self._zookeeper)
+        if self._catch_up is not None:
+            self._catch_up.cancel()
+        if self._proposing is not None:
+            self._proposing.cancel()
+            await asyncio.wait([self._proposing])
+        if self._server is not None:
+            self._server.close()
+        for writer in tuple(self._connections):
+            writer.transport.abort()
+        while self._connections:
+            await asyncio.sleep(0.001)
+
+    def _register(self, zookeeper: KazooClient) -> BrokerEpoch:
+        _, stat = zookeeper.create(
+            BrokerAddress(self.settings.broker).path,
+            registrations.encode(self.registration),
+            ephemeral=True,
+            makepath=True,
+            include_data=True,
+        )
+        return BrokerEpoch(stat.czxid)
+
+    def _unregister(self, zookeeper: KazooClient) -> None:
+        zookeeper.delete(BrokerAddress(self.settings.broker).path)
+
+    # -- what it is told --
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(writer)
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+                while True:
+                    (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+                    writer.write(self._answer(await reader.readexactly(size)))
+                    await writer.drain()
+        finally:
+            self._connections.discard(writer)
+            writer.transport.abort()
+
+    def _answer(self, frame: bytes) -> bytes:
+        header = decode_header(frame)
+        if header.api_key == ApiKey.API_VERSIONS:
+            return encode_api_versions(header, _RANGES)
+        key = ApiKey(header.api_key)
+        self.seen.command(key, len(frame), asyncio.get_running_loop().time())
+        if self.settings.counts_only:
+            return encode_acknowledgement(Told(header, *_UNREAD_SENDER, _UNREAD[key]))
+        told = decode_command(frame)
+        acknowledgement = self.model.receive(
+            told.command, told.controller, told.controller_epoch, told.broker_epoch, self._now()
+        )
+        if acknowledgement.error is ErrorCode.NONE:
+            self._obeyed(told)
+        return encode_acknowledgement(told, acknowledgement.error, acknowledgement.errors)
+
+    def _obeyed(self, told: Told) -> None:
+        command = told.command
+        if isinstance(command, UpdateMetadata):
+            self._brokers = {
+                broker.broker: endpoint
+                for broker in command.brokers
+                for endpoint in broker.endpoints
+                if endpoint.listener == self.settings.listener
+            }
+        elif isinstance(command, LeaderAndIsr):
+            views = (*command.partitions, *command.new)
+            self._names.update({view.topic_id: view.topic for view in views if view.topic_id is not None})
+        else:
+            return
+        if self._catch_up is None:
+            loop = asyncio.get_running_loop()
+            self._catch_up = loop.call_later(self.settings.replication_delay_s, self._followers_caught_up)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # -- what it wants --
+
+    def _followers_caught_up(self) -> None:
+        self._catch_up = None
+        self.model.assume_followers_in_sync(self._now())
+        for proposal in self.model.wishes(self._now()):
+            self._wishes[self._subject(proposal)] = proposal
+        if self._wishes:
+            self._stirred.set()
+
+    def _subject(self, proposal: IsrProposal) -> TopicPartition:
+        name = proposal.topic.name
+        if name is None:
+            assert proposal.topic.topic_id is not None
+            name = self._names[proposal.topic.topic_id]
+        return TopicPartition(name, proposal.partition)
+
+    async def _propose_all(self) -> None:
+        exchange: Exchange | None = None
+        endpoint: Endpoint | None = None
+        try:
+            while True:
+                await self._stirred.wait()
+                self._stirred.clear()
+                target = self._brokers.get(self.model.controller) if self.model.controller is not None else None
+                if exchange is None or target != endpoint:
+                    if exchange is not None:
+                        exchange.retire()
+                    endpoint = target
+                    exchange = None if target is None else Exchange(PlaintextDialer(), target)
+                if exchange is None or not await self._propose(exchange):
+                    await asyncio.sleep(_RETRY_S)
+                if self._wishes:
+                    self._stirred.set()
+        finally:
+            if exchange is not None:
+                exchange.retire()
+
+    async def _propose(self, exchange: Exchange) -> bool:
+        """Ask for the ISR changes wanted; whether the controller settled them all."""
+        by_id = {tp: wish for tp, wish in self._wishes.items() if wish.topic.topic_id is not None}
+        by_name = {tp: wish for tp, wish in self._wishes.items() if wish.topic.topic_id is None}
+        for wishes, version in ((by_id, 3), (by_name, 0)):
+            if wishes and not await self._ask(exchange, wishes, version):
+                return False
+        return True
+
+    async def _ask(self, exchange: Exchange, wishes: dict[TopicPartition, IsrProposal], version: int) -> bool:
+        self._correlation_id += 1
+        header = RequestHeader(ApiKey.ALTER_PARTITION, version, self._correlation_id, f"broker-{self.settings.broker}")
+        proposals = tuple(sorted(wishes.values(), key=lambda wish: (wish.topic.topic_id or "", wish.topic.name or "")))
+        request = AlterPartition(self.settings.broker, self.broker_epoch, proposals, names_topics_by_id=version >= 2)
+        self.seen.isr_changes_asked += len(proposals)
+        message = _Message(self._correlation_id, (encode_request(header, request),))
+        try:
+            reply = decode_reply(header, await exchange.ask(message, _ANSWER_WITHIN_S))
+        except (Broken, Malformed):
+            exchange.drop()
+            return False
+        assert isinstance(reply, PartitionsAltered)
+        if reply.error is not ErrorCode.NONE:
+            exchange.drop()  # as brokers do, look for the controller again
+            return False
+        return self._settle(reply.results, wishes)
+
+    def _settle(self, results: Sequence[IsrResult], wishes: dict[TopicPartition, IsrProposal]) -> bool:
+        """Whether nothing is to be asked again."""
+        is_done = True
+        for result in results:
+            name = result.topic if result.topic_id is None else self._names.get(result.topic_id)
+            subject = TopicPartition(name or TopicName(""), PartitionId(result.partition))
+            proposal = wishes.get(subject)
+            if proposal is None:
+                continue
+            self.seen.isr_changes_granted += result.error is ErrorCode.NONE
+            if self.model.settle(subject, proposal, result.error, result.isr, result.partition_epoch):
+                is_done = False
+            elif self._wishes.get(subject) is proposal:
+                del self._wishes[subject]
+        return is_done

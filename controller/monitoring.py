@@ -1,0 +1,168 @@
+"""How do the parts' observations become measures?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from controller.core.effects import Commit, Effect, Measured, Notice, Tell
+from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
+from controller.core.machine import Machine
+from metrics.exporter import Exporter, Recorder, StatusSource
+from zk_layout.ids import BrokerId, ControllerEpoch
+
+GAUGES_EVERY_S = 1.0
+
+_OUTCOMES: dict[type, str] = {
+    Committed: "committed",
+    Conflicted: "conflicted",
+    Fenced: "fenced",
+    Unknown: "unknown",
+}
+
+
+class Turns:
+    """Observes the machine's turns."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._sent: dict[CommitId, float] = {}
+
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
+        """Count one turn."""
+        record = self._recorder.record
+        record("turn_seconds", took_s)
+        record("turn_events", len(events))
+        record("queue_depth", left)
+        for event in events:
+            self._received(event, now)
+        for effect in effects:
+            if isinstance(effect, Tell):
+                record("broker_commands", 1, (type(effect.command).__name__,))
+            elif isinstance(effect, Commit):
+                self._sent[effect.commit] = now
+                for write in effect.writes:
+                    record("zookeeper_writes", 1, (type(write.address).__name__.removesuffix("Address"),))
+
+    def _received(self, event: Event, now: float) -> None:
+        if isinstance(event, Observed):
+            self._recorder.record("zookeeper_facts", len(event.facts))
+        elif isinstance(event, Committed | Conflicted | Fenced | Unknown):
+            self._recorder.record("zookeeper_commits", 1, (_OUTCOMES[type(event)],))
+            sent = self._sent.pop(event.commit, None)
+            if sent is not None:
+                self._recorder.record("zookeeper_commit_seconds", now - sent)
+
+    def forget(self) -> None:
+        """A reign is over: what it sent gets no outcome any more."""
+        self._sent.clear()
+
+
+class LinkMeasures:
+    """Observes the links to brokers."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._record = recorder.record
+
+    def depth_changed(self, broker: BrokerId, depth: int) -> None:
+        """Show how much a broker has not acknowledged."""
+        self._record("broker_queue_depth", depth, (str(broker),))
+
+    def delivered(self, broker: BrokerId, size_bytes: int) -> None:
+        """Count the bytes."""
+        self._record("broker_request_bytes", size_bytes, (str(broker),))
+
+    def acknowledged(self, broker: BrokerId, command: str, took_s: float) -> None:  # noqa: ARG002 (by kind is enough)
+        """Time the answer."""
+        self._record("broker_command_seconds", took_s, (command,))
+
+    def failed(self, broker: BrokerId, reason: str) -> None:  # noqa: ARG002 (the link logs it)
+        """Count the failure; the link logs it."""
+        self._record("broker_failures", 1, (str(broker),))
+
+
+class ServerMeasures:
+    """Observes the listeners."""
+
+    def __init__(self, recorder: Recorder, api_name: Callable[[int], str]) -> None:
+        self._record = recorder.record
+        self._api_name = api_name
+
+    def answered(self, listener: str, api_key: int, took_s: float) -> None:
+        """Count and time one answer."""
+        self._record("requests", 1, (self._api_name(api_key), listener))
+        self._record("request_seconds", took_s, (self._api_name(api_key),))
+
+    def connections_changed(self, count: int) -> None:
+        """Show the open connections."""
+        self._record("connections", count)
+
+    def hung_up(self, why: str) -> None:
+        """Count a client that was hung up on, or not let in."""
+        self._record("clients_hung_up", 1, (why,))
+
+
+class Monitoring:
+    """All observers of one process, and the HTTP server that shows what they saw."""
+
+    def __init__(self, host: str, port: int, source: StatusSource, api_name: Callable[[int], str]) -> None:
+        """Nothing listens yet."""
+        self.recorder = Recorder()
+        self.turns = Turns(self.recorder)
+        self.links = LinkMeasures(self.recorder)
+        self.server = ServerMeasures(self.recorder, api_name)
+        self._exporter = Exporter(self.recorder, source, host, port)
+        self._machine: Machine | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen, and take the gauges from now on.
+
+        Raises:
+            OSError: the address is taken or not ours.
+        """
+        await self._exporter.start()
+        self._task = asyncio.create_task(self._keep_beating())
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+        await self._exporter.stop()
+
+    def noticed(self, notice: Notice) -> None:
+        """Count a notice."""
+        self.recorder.record("notices", 1, (notice.kind,))
+
+    def measured(self, figure: Measured) -> None:
+        """Take over a figure of the machine."""
+        self.recorder.record(figure.measure, figure.value, figure.labels)
+
+    def reign_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
+        """A reign begins: its machine's figures are the gauges."""
+        self._machine = machine
+        self.recorder.record("reigns")
+        self.recorder.record("is_leader", 1)
+        self.recorder.record("controller_epoch", epoch)
+        self.recorder.record("reign_started_timestamp_seconds", time.time())
+
+    def reign_ended(self) -> None:
+        """A reign is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
+        if self._machine is not None:
+            for name in self._machine.tally.figures(self._machine.cluster):
+                self.recorder.record(name, 0)
+            self.recorder.record("reigns_ended")
+        self._machine = None
+        self.turns.forget()
+        for name in ("is_leader", "reign_started_timestamp_seconds", "zookeeper_in_flight", "queue_depth"):
+            self.recorder.record(name, 0)
+
+    async def _keep_beating(self) -> None:
+        while True:
+            self._exporter.beat()
+            if self._machine is not None and not self._machine.cluster.is_loading:
+                for name, value in self._machine.tally.figures(self._machine.cluster).items():
+                    self.recorder.record(name, value)
+                self.recorder.record("zookeeper_in_flight", self._machine.in_flight)
+            await asyncio.sleep(GAUGES_EVERY_S)

@@ -1,0 +1,212 @@
+"""What happens between a won election and its end? One machine, and the parts that carry out what it decides."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+from msgspec import Struct
+
+from controller.brokers.links import Links
+from controller.brokers.observing import LinkObserver
+from controller.core.commands import LiveBroker
+from controller.core.dice import Dice
+from controller.core.effects import (
+    Answer,
+    Commit,
+    Connect,
+    Disconnect,
+    Drained,
+    Measured,
+    Notice,
+    Read,
+    StepDown,
+    Tell,
+)
+from controller.core.events import Event, ResignationAsked
+from controller.core.leadership import Signal
+from controller.core.machine import Machine, MachineSettings
+from controller.runtime import journal
+from controller.runtime.clock import Clock
+from controller.runtime.pump import Pump, TurnObserver
+from controller.wire.commands import CommandEncoder
+from controller.wire.versions import InterBrokerProtocol
+from controller.zk.answers import SessionEnded
+from controller.zk.bridge import Bridge
+from controller.zk.reader import Reader
+from controller.zk.session import Claimed
+from controller.zk.writer import OversizedTransaction, Writer
+from zk_layout.ids import BrokerId
+
+_log = structlog.get_logger(__name__)
+
+Ended = Callable[[Signal, str], None]
+
+
+class Counter(Protocol):
+    """Where figures go: notices by kind, and whatever the machine measures."""
+
+    def noticed(self, notice: Notice) -> None:
+        """A notice was given."""
+
+    def measured(self, figure: Measured) -> None:
+        """The machine measured something."""
+
+
+class Court(Struct):
+    """What a reign needs of the process that holds it.
+
+    Units:
+        `request_timeout_s` and `drain_timeout_s` are in seconds.
+    """
+
+    bridge: Bridge
+    machine_settings: MachineSettings
+    protocol: InterBrokerProtocol
+    inter_broker_listener: str
+    request_timeout_s: float
+    request_limit_bytes: int
+    drain_timeout_s: float
+    answer: Callable[[Answer], None]
+    counter: Counter
+    link_observer: LinkObserver
+    turn_observer: TurnObserver
+    journal: journal.Journal | None = None
+
+
+class Reign:
+    """One reign. `ended` is called once, with why, when it must not go on; ending it is the caller's duty."""
+
+    def __init__(self, court: Court, claimed: Claimed, ended: Ended) -> None:
+        """Everything is built, nothing runs."""
+        self.epoch = claimed.epoch
+        self.fence = claimed.fence_version
+        self.is_loaded = self._is_over = False
+        self._court = court
+        self._ended = ended
+        own_id = court.machine_settings.own_id
+        seed = os.urandom(32)
+        self.machine = Machine(court.machine_settings, claimed.epoch, Dice(seed))
+        if court.journal is not None:
+            court.journal.begin(journal.Reign(court.machine_settings, claimed.epoch, seed))
+        self._reader = Reader(court.bridge, self.emit, notice=self._notice)
+        self._writer = Writer(
+            court.bridge,
+            self.emit,
+            fence_version=claimed.fence_version,
+            max_request_bytes=court.request_limit_bytes,
+        )
+        self.links = Links(
+            CommandEncoder(own_id, court.protocol, court.inter_broker_listener),
+            court.inter_broker_listener,
+            self.emit,
+            court.link_observer,
+            court.request_timeout_s,
+            on_broken=self._broken,
+        )
+        self._pump = Pump(
+            self.machine,
+            {
+                Commit: self._commit,
+                Read: self._reader.read,
+                Connect: self.links.connect,
+                Disconnect: self.links.disconnect,
+                Tell: self.links.tell,
+                Answer: court.answer,
+                Notice: self._notice,
+                Measured: court.counter.measured,
+                StepDown: lambda step_down: self._end(Signal.DEPOSED, step_down.reason),
+                Drained: lambda _: self._end(Signal.DRAINED, "asked to stop"),
+            },
+            Clock(asyncio.get_running_loop()),
+            self._broken,
+            observers=(court.turn_observer, *([court.journal] if court.journal is not None else [])),
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        """Start deciding, and load what ZooKeeper holds; `ended` hears of LOADED too, when that is done."""
+        self._tasks = [asyncio.create_task(self._pump.run()), asyncio.create_task(self._load())]
+
+    def emit(self, event: Event) -> None:
+        """Hand the machine an event: a client's request, or what the parts of this reign have to say."""
+        self._pump.emit(event)
+
+    def resign(self) -> None:
+        """Decide nothing new; `ended` hears of DRAINED when nothing is in flight any more."""
+        self._pump.emit(ResignationAsked())
+
+    def live_brokers(self) -> Sequence[LiveBroker]:
+        """The real brokers that are live, as far as the facts tell."""
+        cluster = self.machine.cluster
+        return tuple(LiveBroker(BrokerId(b), cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
+
+    async def end(self, *, is_graceful: bool) -> None:
+        """Stop everything; gracefully, brokers first get what was told to them."""
+        self._reader.stop()
+        self._pump.stop()
+        if is_graceful and not await self.links.drain(self._court.drain_timeout_s):
+            _log.warning("some brokers have not acknowledged everything", waited_s=self._court.drain_timeout_s)
+        await self.links.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _load(self) -> None:
+        started = self._now()
+        gc.disable()
+        try:
+            await self._reader.load()
+        except SessionEnded as error:
+            self._end(Signal.SESSION_LOST, str(error))
+            return
+        except Exception as error:
+            self._broken(error)
+            return
+        finally:
+            gc.enable()
+        # What was loaded lives as long as the reign: the collector need not look at it again.
+        gc.freeze()
+        self.is_loaded = True
+        self._court.counter.measured(Measured("loading_seconds", self._now() - started))
+        self._ended(Signal.LOADED, f"loaded in {self._now() - started:.2f} s")
+        try:
+            await self._reader.wait()
+        except SessionEnded as error:
+            self._end(Signal.SESSION_LOST, str(error))
+        except Exception as error:
+            self._broken(error)
+
+    def _commit(self, commit: Commit) -> None:
+        for why in commit.why[:3]:
+            _log.debug("commit", commit=commit.commit, why=why)
+        if len(commit.why) > len(commit.why[:3]):
+            _log.debug("commit", commit=commit.commit, more=len(commit.why) - 3)
+        try:
+            self._writer.submit(commit)
+        except OversizedTransaction as error:
+            self._broken(error)
+
+    def _notice(self, notice: Notice) -> None:
+        self._court.counter.noticed(notice)
+        _log.warning(notice.text, kind=notice.kind)
+
+    def _broken(self, error: BaseException) -> None:
+        _log.error("an invariant is broken; this process steps down", exc_info=error)
+        self._end(Signal.DEPOSED, f"{type(error).__name__}: {error}")
+
+    def _end(self, signal: Signal, reason: str) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._reader.stop()
+        self._pump.stop()
+        self._ended(signal, reason)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,42 @@
+"""What time is it, and when shall the controller be woken?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from controller.core.effects import Wake
+from controller.core.events import Woke
+
+
+class Clock:
+    """Monotonic seconds and alarms, both those of one event loop.
+
+    An alarm is known by its key: setting it again replaces it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """No alarm is set."""
+        self._loop = loop
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._loop.time()
+
+    def wake(self, wake: Wake, emit: Callable[[Woke], None]) -> None:
+        """Emit `Woke` once at the time given, or as soon as possible if that is past."""
+        earlier = self._alarms.pop(wake.key, None)
+        if earlier is not None:
+            earlier.cancel()
+        self._alarms[wake.key] = self._loop.call_at(wake.at, self._ring, wake.key, emit)
+
+    def cancel_all(self) -> None:
+        """Forget every alarm: the reign that set them is over."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        self._alarms.clear()
+
+    def _ring(self, key: str, emit: Callable[[Woke], None]) -> None:
+        del self._alarms[key]
+        emit(Woke(key))

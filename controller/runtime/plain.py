@@ -1,0 +1,120 @@
+"""How is any value of the core written down so that it can be read back as the same value?
+
+Events and effects hold unions of many types, so each value names its own: `{"is": "controller.core.events:Woke",
+"key": "again"}`. Tuples are lists.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from msgspec import Struct
+
+KIND = "is"
+CONTENT = "of"
+_READABLE = ("controller.core.", "zk_layout.")
+
+
+class Unreadable(ValueError):
+    """Not something `to_plain` makes."""
+
+
+def to_plain(value: object) -> Any:
+    """The value in dicts, lists, strings and numbers; fields that have their default are left out.
+
+    Raises:
+        TypeError: a kind of value that events and effects do not hold.
+    """
+    match value:
+        case Enum():
+            return {KIND: _name(type(value)), CONTENT: value.value}
+        case None | bool() | int() | float() | str():
+            return value
+        case Struct():
+            return {KIND: _name(type(value)), **_changed_fields(value)}
+        case tuple() if hasattr(value, "_asdict"):
+            return {KIND: _name(type(value)), **{key: to_plain(item) for key, item in value._asdict().items()}}
+        case list() | tuple():
+            return [to_plain(item) for item in value]
+        case dict():
+            return {KIND: "dict", CONTENT: [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+        case frozenset() | set():
+            # Sorted by what is written, so that the same set is always written alike.
+            return {KIND: "frozenset", CONTENT: sorted((to_plain(item) for item in value), key=repr)}
+        case bytes():
+            return {KIND: "bytes", CONTENT: base64.b64encode(value).decode()}
+        case _:
+            raise TypeError(f"a {type(value).__name__} cannot be written down: {value!r:.80}")
+
+
+def from_plain(plain: Any) -> Any:
+    """The value that was written down; lists become tuples.
+
+    Raises:
+        Unreadable: not what `to_plain` makes, or of a kind that is no value of the core.
+    """
+    if isinstance(plain, list):
+        return tuple(from_plain(item) for item in plain)
+    if not isinstance(plain, dict):
+        return plain
+    kind = plain.get(KIND)
+    if not isinstance(kind, str):
+        raise Unreadable(f"an object without {KIND!r}: {plain!r:.80}")
+    special = _SPECIAL.get(kind)
+    if special is not None:
+        return special(plain[CONTENT])
+    known = _type(kind)
+    if issubclass(known, Enum):
+        return known(plain[CONTENT])
+    return known(**{key: from_plain(item) for key, item in plain.items() if key != KIND})
+
+
+_SPECIAL: dict[str, Callable[[Any], Any]] = {
+    "dict": lambda pairs: {from_plain(key): from_plain(item) for key, item in pairs},
+    "frozenset": lambda items: frozenset(from_plain(item) for item in items),
+    "bytes": base64.b64decode,
+}
+
+
+def _changed_fields(value: Struct) -> dict[str, Any]:
+    changed = {}
+    for name, default in _fields(type(value)):
+        item = getattr(value, name)
+        if type(item) is not type(default) or item != default:
+            changed[name] = to_plain(item)
+    return changed
+
+
+_NO_DEFAULT = object()
+
+
+@cache
+def _fields(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    # Defaults belong to the last fields; those made anew for each value are of a type no field has.
+    required = len(names) - len(defaults)
+    return tuple(zip(names, (*[_NO_DEFAULT] * required, *defaults), strict=True))
+
+
+@cache
+def _name(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+@cache
+def _type(name: str) -> type[Any]:
+    module, _, qualname = name.partition(":")
+    if not module.startswith(_READABLE):
+        raise Unreadable(f"{name!r} is no value of the core")
+    try:
+        found = getattr(import_module(module), qualname)
+    except (ImportError, AttributeError):
+        raise Unreadable(f"{name!r} is unknown here; use the version of the controller that wrote it") from None
+    if not (isinstance(found, type) and issubclass(found, (Struct, tuple, Enum))):
+        raise Unreadable(f"{name!r} is no value of the core")
+    return found

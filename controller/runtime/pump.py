@@ -1,0 +1,117 @@
+"""How do events reach the machine, and its effects those who carry them out?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, get_args
+
+from controller.core.effects import Effect, Wake
+from controller.core.events import Event
+from controller.runtime.clock import Clock
+
+MOST_EVENTS_A_TURN = 500
+
+Performer = Callable[[Any], None]
+"""Carries out one kind of effect: on the event loop, and without waiting for anything."""
+
+
+class Turning(Protocol):
+    """What decides: `controller.core.machine.Machine`."""
+
+    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+        """What follows from these events."""
+
+
+class TurnObserver(Protocol):
+    """Is told of every turn, on the event loop, before its effects are carried out; it must return at once."""
+
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
+        """A turn at `now` took these events in `took_s` seconds; `left` more are waiting."""
+
+
+class Pump:
+    """One reign's loop: takes what has been emitted, gives it to the machine, has the effects carried out in order.
+
+    Everything emitted while a turn runs is one batch, so that a busy controller takes fewer and larger turns. A batch
+    has at most `most_events`, and others on the event loop get their turn between two: no flood of events keeps
+    answers, acknowledgements and heartbeats waiting.
+
+    An exception out of a turn or a performer means that an invariant is broken: nothing more is decided, and
+    `on_broken` is called to end the reign.
+    """
+
+    def __init__(
+        self,
+        machine: Turning,
+        perform: Mapping[type, Performer],
+        clock: Clock,
+        on_broken: Callable[[Exception], None],
+        *,
+        observers: Sequence[TurnObserver] = (),
+        most_events: int = MOST_EVENTS_A_TURN,
+    ) -> None:
+        """Emitting is possible at once, nothing is decided before `run`. `Wake` needs no performer.
+
+        Raises:
+            ValueError: a kind of effect has no performer.
+        """
+        self._machine = machine
+        self._perform: dict[type, Performer] = {Wake: lambda wake: clock.wake(wake, self.emit), **perform}
+        missing = [kind.__name__ for kind in get_args(Effect) if kind not in self._perform]
+        if missing:
+            raise ValueError(f"nobody carries out {', '.join(missing)}; give the pump a performer for each")
+        self._clock = clock
+        self._on_broken = on_broken
+        self._observers = observers
+        self._most_events = most_events
+        self._queue: deque[Event] = deque()
+        self._stirred = asyncio.Event()
+        self._is_stopped = False
+
+    @property
+    def depth(self) -> int:
+        """How many events wait for their turn."""
+        return len(self._queue)
+
+    def emit(self, event: Event) -> None:
+        """Queue an event; one that comes after the end is dropped."""
+        if not self._is_stopped:
+            self._queue.append(event)
+            self._stirred.set()
+
+    def stop(self) -> None:
+        """Decide nothing more, and carry out nothing more of the present turn; may be called by a performer."""
+        self._is_stopped = True
+        self._queue.clear()
+        self._clock.cancel_all()
+        self._stirred.set()
+
+    async def run(self) -> None:
+        """Turn after turn, until stopped or broken."""
+        while not self._is_stopped:
+            if not self._queue:
+                self._stirred.clear()
+                await self._stirred.wait()
+                continue
+            try:
+                self._turn()
+            except Exception as error:
+                self.stop()
+                self._on_broken(error)
+                return
+            await asyncio.sleep(0)
+
+    def _turn(self) -> None:
+        queue = self._queue
+        batch = [queue.popleft() for _ in range(min(len(queue), self._most_events))]
+        now = self._clock.now()
+        effects = self._machine.turn(batch, now)
+        took_s = self._clock.now() - now
+        for observer in self._observers:
+            observer.turned(now, batch, effects, took_s, len(queue))
+        for effect in effects:
+            if self._is_stopped:
+                return
+            self._perform[type(effect)](effect)

@@ -1,0 +1,67 @@
+"""How do whole messages leave and enter a stream, bounded in size and in time?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from controller.wire.frames import FrameBuffer
+
+_READ_BYTES = 64 * 1024
+
+
+class FrameStream:
+    """Messages over one connection.
+
+    Nothing is reserved for what a size announces, only what has arrived is held. Reading stops while nobody
+    takes messages, so a sender cannot pile them up here; writing waits for the reader on the other end.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most_bytes: int) -> None:
+        """Take over the streams."""
+        self._reader = reader
+        self._writer = writer
+        self._buffer = FrameBuffer(most_bytes)
+        self._whole: deque[bytes] = deque()
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the other end has hung up."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
+    async def receive(self, timeout_s: float) -> bytes | None:
+        """The next message without its size; None when the other end hung up.
+
+        Raises:
+            OversizedFrame: it announces more than is accepted.
+            TimeoutError: it has not arrived as a whole in time.
+            OSError: the connection broke.
+        """
+        if not self._whole:
+            async with asyncio.timeout(timeout_s):
+                while not self._whole:
+                    data = await self._reader.read(_READ_BYTES)
+                    if not data:
+                        return None
+                    self._whole.extend(self._buffer.feed(data))
+        return self._whole.popleft()
+
+    async def send(self, data: bytes, timeout_s: float) -> None:
+        """Write a message that has its size, and wait until the other end takes it.
+
+        Raises:
+            TimeoutError: it is not being read.
+            OSError: the connection broke.
+        """
+        self._writer.write(data)
+        async with asyncio.timeout(timeout_s):
+            await self._writer.drain()
+
+    def close(self) -> None:
+        """Close after writing what the operating system still takes at once."""
+        if not self._writer.is_closing():
+            self._writer.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._writer.transport.abort()

@@ -1,0 +1,81 @@
+"""Which requests wait for an answer of the present reign?"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+from controller.core.admin.refusal import refusal
+from controller.core.effects import Answer
+from controller.core.errors import ErrorCode
+from controller.core.events import Asked, AskId
+from controller.core.replies import Reply
+from controller.core.requests import Caller, DescribeCluster, Request
+
+
+class NothingKnown(Exception):
+    """A process that does not lead knows no cluster; an empty description of it would be believed."""
+
+
+class Inquiries:
+    """Brings requests to the reign and its answers back; without a reign every request is refused at once.
+
+    Every request is answered exactly once, by the reign or when it ends. An answer for somebody who has hung up
+    goes nowhere.
+    """
+
+    def __init__(self) -> None:
+        """No reign yet."""
+        self._emit: Callable[[Asked], None] | None = None
+        self._numbers = itertools.count(1)
+        self._waiting: dict[AskId, tuple[Request, asyncio.Future[Reply]]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for an answer."""
+        return len(self._waiting)
+
+    def begin_reign(self, emit: Callable[[Asked], None]) -> None:
+        """From now on requests go there."""
+        self._emit = emit
+
+    def refuse_all(self, error: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
+        """The reign is over: refuse what waits, and what comes until the next one begins."""
+        self._emit = None
+        waiting, self._waiting = self._waiting, {}
+        for request, future in waiting.values():
+            if not future.done():
+                _refuse(future, request, error)
+
+    def answer(self, answer: Answer) -> None:
+        """The reign's answer to one request."""
+        found = self._waiting.pop(answer.ask, None)
+        if found is not None and not found[1].done():
+            found[1].set_result(answer.reply)
+
+    async def ask(self, request: Request, caller: Caller) -> Reply:
+        """The answer to a request, be it a refusal.
+
+        Raises:
+            NothingKnown: a description of the cluster was asked for, and this process does not lead.
+        """
+        if self._emit is None:
+            if isinstance(request, DescribeCluster):
+                raise NothingKnown
+            return refusal(request, ErrorCode.NOT_CONTROLLER)
+        ask = AskId(next(self._numbers))
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[ask] = (request, future)
+        try:
+            self._emit(Asked(ask, request, caller))
+            return await future
+        finally:
+            self._waiting.pop(ask, None)
+
+
+def _refuse(future: asyncio.Future[Reply], request: Request, error: ErrorCode) -> None:
+    if isinstance(request, DescribeCluster):
+        future.set_exception(NothingKnown())
+    else:
+        future.set_result(refusal(request, error))

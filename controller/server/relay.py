@@ -1,0 +1,272 @@
+"""Which broker answers what clients ask of "any broker" and happened to ask of the controller?
+
+Clients see the controller as one more node and pick any node for requests that every broker can answer. Such a
+request is passed on, byte for byte, to one live broker, and its answer back.
+
+Security: the broker sees this process as the sender, not the client. A request is therefore relayed only
+between plain-text listeners of the same name, where nobody has an identity: both ends are open to the same
+network anyway. A broker's checks by address (ACLs with hosts, quotas by IP) see the controller's address. On an
+authenticated listener relaying would lend clients the controller's principal, which may do everything; it must
+stay off there, and this module refuses endpoints that are not PLAINTEXT.
+
+Source: KafkaAdminClient's LeastLoadedNodeProvider; KIP-511.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from controller.core.commands import LiveBroker
+from controller.server.framing import FrameStream
+from controller.wire.client_side import ApiVersionsReply, decode_reply, encode_request
+from controller.wire.cursor import Malformed
+from controller.wire.frames import OversizedFrame, RequestHeader, framed
+from controller.wire.requests import ApiVersionsRequest
+from controller.wire.versions import ApiKey, VersionRange
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint
+
+RELAYABLE = frozenset(
+    {
+        10,  # FindCoordinator
+        22,  # InitProducerId
+        29,  # DescribeAcls
+        30,  # CreateAcls
+        31,  # DeleteAcls
+        32,  # DescribeConfigs
+        33,  # AlterConfigs
+        38,  # CreateDelegationToken
+        39,  # RenewDelegationToken
+        40,  # ExpireDelegationToken
+        41,  # DescribeDelegationToken
+        44,  # IncrementalAlterConfigs
+        48,  # DescribeClientQuotas
+        49,  # AlterClientQuotas
+        50,  # DescribeUserScramCredentials
+        60,  # DescribeCluster
+        75,  # DescribeTopicPartitions
+    }
+)
+"""What any broker can answer, by api key."""
+
+LED = frozenset(
+    {
+        0,  # Produce
+        1,  # Fetch
+        2,  # ListOffsets
+        8,  # OffsetCommit
+        9,  # OffsetFetch
+        11,  # JoinGroup
+        12,  # Heartbeat
+        13,  # LeaveGroup
+        14,  # SyncGroup
+        15,  # DescribeGroups
+        21,  # DeleteRecords
+        23,  # OffsetForLeaderEpoch
+        24,  # AddPartitionsToTxn
+        25,  # AddOffsetsToTxn
+        26,  # EndTxn
+        28,  # TxnOffsetCommit
+        42,  # DeleteGroups
+        47,  # OffsetDelete
+    }
+)
+"""What only a leader or coordinator is asked, so never the controller, and is listed nevertheless: clients compute what
+the cluster can do from what each node lists. Java clients before 3.0 break when a single node does not list Produce."""
+
+BELIEVED: dict[int, VersionRange] = {
+    0: VersionRange(0, 8),
+    1: VersionRange(0, 11),
+    2: VersionRange(0, 5),
+    10: VersionRange(0, 2),
+    22: VersionRange(0, 1),
+    29: VersionRange(0, 1),
+    30: VersionRange(0, 1),
+    31: VersionRange(0, 1),
+    32: VersionRange(0, 2),
+    33: VersionRange(0, 1),
+    38: VersionRange(0, 1),
+    39: VersionRange(0, 1),
+    40: VersionRange(0, 1),
+    41: VersionRange(0, 1),
+    44: VersionRange(0, 0),
+}
+"""What every broker from 2.4 to 3.9 answers. Said while none can be asked, because clients take a request that is not
+listed for one that no node of the cluster understands, and give up; one whose connection is closed asks another."""
+
+KNOWN_FOR_S = 60.0
+AVOIDED_FOR_S = 10.0
+INTRODUCTION_S = 1.0
+LARGEST_ANSWER_BYTES = 100 * 1024 * 1024
+_OURS = "kafka-zk-controller-relay"
+_log = structlog.get_logger(__name__)
+
+Ranges = Mapping[int, VersionRange]
+
+
+class Dialer(Protocol):
+    """Opens connections on which Kafka requests can be sent at once."""
+
+    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One new connection.
+
+        Raises:
+            OSError: it could not be opened.
+        """
+
+
+class NobodyToAsk(Exception):
+    """No broker can be asked, or the one that was asked is lost; the client should ask another node."""
+
+
+class Brokers:
+    """The brokers that can be asked, and what each of them answers.
+
+    What a broker answers is asked once and believed for a minute at most, or until a connection to it breaks: a
+    restarted broker may be another version. One that could not be reached is left alone for a while.
+    """
+
+    def __init__(
+        self,
+        own_id: BrokerId,
+        live_brokers: Callable[[], Sequence[LiveBroker]],
+        dialer: Dialer,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """Nothing is opened yet. `live_brokers` may hold the controller itself, which is never asked."""
+        self._own_id = own_id
+        self._live_brokers = live_brokers
+        self._known: dict[LiveBroker, tuple[Ranges, float]] = {}
+        self._avoided: dict[BrokerId, float] = {}
+        self.dialer = dialer
+        self.timeout_s = timeout_s
+
+    def choose(self, listener: str) -> tuple[LiveBroker, Endpoint]:
+        """Any live broker with a plain-text listener of this name.
+
+        Raises:
+            NobodyToAsk: there is none.
+        """
+        now = asyncio.get_running_loop().time()
+        candidates = [
+            (broker, endpoint)
+            for broker in self._live_brokers()
+            if broker.broker != self._own_id and self._avoided.get(broker.broker, 0.0) <= now
+            for endpoint in broker.endpoints
+            if endpoint.listener == listener and endpoint.security_protocol == "PLAINTEXT"
+        ]
+        if not candidates:
+            raise NobodyToAsk(f"no live broker has a plain-text listener {listener} and can be reached")
+        return random.choice(candidates)
+
+    def known(self, broker: LiveBroker) -> Ranges | None:
+        """What this broker answers, if that is known."""
+        ranges, until = self._known.get(broker, ({}, 0.0))
+        return ranges if asyncio.get_running_loop().time() < until else None
+
+    def learn(self, broker: LiveBroker, ranges: Ranges) -> None:
+        """A broker said what it answers."""
+        live = set(self._live_brokers())
+        self._known = {known: entry for known, entry in self._known.items() if known in live}
+        self._known[broker] = (ranges, asyncio.get_running_loop().time() + KNOWN_FOR_S)
+
+    def lost(self, broker: LiveBroker, *, is_avoided: bool) -> None:
+        """A connection broke, or (`is_avoided`) could not even be opened."""
+        self._known.pop(broker, None)
+        if is_avoided:
+            self._avoided[broker.broker] = asyncio.get_running_loop().time() + AVOIDED_FOR_S
+
+
+class Relay:
+    """The way to one broker, for one client connection; opened when it is first needed.
+
+    The broker stays the same as long as the connection does, since the client was told that broker's versions.
+    """
+
+    def __init__(self, brokers: Brokers, listener: str) -> None:
+        """Nothing is chosen yet."""
+        self._brokers = brokers
+        self._listener = listener
+        self._chosen: tuple[LiveBroker, Endpoint] | None = None
+        self._stream: FrameStream | None = None
+
+    async def ranges(self) -> Ranges:
+        """What the broker behind this relay answers; `BELIEVED` if none can be asked within a second, because whoever
+        waits here may be a broker that needs its controller."""
+        try:
+            async with asyncio.timeout(INTRODUCTION_S):
+                return await self._ranges()
+        except (NobodyToAsk, TimeoutError) as error:
+            if self._chosen is not None:
+                self._brokers.lost(self._chosen[0], is_avoided=True)
+                self._chosen = None
+            self.close()
+            _log.info("no broker to relay to", listener=self._listener, reason=str(error) or "timeout")
+            return BELIEVED
+
+    async def forward(self, frame: bytes) -> bytes:
+        """The broker's answer to a request, with its size; both as they are on the wire.
+
+        Raises:
+            NobodyToAsk: the connection of the client should be closed.
+        """
+        broker, stream = await self._opened()
+        try:
+            return framed(await self._exchange(stream, framed(frame)))
+        except (OSError, TimeoutError, OversizedFrame) as error:
+            self.close()
+            self._brokers.lost(broker, is_avoided=False)
+            raise NobodyToAsk(f"broker {broker.broker} was lost: {str(error) or 'no answer in time'}") from None
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._stream is not None:
+            self._stream.abort()
+            self._stream = None
+
+    async def _ranges(self) -> Ranges:
+        if self._chosen is None:
+            self._chosen = self._brokers.choose(self._listener)
+        broker = self._chosen[0]
+        known = self._brokers.known(broker)
+        if known is not None:
+            return known
+        header = RequestHeader(ApiKey.API_VERSIONS, 0, 1, _OURS)
+        answer = await self.forward(encode_request(header, ApiVersionsRequest())[4:])
+        try:
+            reply = decode_reply(header, answer[4:])
+        except Malformed as error:
+            raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
+        assert isinstance(reply, ApiVersionsReply)
+        ranges = {key: served for key, served in reply.ranges.items() if key in RELAYABLE | LED}
+        self._brokers.learn(broker, ranges)
+        return ranges
+
+    async def _opened(self) -> tuple[LiveBroker, FrameStream]:
+        if self._chosen is None:
+            self._chosen = self._brokers.choose(self._listener)
+        broker, endpoint = self._chosen
+        if self._stream is not None and self._stream.is_ended:
+            self.close()
+        if self._stream is None:
+            try:
+                async with asyncio.timeout(self._brokers.timeout_s):
+                    reader, writer = await self._brokers.dialer.open_connection(endpoint)
+            except (OSError, TimeoutError) as error:
+                self._brokers.lost(broker, is_avoided=True)
+                raise NobodyToAsk(f"broker {broker.broker} at {endpoint} cannot be reached: {error}") from None
+            self._stream = FrameStream(reader, writer, LARGEST_ANSWER_BYTES)
+        return broker, self._stream
+
+    async def _exchange(self, stream: FrameStream, message: bytes) -> bytes:
+        timeout_s = self._brokers.timeout_s
+        await stream.send(message, timeout_s)
+        answer = await stream.receive(timeout_s)
+        if answer is None:
+            raise ConnectionResetError("it hung up")
+        return answer

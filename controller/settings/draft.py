@@ -1,0 +1,58 @@
+"""What has been read so far, and what is wrong with it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.settings.kinds import Value
+from controller.settings.sources import Given
+from controller.settings.table import SETTINGS, Setting
+from controller.settings.values import shown
+
+
+class Draft:
+    """Values on their way to `Settings`; problems are collected, so that all can be shown together."""
+
+    def __init__(self, given: dict[str, Given], problems: list[str]) -> None:
+        """Read each value by its kind; one that cannot be read counts as not set."""
+        self.given = given
+        self.problems = problems
+        self.values: dict[str, Value | None] = {setting.key: self._read(setting) for setting in SETTINGS}
+        for setting in SETTINGS:
+            if setting.same_as is not None and self.values[setting.key] is None:
+                self.values[setting.key] = self.values[setting.same_as]
+
+    def text(self, key: str) -> str:
+        """A value as text; empty where nothing is set."""
+        return str(self.values[key] or "")
+
+    def is_given(self, key: str) -> bool:
+        """Whether somebody wrote more than nothing for this key."""
+        return key in self.given and bool(self.given[key].text)
+
+    def complain(self, key: str, what: str) -> None:
+        """Say what is wrong with a value, which one it is and where it was written."""
+        if key in self.given:
+            given = self.given[key]
+            self.problems.append(f"{given.where}: {key} = {shown(key, given.text)}: {what}")
+        else:
+            self.problems.append(f"{key}: {what}")
+
+    def check(self, key: str, read: Callable[[str], object]) -> None:
+        """Let somebody look at a value who knows more about it than its kind."""
+        if self.values[key] is not None:
+            try:
+                read(self.text(key))
+            except ValueError as error:
+                self.complain(key, str(error))
+
+    def _read(self, setting: Setting) -> Value | None:
+        if not self.is_given(setting.key):
+            if setting.is_required:
+                self.problems.append(f"{setting.key} is missing: {setting.doc}")
+            return setting.default
+        try:
+            return setting.kind.read(self.given[setting.key].text)
+        except ValueError as error:
+            self.complain(setting.key, str(error))
+            return setting.default

@@ -1,0 +1,135 @@
+"""Which keys of a broker's own server.properties are not ours, and what is to be said about them?
+
+A broker's file can be used as a start. Most of its keys do not concern a controller. Some do, and have no effect yet;
+some would mean that this controller does the wrong thing, and are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "authorizer.class.name": "not supported yet; leave it out: requests would not be checked against ACLs",
+        "zookeeper.set.acl": "not supported yet; set it to false: the controller does not authenticate to ZooKeeper",
+        "zookeeper.ssl.client.enable": "not supported yet; set it to false and connect to a plain port of ZooKeeper",
+        "zookeeper.metadata.migration.enable": "while a cluster migrates to KRaft, the KRaft quorum must hold "
+        "/controller; stop this controller before that, or set it to false",
+        "process.roles": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
+        "controller.quorum.voters": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
+        "node.id": "name this replica's id in broker.id",
+    }
+)
+"""Refused unless empty or false: key → what to do instead."""
+
+WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
+    {
+        "delete.topic.enable": "topics are not deleted yet",
+        "create.topic.policy.class.name": "topics are not created yet, and Java classes cannot be run here",
+        "controller.quota.window.num": "requests are not limited by quotas yet",
+        "controller.quota.window.size.seconds": "requests are not limited by quotas yet",
+        "delegation.token.expiry.check.interval.ms": "delegation tokens are not expired yet",
+    }
+)
+"""Accepted, but what they ask for is not done yet: key → what that means."""
+
+IRRELEVANT = frozenset(
+    [
+        "advertised.host.name",
+        "advertised.port",
+        "allow.everyone.if.no.acl.found",
+        "alter.config.policy.class.name",
+        "auto.create.topics.enable",
+        "auto.include.jmx.reporter",
+        "background.threads",
+        "broker.heartbeat.interval.ms",
+        "broker.session.timeout.ms",
+        "compression.type",
+        "connection.failed.authentication.delay.ms",
+        "connections.max.reauth.ms",
+        "controlled.shutdown.enable",
+        "controlled.shutdown.max.retries",
+        "controlled.shutdown.retry.backoff.ms",
+        "default.replication.factor",
+        "delete.records.purgatory.purge.interval.requests",
+        "early.start.listeners",
+        "fetch.max.bytes",
+        "fetch.purgatory.purge.interval.requests",
+        "host.name",
+        "initial.broker.registration.timeout.ms",
+        "kafka.metrics.polling.interval.secs",
+        "kafka.metrics.reporters",
+        "max.connection.creation.rate",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "max.incremental.fetch.session.cache.slots",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "num.io.threads",
+        "num.network.threads",
+        "num.partitions",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.alter.log.dirs.threads",
+        "num.replica.fetchers",
+        "port",
+        "principal.builder.class",
+        "producer.id.expiration.check.interval.ms",
+        "producer.id.expiration.ms",
+        "producer.purgatory.purge.interval.requests",
+        "queued.max.request.bytes",
+        "queued.max.requests",
+        "security.providers",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.listen.backlog.size",
+        "socket.receive.buffer.bytes",
+        "socket.send.buffer.bytes",
+        "super.users",
+        "telemetry.max.bytes",
+        "unstable.api.versions.enable",
+        "unstable.metadata.versions.enable",
+        "zookeeper.clientCnxnSocket",
+        "zookeeper.sync.time.ms",
+    ]
+)
+"""Keys of brokers that do not concern a controller."""
+
+IRRELEVANT_PREFIXES = (
+    "alter.log.dirs.",
+    "client.quota.",
+    "confluent.",
+    "delegation.token.",
+    "eligible.leader.",
+    "group.",
+    "listener.name.",
+    "log.cleaner.",
+    "log.cleanup.",
+    "log.deletion.",
+    "log.dir",
+    "log.flush.",
+    "log.index.",
+    "log.initial.",
+    "log.local.",
+    "log.message.",
+    "log.preallocate",
+    "log.retention.",
+    "log.roll.",
+    "log.segment.",
+    "metadata.",
+    "metric.",
+    "metrics.",
+    "offset.metadata.",
+    "offsets.",
+    "password.encoder.",
+    "quota.",
+    "remote.",
+    "replica.",
+    "replication.",
+    "sasl.",
+    "ssl.",
+    "transaction.",
+    "transactional.",
+    "zookeeper.ssl.",
+)
+"""All keys that begin like this are as irrelevant."""

@@ -1,0 +1,81 @@
+"""What may be written as a setting's value?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+
+Value = str | int | bool
+
+_SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+)(?::(\d+))?$")
+_LARGEST_PORT = 65535
+
+
+class Kind(Struct, frozen=True):
+    """A kind of value: what it is called in lists, and how it is read from text.
+
+    Raises:
+        ValueError: from `read`, with what is allowed.
+    """
+
+    name: str
+    read: Callable[[str], Value]
+
+
+def number(least: int, most: int = 2**31 - 1) -> Kind:
+    """Whole numbers, both ends included.
+
+    >>> number(1, 10).read("7")
+    7
+    """
+    allowed = f"a whole number from {least} to {most}"
+
+    def read(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            raise ValueError(f"expected {allowed}") from None
+        if not least <= found <= most:
+            raise ValueError(f"expected {allowed}")
+        return found
+
+    return Kind(f"{least} to {most}" if most < 2**31 - 1 else f"number, at least {least}", read)
+
+
+def choice(*choices: str) -> Kind:
+    """One of these words, exactly."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}")
+        return text
+
+    return Kind(" or ".join(choices), read)
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _servers(text: str) -> str:
+    """ZooKeeper's own rules: `host:port,host:port/chroot`, the chroot only once and at the end."""
+    servers, slash, chroot = text.partition("/")
+    for server in servers.split(","):
+        match = _SERVER.match(server.strip())
+        if match is None or not 0 < int(match[2] or 1) <= _LARGEST_PORT:
+            raise ValueError(f"{server.strip()!r} is not a server; expected host:port,host:port and perhaps /chroot")
+    if slash and (not chroot or chroot.endswith("/") or "//" in f"/{chroot}" or "," in chroot):
+        raise ValueError(f"'/{chroot}' is not a chroot; it comes once, behind the last server, like /kafka")
+    return text
+
+
+TEXT = Kind("text", str)
+SERVERS = Kind("host:port,…/chroot", _servers)
+LISTENERS = Kind("NAME://host:port,…", str)
+TRUTH = Kind("true or false", _truth)
+PORT = number(0, _LARGEST_PORT)
+MILLISECONDS = number(1)

@@ -1,0 +1,116 @@
+"""Where does this process listen, what does it advertise, and over which listener do brokers talk?
+
+Source: KafkaConfig.validateValues, EndPoint and SocketServerConfigs; KIP-103, KIP-291.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from controller.settings.draft import Draft
+from controller.settings.table import PROTOCOLS
+from zk_layout.codec import Undecodable
+from zk_layout.znodes.brokers import Endpoint, parse_endpoint
+
+_EVERYWHERE = ("", "0.0.0.0", "::")
+
+
+class Listening(Struct, frozen=True):
+    """Where to listen, what to advertise, and the name of the listener between brokers.
+
+    Shape:
+        Listener names are in capitals, as Kafka has them, and unique.
+    """
+
+    bound: tuple[Endpoint, ...]
+    advertised: tuple[Endpoint, ...]
+    inter_broker: str
+
+
+def settle(draft: Draft) -> Listening:
+    """Read what belongs together; what does not fit becomes a complaint."""
+    protocols = _protocols(draft)
+    bound = _endpoints(draft, "listeners", protocols)
+    ports = [endpoint.port for endpoint in bound]
+    if len(set(ports)) < len(ports):
+        draft.complain("listeners", "two listeners have the same port")
+    advertised = bound
+    if draft.is_given("advertised.listeners"):
+        advertised = _endpoints(draft, "advertised.listeners", protocols)
+        _compare_names(draft, bound, advertised)
+    _check_reachable(draft, advertised)
+    names = tuple(endpoint.listener for endpoint in advertised)
+    return Listening(bound, advertised, _inter_broker(draft, names))
+
+
+def _protocols(draft: Draft) -> dict[str, str]:
+    key = "listener.security.protocol.map"
+    protocols: dict[str, str] = {}
+    for part in draft.text(key).split(","):
+        listener, _, protocol = part.strip().upper().partition(":")
+        if protocol in PROTOCOLS:
+            protocols[listener] = protocol
+        else:
+            draft.complain(key, f"expected LISTENER:PROTOCOL, the protocol being one of {', '.join(PROTOCOLS)}")
+    return protocols
+
+
+def _endpoints(draft: Draft, key: str, protocols: dict[str, str]) -> tuple[Endpoint, ...]:
+    endpoints: dict[str, Endpoint] = {}
+    for part in draft.text(key).split(","):
+        name, scheme, address = part.strip().partition("://")
+        try:
+            endpoint = parse_endpoint(name.upper() + scheme + address, protocols)
+        except Undecodable as error:
+            draft.complain(key, str(error))
+            continue
+        if endpoint.port < 1:
+            draft.complain(key, f"{endpoint} needs a port from 1 to 65535")
+        if endpoint.security_protocol != "PLAINTEXT":
+            draft.complain(
+                key,
+                f"{endpoint} uses {endpoint.security_protocol}, which is not supported yet; use a listener that "
+                "listener.security.protocol.map maps to PLAINTEXT",
+            )
+        if endpoint.listener in endpoints:
+            draft.complain(key, f"listener {endpoint.listener} is there twice")
+        endpoints[endpoint.listener] = endpoint
+    return tuple(endpoints.values())
+
+
+def _compare_names(draft: Draft, bound: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]) -> None:
+    names = [endpoint.listener for endpoint in bound]
+    for endpoint in advertised:
+        if endpoint.listener not in names:
+            draft.complain(
+                "advertised.listeners", f"nobody listens on {endpoint.listener}; listeners has {', '.join(names)}"
+            )
+
+
+def _check_reachable(draft: Draft, advertised: tuple[Endpoint, ...]) -> None:
+    key = "advertised.listeners" if draft.is_given("advertised.listeners") else "listeners"
+    for endpoint in advertised:
+        if endpoint.host in _EVERYWHERE:
+            draft.complain(
+                key,
+                f"{endpoint} cannot be advertised, because nobody can connect to it; name an address of this host "
+                "that brokers and clients can reach in advertised.listeners",
+            )
+
+
+def _inter_broker(draft: Draft, names: tuple[str, ...]) -> str:
+    key, other_key = "inter.broker.listener.name", "security.inter.broker.protocol"
+    if draft.is_given(key) and draft.is_given(other_key):
+        draft.complain(key, f"{other_key} is set, too; keep the one that the brokers have")
+    if not draft.is_given(key):
+        key = other_key
+    _expect_advertised(draft, key, names)
+    if draft.is_given("control.plane.listener.name"):
+        _expect_advertised(draft, "control.plane.listener.name", names)
+    return draft.text(key).upper()
+
+
+def _expect_advertised(draft: Draft, key: str, names: tuple[str, ...]) -> None:
+    wanted = draft.text(key).upper()
+    if names and wanted not in names:
+        draft.complain(key, f"brokers reach the controller over {wanted}, but only {', '.join(names)} is advertised")

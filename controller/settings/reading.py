@@ -1,0 +1,97 @@
+"""Can what the operator wrote be used? Reads it once, and says everything that is wrong at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from controller.settings import listening
+from controller.settings.draft import Draft
+from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED, WITHOUT_EFFECT
+from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
+from controller.settings.table import SETTINGS
+from controller.settings.values import Listener, Settings
+
+_OURS = tuple(setting.key for setting in SETTINGS)
+_KNOWN = (*_OURS, *REFUSED, *WITHOUT_EFFECT, *IRRELEVANT)
+_SURELY_MEANT = 0.9
+
+
+class BadSettings(ValueError):
+    """The configuration cannot be used; `problems` has one sentence for each thing that is wrong."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+def load(
+    path: Path | None,
+    overrides: Iterable[str],
+    environment: Mapping[str, str],
+    checks: Mapping[str, Callable[[str], object]] = MappingProxyType({}),
+) -> Settings:
+    """The settings of a properties file, overridden by the environment, overridden by `key=value` texts.
+
+    `checks` are by key; each raises ValueError, with a reason, where a text cannot be used.
+
+    Raises:
+        BadSettings: with everything that is wrong.
+    """
+    problems: list[str] = []
+    given = from_file(path, problems) if path is not None else {}
+    given |= from_environment(environment, problems)
+    given |= from_overrides(overrides, problems)
+    ignored = tuple(sorted(key for key in given if _is_ignored(key)))
+    without_effect = tuple(f"{key}: {WITHOUT_EFFECT[key]}" for key in sorted(given) if key in WITHOUT_EFFECT)
+    _complain_about_strangers({key: text for key, text in given.items() if key not in ignored}, problems)
+
+    draft = Draft(given, problems)
+    for key, read in checks.items():
+        draft.check(key, read)
+    _refuse(draft)
+    _check_id(draft)
+    found = listening.settle(draft)
+    if problems:
+        raise BadSettings(problems)
+    bound = tuple(Listener(endpoint.listener, endpoint.host, endpoint.port) for endpoint in found.bound)
+    values = MappingProxyType(draft.values)
+    return Settings(values, bound, found.advertised, found.inter_broker, ignored, without_effect)
+
+
+def _is_ignored(key: str) -> bool:
+    """Whether a key does not concern a controller; one that nearly is one of ours does."""
+    if key in _OURS or key in REFUSED or key in WITHOUT_EFFECT:
+        return False
+    if key in IRRELEVANT:
+        return True
+    is_slip = bool(difflib.get_close_matches(key, (*_OURS, *REFUSED), n=1, cutoff=_SURELY_MEANT))
+    return key.startswith(IRRELEVANT_PREFIXES) and not is_slip
+
+
+def _complain_about_strangers(given: dict[str, Given], problems: list[str]) -> None:
+    problems.extend(
+        f"{found.where}: {key}: there is no such setting{nearest(key, _KNOWN)}"
+        for key, found in given.items()
+        if key not in _KNOWN
+    )
+
+
+def _refuse(draft: Draft) -> None:
+    for key, instead in REFUSED.items():
+        if draft.is_given(key) and draft.given[key].text.lower() != "false":
+            draft.complain(key, instead)
+
+
+def _check_id(draft: Draft) -> None:
+    broker_id, most = draft.values["broker.id"], draft.values["reserved.broker.max.id"]
+    if not draft.values["broker.id.generation.enable"] or broker_id is None or most is None:
+        return
+    if int(broker_id) > int(most):
+        draft.complain(
+            "broker.id",
+            f"ids above reserved.broker.max.id = {most} are generated for brokers, and one could get this one; take a "
+            f"lower id that no broker has, or set broker.id.generation.enable to false if all brokers do",
+        )

@@ -1,0 +1,364 @@
+"""Which bytes ask a controller something, and what did it answer?
+
+The other direction of `requests` and `replies`, for simulated brokers, benchmarks, relays and tests.
+
+Source: Kafka's *Request.json and *Response.json schemas.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any, assert_never
+
+from msgspec import Struct
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import (
+    ClusterDescription,
+    IsrResult,
+    Node,
+    OngoingMove,
+    PartitionMetadata,
+    PartitionResult,
+    PartitionsAltered,
+    ProducerIdsAllocated,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    Reply,
+    ShutdownPermitted,
+    TopicMetadata,
+)
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    DescribeCluster,
+    IsrProposal,
+    ListReassignments,
+    Request,
+    TopicReference,
+)
+from controller.wire.cursor import Cursor, Malformed
+from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
+from controller.wire.requests import ApiVersionsRequest
+from controller.wire.schema import MessageSchema, encode_entity, request_schema, topic_uuid
+from controller.wire.versions import ApiKey, VersionRange
+from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicPartition
+
+
+class ApiVersionsReply(Struct, frozen=True):
+    """The answer to ApiVersions: api key → versions answered there."""
+
+    ranges: dict[int, VersionRange]
+    error: ErrorCode = ErrorCode.NONE
+
+
+def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest, timeout_ms: int = 60_000) -> bytes:
+    """A request in the version its header names, with its size.
+
+    Raises:
+        ValueError: the header names another api key than the request's.
+    """
+    expected = api_key_of(request)
+    if header.api_key != expected:
+        raise ValueError(f"{type(request).__name__} is {expected.name}, not the request with key {header.api_key}")
+    schema = request_schema(expected, header.api_version)
+    timeout = datetime.timedelta(milliseconds=timeout_ms)
+    entity = _request_entity(schema, header.api_version, request, timeout)
+    return framed(encode_request_header(header), encode_entity(entity))
+
+
+def decode_reply(header: RequestHeader, frame: bytes) -> Reply | ApiVersionsReply:
+    """What was answered to the request with this header; `frame` is without its size.
+
+    Raises:
+        Malformed: not a response to it.
+    """
+    correlation_id, cursor = response_cursor(header.api_key, header.api_version, frame)
+    if correlation_id != header.correlation_id:
+        raise Malformed(f"the response has correlation id {correlation_id}, the request {header.correlation_id}")
+    reply = _DECODERS[ApiKey(header.api_key)](cursor, header.api_version)
+    cursor.tags()
+    cursor.finish()
+    return reply
+
+
+def api_key_of(request: Request | ApiVersionsRequest) -> ApiKey:
+    """Kafka's number for a request."""
+    match request:
+        case ApiVersionsRequest():
+            return ApiKey.API_VERSIONS
+        case DescribeCluster():
+            return ApiKey.METADATA
+        case ListReassignments():
+            return ApiKey.LIST_PARTITION_REASSIGNMENTS
+        case AlterReassignments():
+            return ApiKey.ALTER_PARTITION_REASSIGNMENTS
+        case AlterPartition():
+            return ApiKey.ALTER_PARTITION
+        case ControlledShutdown():
+            return ApiKey.CONTROLLED_SHUTDOWN
+        case AllocateProducerIds():
+            return ApiKey.ALLOCATE_PRODUCER_IDS
+        case _:
+            assert_never(request)
+
+
+def _request_entity(
+    schema: MessageSchema, version: int, request: Request | ApiVersionsRequest, timeout: datetime.timedelta
+) -> Any:
+    match request:
+        case ApiVersionsRequest():
+            return schema.make(
+                "ApiVersionsRequest",
+                client_software_name=request.software_name,
+                client_software_version=request.software_version,
+            )
+        case DescribeCluster():
+            return _metadata_entity(schema, version, request)
+        case ListReassignments():
+            return _list_entity(schema, request, timeout)
+        case AlterReassignments():
+            return _alter_entity(schema, request, timeout)
+        case AlterPartition():
+            return _alter_partition_entity(schema, version, request)
+        case ControlledShutdown():
+            return schema.make("ControlledShutdownRequest", broker_id=request.broker, broker_epoch=request.broker_epoch)
+        case AllocateProducerIds():
+            return schema.make(
+                "AllocateProducerIdsRequest", broker_id=request.broker, broker_epoch=request.broker_epoch
+            )
+        case _:
+            assert_never(request)
+
+
+def _metadata_entity(schema: MessageSchema, version: int, request: DescribeCluster) -> Any:
+    topics = None if request.topics is None else tuple(_topic_entity(schema, t) for t in request.topics)
+    return schema.make(
+        "MetadataRequest",
+        topics=() if topics is None and version == 0 else topics,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+
+
+def _topic_entity(schema: MessageSchema, topic: TopicReference) -> Any:
+    return schema.make("MetadataRequestTopic", topic_id=topic_uuid(topic.topic_id), name=topic.name)
+
+
+def _list_entity(schema: MessageSchema, request: ListReassignments, timeout: datetime.timedelta) -> Any:
+    topics = request.partitions and tuple(
+        schema.make(
+            "ListPartitionReassignmentsTopics",
+            name=topic,
+            partition_indexes=tuple(p.partition for p in partitions),
+        )
+        for topic, partitions in groupby(request.partitions, lambda p: p.topic)
+    )
+    return schema.make("ListPartitionReassignmentsRequest", timeout=timeout, topics=topics)
+
+
+def _alter_entity(schema: MessageSchema, request: AlterReassignments, timeout: datetime.timedelta) -> Any:
+    topics = tuple(
+        schema.make(
+            "ReassignableTopic",
+            name=topic,
+            partitions=tuple(
+                schema.make(
+                    "ReassignablePartition",
+                    partition_index=wish.topic_partition.partition,
+                    replicas=wish.replicas,
+                )
+                for wish in wishes
+            ),
+        )
+        for topic, wishes in groupby(request.wishes, lambda wish: wish.topic_partition.topic)
+    )
+    return schema.make("AlterPartitionReassignmentsRequest", timeout=timeout, topics=topics)
+
+
+def _alter_partition_entity(schema: MessageSchema, version: int, request: AlterPartition) -> Any:
+    topics = tuple(
+        schema.make(
+            "TopicData",
+            topic_name=topic.name,
+            topic_id=topic_uuid(topic.topic_id),
+            partitions=tuple(_proposal_entity(schema, version, proposal) for proposal in proposals),
+        )
+        for topic, proposals in groupby(request.proposals, lambda proposal: proposal.topic)
+    )
+    return schema.make(
+        "AlterPartitionRequest", broker_id=request.broker, broker_epoch=request.broker_epoch, topics=topics
+    )
+
+
+def _proposal_entity(schema: MessageSchema, version: int, proposal: IsrProposal) -> Any:
+    members: tuple[Any, ...] = ()
+    if version >= 3:
+        epochs = proposal.broker_epochs or (-1,) * len(proposal.isr)
+        members = tuple(
+            schema.make("BrokerState", broker_id=broker, broker_epoch=epoch)
+            for broker, epoch in zip(proposal.isr, epochs, strict=True)
+        )
+    return schema.make(
+        "PartitionData",
+        partition_index=proposal.partition,
+        leader_epoch=proposal.leader_epoch,
+        new_isr=proposal.isr,
+        new_isr_with_epochs=members,
+        leader_recovery_state=proposal.leader_recovery_state,
+        partition_epoch=proposal.partition_epoch,
+    )
+
+
+def _api_versions(cursor: Cursor, version: int) -> ApiVersionsReply:
+    error = cursor.error()
+    if error == ErrorCode.UNSUPPORTED_VERSION:
+        # Such an answer is in version 0 whatever was asked (KIP-511).
+        cursor.is_flexible, version = False, 0
+    ranges: dict[int, VersionRange] = {}
+    for _ in cursor.array("api_keys", 6):
+        key = cursor.int16("api_key")
+        ranges[key] = VersionRange(cursor.int16("min_version"), cursor.int16("max_version"))
+        cursor.tags()
+    if version >= 1:
+        cursor.int32("throttle_time_ms")
+    return ApiVersionsReply(ranges, error)
+
+
+def _metadata(cursor: Cursor, version: int) -> ClusterDescription:
+    if version >= 3:
+        cursor.int32("throttle_time_ms")
+    nodes = tuple(_node(cursor, version) for _ in cursor.array("brokers", 10))
+    cluster_id = cursor.nullable_string("cluster_id") if version >= 2 else None
+    controller = BrokerId(cursor.int32("controller_id")) if version >= 1 else BrokerId(-1)
+    topics = tuple(_topic_metadata(cursor, version) for _ in cursor.array("topics", 6))
+    if 8 <= version <= 10:
+        cursor.int32("cluster_authorized_operations")
+    return ClusterDescription(nodes, cluster_id, controller, topics)
+
+
+def _node(cursor: Cursor, version: int) -> Node:
+    broker, host, port = BrokerId(cursor.int32("node_id")), cursor.string("host"), cursor.int32("port")
+    rack = cursor.nullable_string("rack") if version >= 1 else None
+    cursor.tags()
+    return Node(broker, host, port, rack)
+
+
+def _topic_metadata(cursor: Cursor, version: int) -> TopicMetadata:
+    error = cursor.error()
+    name = cursor.nullable_topic_name() if version >= 12 else cursor.topic_name()
+    topic_id = cursor.topic_id() if version >= 10 else None
+    if version >= 1:
+        cursor.boolean("is_internal")
+    partitions = tuple(_partition_metadata(cursor, version) for _ in cursor.array("partitions", 13))
+    if version >= 8:
+        cursor.int32("topic_authorized_operations")
+    cursor.tags()
+    return TopicMetadata(name or None, topic_id, error, partitions)
+
+
+def _partition_metadata(cursor: Cursor, version: int) -> PartitionMetadata:
+    error = cursor.error()
+    partition, leader = PartitionId(cursor.int32("partition_index")), BrokerId(cursor.int32("leader_id"))
+    leader_epoch = LeaderEpoch(cursor.int32("leader_epoch") if version >= 7 else -1)
+    replicas, isr = cursor.replicas("replica_nodes"), cursor.replicas("isr_nodes")
+    offline = cursor.replicas("offline_replicas") if version >= 5 else ()
+    cursor.tags()
+    return PartitionMetadata(partition, error, leader, leader_epoch, replicas, isr, offline)
+
+
+def _listed(cursor: Cursor, _version: int) -> ReassignmentsListed:
+    cursor.int32("throttle_time_ms")
+    error, message = cursor.error(), cursor.nullable_string("error_message")
+    moves: list[OngoingMove] = []
+    for _ in cursor.array("topics", 3):
+        topic = cursor.topic_name()
+        for _ in cursor.array("partitions", 8):
+            partition = TopicPartition(topic, PartitionId(cursor.int32("partition_index")))
+            replicas = cursor.replicas("replicas")
+            adding, removing = cursor.replicas("adding_replicas"), cursor.replicas("removing_replicas")
+            moves.append(OngoingMove(partition, replicas, adding, removing))
+            cursor.tags()
+        cursor.tags()
+    return ReassignmentsListed(tuple(moves), error, message)
+
+
+def _altered(cursor: Cursor, _version: int) -> ReassignmentsAltered:
+    cursor.int32("throttle_time_ms")
+    error, message = cursor.error(), cursor.nullable_string("error_message")
+    results: list[PartitionResult] = []
+    for _ in cursor.array("responses", 3):
+        topic = cursor.topic_name()
+        for _ in cursor.array("partitions", 8):
+            partition = TopicPartition(topic, PartitionId(cursor.int32("partition_index")))
+            results.append(PartitionResult(partition, cursor.error(), cursor.nullable_string("error_message")))
+            cursor.tags()
+        cursor.tags()
+    return ReassignmentsAltered(tuple(results), error, message)
+
+
+def _partitions_altered(cursor: Cursor, version: int) -> PartitionsAltered:
+    cursor.int32("throttle_time_ms")
+    error = cursor.error()
+    results: list[IsrResult] = []
+    for _ in cursor.array("topics", 3):
+        topic = cursor.topic_name("topic_name") if version < 2 else None
+        topic_id = cursor.topic_id() if version >= 2 else None
+        for _ in cursor.array("partitions", 20):
+            partition = PartitionId(cursor.int32("partition_index"))
+            refused = cursor.error()
+            leader, leader_epoch = (
+                BrokerId(cursor.int32("leader_id")),
+                LeaderEpoch(cursor.int32("leader_epoch")),
+            )
+            isr = cursor.replicas("isr")
+            recovery_state = cursor.int8("leader_recovery_state") if version >= 1 else 0
+            partition_epoch = PartitionEpoch(cursor.int32("partition_epoch"))
+            cursor.tags()
+            results.append(
+                IsrResult(
+                    topic,
+                    topic_id,
+                    partition,
+                    refused,
+                    leader,
+                    leader_epoch,
+                    isr,
+                    recovery_state,
+                    partition_epoch,
+                )
+            )
+        cursor.tags()
+    return PartitionsAltered(tuple(results), error)
+
+
+def _shutdown_permitted(cursor: Cursor, _version: int) -> ShutdownPermitted:
+    error = cursor.error()
+    remaining: list[TopicPartition] = []
+    for _ in cursor.array("remaining_partitions", 6):
+        topic = cursor.topic_name("topic_name")
+        remaining.append(TopicPartition(topic, PartitionId(cursor.int32("partition_index"))))
+        cursor.tags()
+    return ShutdownPermitted(tuple(remaining), error)
+
+
+def _producer_ids_allocated(cursor: Cursor, _version: int) -> ProducerIdsAllocated:
+    cursor.int32("throttle_time_ms")
+    error = cursor.error()
+    return ProducerIdsAllocated(cursor.int64("producer_id_start"), cursor.int32("producer_id_len"), error)
+
+
+_DECODERS: dict[ApiKey, Callable[[Cursor, int], Reply | ApiVersionsReply]] = {
+    ApiKey.API_VERSIONS: _api_versions,
+    ApiKey.METADATA: _metadata,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _listed,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _altered,
+    ApiKey.ALTER_PARTITION: _partitions_altered,
+    ApiKey.CONTROLLED_SHUTDOWN: _shutdown_permitted,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _producer_ids_allocated,
+}

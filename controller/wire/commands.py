@@ -1,0 +1,258 @@
+"""Which bytes carry a command to a broker, and what did the broker answer?
+
+Partitions are packed here and not by kio, because a take-over tells every broker about every partition: see
+`partition_bytes`. That both give the same bytes is proven in the property tests.
+
+One command must stay far below the brokers' `socket.request.max.bytes` (100 MB by default); whoever makes
+commands splits them by count. A partition with three replicas takes about 60 bytes, and its topic's name
+once.
+
+Source: Kafka's LeaderAndIsrRequest, UpdateMetadataRequest and StopReplicaRequest; ControllerChannelManager.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import assert_never
+
+from msgspec import Struct
+
+from controller.core.commands import (
+    LeaderAndIsr,
+    LiveBroker,
+    PartitionView,
+    ReplicaStop,
+    StopReplica,
+    UpdateMetadata,
+)
+from controller.core.effects import Tell
+from controller.core.events import Acknowledged
+from controller.wire.acknowledgements import decode_acknowledgement
+from controller.wire.frames import RequestHeader, encode_request_header
+from controller.wire.partition_bytes import Packing
+from controller.wire.versions import ApiKey, InterBrokerProtocol, is_flexible
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName
+from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
+
+_SHARED_MOST_BYTES = 64 * 1024 * 1024
+_SIZE = struct.Struct(">i")
+_EPOCHS = struct.Struct(">iq")
+_STOP = struct.Struct(">ii?")
+
+
+class CommandRequest(Struct, frozen=True):
+    """One request to send, answered by one response with the same correlation id.
+
+    Shape:
+        `chunks` are to be written one after the other; the first begins with the size of all. The later
+        ones may be shared with other brokers' requests.
+    """
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    chunks: tuple[bytes, ...]
+
+
+class CommandEncoder:
+    """Makes requests of commands, in the versions of one inter-broker protocol.
+
+    What brokers have in common is packed once: the payload of one `UpdateMetadata` value, and the head of
+    one `PartitionView` value. Both are recognised by identity and held until others push them out; `forget`
+    lets go of all of them, for a moment when nothing is left to tell."""
+
+    def __init__(
+        self,
+        controller_id: BrokerId,
+        protocol: InterBrokerProtocol,
+        inter_broker_listener: str,
+        client_id: str | None = None,
+    ) -> None:
+        self._controller_id = controller_id
+        self._protocol = protocol
+        self._listener = inter_broker_listener
+        self._client_id = str(controller_id) if client_id is None else client_id
+        self._packing = Packing(
+            is_flexible=is_flexible(ApiKey.UPDATE_METADATA, protocol.update_metadata),
+        )
+        self._has_recovery_state = protocol.leader_and_isr >= 6
+        self._existing_tail = self._leader_and_isr_tail((), (), is_new=False, recovery_state=0)
+        self._online_tail = self._packing.array(0) + self._packing.no_tags
+        self._shared: dict[int, tuple[UpdateMetadata, bytes]] = {}
+
+    def encode(self, tell: Tell, correlation_id: int) -> tuple[CommandRequest, ...]:
+        """The requests that carry a command, to be sent in this order; their correlation ids count up from
+        the given one. There is one, except that StopReplica before version 3 needs one for replicas to
+        delete and one for replicas to keep."""
+        match tell.command:
+            case LeaderAndIsr():
+                payload = self._leader_and_isr(tell.command)
+                key, version = ApiKey.LEADER_AND_ISR, self._protocol.leader_and_isr
+                return (self._request(key, version, correlation_id, tell, payload),)
+            case UpdateMetadata():
+                payload = self._shared_update_metadata(tell.command)
+                key, version = ApiKey.UPDATE_METADATA, self._protocol.update_metadata
+                return (self._request(key, version, correlation_id, tell, payload),)
+            case StopReplica():
+                version = self._protocol.stop_replica
+                return tuple(
+                    self._request(ApiKey.STOP_REPLICA, version, correlation_id + position, tell, payload)
+                    for position, payload in enumerate(self._stop_replica(tell.command, version))
+                )
+            case _:
+                assert_never(tell.command)
+
+    def decode_acknowledgement(self, tell: Tell, *frames: bytes) -> Acknowledged:
+        """What a broker answered: one frame, without its size, for each request `encode` made, in that order.
+
+        Raises:
+            Malformed: not the response to these requests.
+        """
+        return decode_acknowledgement(self._protocol, tell, frames)
+
+    def forget(self) -> None:
+        """Let go of everything remembered for sharing."""
+        self._packing.forget()
+        self._shared.clear()
+
+    def _request(self, key: ApiKey, version: int, correlation_id: int, tell: Tell, payload: bytes) -> CommandRequest:
+        header = encode_request_header(RequestHeader(key, version, correlation_id, self._client_id))
+        begin = header + self._sender(key, version, tell.controller_epoch, tell.broker_epoch)
+        return CommandRequest(key, version, correlation_id, (_SIZE.pack(len(begin) + len(payload)) + begin, payload))
+
+    def _sender(self, key: ApiKey, version: int, controller_epoch: ControllerEpoch, broker_epoch: BrokerEpoch) -> bytes:
+        """The first fields of every command: who sends it, and to which life of the recipient."""
+        says_kind = version >= _FIRST_WITH_KIND[key]
+        is_kraft = b"\0" if says_kind else b""
+        return _SIZE.pack(self._controller_id) + is_kraft + _EPOCHS.pack(controller_epoch, broker_epoch)
+
+    def _leader_and_isr(self, command: LeaderAndIsr) -> bytes:
+        packing, version = self._packing, self._protocol.leader_and_isr
+        pieces = packing.topic_states(
+            ((command.partitions, self._tail_of_existing), (command.new, self._tail_of_new)),
+            with_ids=version >= 5,
+        )
+        if version >= 5:
+            pieces.insert(0, b"\0")  # the type of request, which only KRaft uses
+        leaders = [(leader.broker, endpoint) for leader in command.leaders if (endpoint := self._endpoint(leader))]
+        pieces.append(packing.array(len(leaders)))
+        for broker, endpoint in leaders:
+            pieces += (
+                _SIZE.pack(broker),
+                packing.string(endpoint.host),
+                _SIZE.pack(endpoint.port),
+                packing.no_tags,
+            )
+        pieces.append(packing.no_tags)
+        return b"".join(pieces)
+
+    def _endpoint(self, broker: LiveBroker) -> Endpoint | None:
+        return next((e for e in broker.endpoints if e.listener == self._listener), None)
+
+    def _tail_of_existing(self, view: PartitionView) -> bytes:
+        if view.adding or view.removing or view.leader_recovery_state:
+            return self._leader_and_isr_tail(
+                view.adding, view.removing, is_new=False, recovery_state=view.leader_recovery_state
+            )
+        return self._existing_tail
+
+    def _tail_of_new(self, view: PartitionView) -> bytes:
+        return self._leader_and_isr_tail(
+            view.adding, view.removing, is_new=True, recovery_state=view.leader_recovery_state
+        )
+
+    def _leader_and_isr_tail(
+        self, adding: tuple[int, ...], removing: tuple[int, ...], *, is_new: bool, recovery_state: int
+    ) -> bytes:
+        packing = self._packing
+        recovery = recovery_state.to_bytes(1, "big", signed=True) if self._has_recovery_state else b""
+        new = b"\1" if is_new else b"\0"
+        return packing.int32s(adding) + packing.int32s(removing) + new + recovery + packing.no_tags
+
+    def _shared_update_metadata(self, command: UpdateMetadata) -> bytes:
+        known = self._shared.get(id(command))
+        if known is not None:
+            return known[1]
+        payload = self._update_metadata(command)
+        self._shared[id(command)] = (command, payload)
+        size_bytes = sum(len(held) for _, held in self._shared.values())
+        while size_bytes > _SHARED_MOST_BYTES and len(self._shared) > 1:
+            _, oldest = self._shared.pop(next(iter(self._shared)))
+            size_bytes -= len(oldest)
+        return payload
+
+    def _update_metadata(self, command: UpdateMetadata) -> bytes:
+        packing, version = self._packing, self._protocol.update_metadata
+        pieces = packing.topic_states(
+            ((command.partitions, self._tail_of_metadata),),
+            with_ids=version >= 7,
+        )
+        pieces.append(packing.array(len(command.brokers)))
+        for broker in command.brokers:
+            pieces += (_SIZE.pack(broker.broker), packing.array(len(broker.endpoints)))
+            pieces += map(self._endpoint_bytes, broker.endpoints)
+            pieces += (packing.nullable_string(broker.rack), packing.no_tags)
+        pieces.append(packing.no_tags)
+        return b"".join(pieces)
+
+    def _endpoint_bytes(self, endpoint: Endpoint) -> bytes:
+        packing = self._packing
+        protocol = SECURITY_PROTOCOLS.index(endpoint.security_protocol)
+        return b"".join(
+            (
+                _SIZE.pack(endpoint.port),
+                packing.string(endpoint.host),
+                packing.string(endpoint.listener),
+                protocol.to_bytes(2, "big"),
+                packing.no_tags,
+            )
+        )
+
+    def _tail_of_metadata(self, view: PartitionView) -> bytes:
+        if view.offline:
+            return self._packing.int32s(view.offline) + self._packing.no_tags
+        return self._online_tail
+
+    def _stop_replica(self, command: StopReplica, version: int) -> list[bytes]:
+        if version >= 3:
+            return [self._stops_with_epochs(command.stops)]
+        return [self._stops_alike(stops, is_deletion) for is_deletion, stops in split_stops(command)]
+
+    def _stops_with_epochs(self, stops: Sequence[ReplicaStop]) -> bytes:
+        packing = self._packing
+        groups: dict[TopicName, list[bytes]] = {}
+        for stop in stops:
+            packed = _STOP.pack(stop.partition, stop.leader_epoch, stop.is_deletion)
+            groups.setdefault(stop.topic, []).append(packed + packing.no_tags)
+        pieces = [packing.array(len(groups))]
+        for topic, states in groups.items():
+            pieces += (packing.string(topic), packing.array(len(states)), *states, packing.no_tags)
+        pieces.append(packing.no_tags)
+        return b"".join(pieces)
+
+    def _stops_alike(self, stops: Sequence[ReplicaStop], is_deletion: bool) -> bytes:
+        packing = self._packing
+        groups: dict[TopicName, list[int]] = {}
+        for stop in stops:
+            groups.setdefault(stop.topic, []).append(stop.partition)
+        pieces = [b"\1" if is_deletion else b"\0", packing.array(len(groups))]
+        for topic, partitions in groups.items():
+            pieces += (packing.string(topic), packing.int32s(tuple(partitions)), packing.no_tags)
+        pieces.append(packing.no_tags)
+        return b"".join(pieces)
+
+
+_FIRST_WITH_KIND = {ApiKey.LEADER_AND_ISR: 7, ApiKey.STOP_REPLICA: 4, ApiKey.UPDATE_METADATA: 8}
+
+
+def split_stops(command: StopReplica) -> list[tuple[bool, list[ReplicaStop]]]:
+    """What StopReplica before version 3 says in one request each: replicas to keep, then replicas to delete.
+
+    Shape:
+        At least one group, and an empty one only if nothing is to be stopped.
+    """
+    kept = [stop for stop in command.stops if not stop.is_deletion]
+    deleted = [stop for stop in command.stops if stop.is_deletion]
+    groups = [(False, kept)] if kept or not deleted else []
+    return [*groups, (True, deleted)] if deleted else groups

@@ -1,0 +1,239 @@
+"""What does the next piece of a message say?
+
+Reads Kafka's primitive types from bytes nobody vouches for. No length is believed before the bytes behind
+it are there: kio's own reader reserves memory for whatever an array claims, which ends the process on two
+billion. It also refuses error codes and tagged fields it does not know, which the protocol wants tolerated.
+
+Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for compact lengths and tagged fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import b2a_base64
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from controller.core.errors import ErrorCode
+from zk_layout.ids import BrokerId, Replicas, TopicId, TopicName
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_NO_UUID = bytes(16)
+_LARGEST = 2**31 - 1
+_MOST_TAGS = 1_000
+_ERROR_CODES = {int(code): code for code in ErrorCode}
+
+
+class Malformed(ValueError):
+    """The bytes are not the message they should be; says what is wrong and where."""
+
+
+@lru_cache(maxsize=256)
+def int32s_layout(count: int) -> struct.Struct:
+    """So many 32-bit numbers in a row."""
+    return struct.Struct(f">{count}i")
+
+
+def topic_id_from_bytes(raw: bytes) -> TopicId | None:
+    """A topic id as ZooKeeper spells it; all zeroes mean none.
+
+    >>> topic_id_from_bytes(bytes(range(16)))
+    'AAECAwQFBgcICQoLDA0ODw'
+    """
+    if raw == _NO_UUID:
+        return None
+    return TopicId(b2a_base64(raw, newline=False)[:22].translate(_URL_SAFE).decode("ascii"))
+
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+def error_code(number: int) -> ErrorCode:
+    """The error with this number; one this controller has no name for is an UNKNOWN_SERVER_ERROR to it.
+
+    >>> error_code(56).name, error_code(9999).name
+    ('KAFKA_STORAGE_ERROR', 'UNKNOWN_SERVER_ERROR')
+    """
+    return _ERROR_CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class Cursor:
+    """A place in a message; every read moves it on.
+
+    Shape:
+        The `what` of each read names the field for error messages. `least` is the size in bytes of the
+        smallest possible entry of an array.
+
+    Raises:
+        Malformed: from every method, when the bytes do not hold what they claim.
+    """
+
+    __slots__ = ("at", "data", "end", "is_flexible", "path")
+
+    def __init__(self, data: bytes, at: int = 0, *, is_flexible: bool = False) -> None:
+        self.data = data
+        self.at = at
+        self.end = len(data)
+        self.is_flexible = is_flexible
+        self.path: list[str] = []
+
+    def malformed(self, what: str, problem: str) -> Malformed:
+        """The error for a field at this place."""
+        return Malformed(f"{'.'.join([*self.path, what])} {problem}, at byte {self.at} of {self.end}")
+
+    def fixed(self, layout: struct.Struct, what: str) -> tuple[Any, ...]:
+        """Several fields of fixed size at once."""
+        at = self.at
+        if at + layout.size > self.end:
+            raise self.malformed(what, f"needs {layout.size} bytes but only {self.end - at} are left")
+        self.at = at + layout.size
+        return layout.unpack_from(self.data, at)
+
+    def int8(self, what: str) -> int:
+        """A signed 8-bit number."""
+        return int(self.fixed(_INT8, what)[0])
+
+    def int16(self, what: str) -> int:
+        """A signed 16-bit number."""
+        return int(self.fixed(_INT16, what)[0])
+
+    def int32(self, what: str) -> int:
+        """A signed 32-bit number."""
+        return int(self.fixed(_INT32, what)[0])
+
+    def int64(self, what: str) -> int:
+        """A signed 64-bit number."""
+        return int(self.fixed(_INT64, what)[0])
+
+    def boolean(self, what: str) -> bool:
+        """Anything but zero is true, as brokers read it."""
+        return self.int8(what) != 0
+
+    def error(self, what: str = "error_code") -> ErrorCode:
+        """An error code."""
+        return error_code(self.int16(what))
+
+    def bytes_of(self, size: int, what: str) -> bytes:
+        """So many bytes."""
+        at = self.at
+        if size > self.end - at:
+            raise self.malformed(what, f"needs {size} bytes but only {self.end - at} are left")
+        self.at = at + size
+        return self.data[at : at + size]
+
+    def unsigned_varint(self, what: str) -> int:
+        """An unsigned number in one to five bytes."""
+        at = self.at
+        value = shift = 0
+        while True:
+            if at >= self.end:
+                raise self.malformed(what, "breaks off in the middle of a number")
+            byte = self.data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 28:
+                raise self.malformed(what, "is a number of more than five bytes")
+        if value > _LARGEST:
+            raise self.malformed(what, f"is {value}, more than any length can be")
+        self.at = at
+        return value
+
+    def nullable_string(self, what: str) -> str | None:
+        """Text, or None."""
+        size = self.unsigned_varint(what) - 1 if self.is_flexible else self.int16(what)
+        if size < 0:
+            if size != -1:
+                raise self.malformed(what, f"has a negative length {size}")
+            return None
+        raw = self.bytes_of(size, what)
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise self.malformed(what, "is not text in UTF-8") from None
+
+    def string(self, what: str) -> str:
+        """Text."""
+        text = self.nullable_string(what)
+        if text is None:
+            raise self.malformed(what, "must not be null")
+        return text
+
+    def topic_name(self, what: str = "name") -> TopicName:
+        """A topic's name."""
+        return TopicName(self.string(what))
+
+    def nullable_topic_name(self, what: str = "name") -> TopicName | None:
+        """A topic's name, or None."""
+        name = self.nullable_string(what)
+        return None if name is None else TopicName(name)
+
+    def topic_id(self, what: str = "topic_id") -> TopicId | None:
+        """A topic's id; None where all its bytes are zero."""
+        return topic_id_from_bytes(self.bytes_of(16, what))
+
+    def array_length(self, what: str, least: int) -> int:
+        """How many entries follow; -1 for null."""
+        length = self.unsigned_varint(what) - 1 if self.is_flexible else self.int32(what)
+        if length < -1:
+            raise self.malformed(what, f"has a negative length {length}")
+        if length * least > self.end - self.at:
+            raise self.malformed(what, f"claims {length} entries but only {self.end - self.at} bytes are left")
+        return length
+
+    def nullable_array(self, what: str, least: int) -> Iterator[int] | None:
+        """The positions of the entries that follow, or None; read one entry for each."""
+        length = self.array_length(what, least)
+        return None if length < 0 else self._entries(what, length)
+
+    def array(self, what: str, least: int) -> Iterator[int]:
+        """The positions of the entries that follow; read one entry for each."""
+        entries = self.nullable_array(what, least)
+        if entries is None:
+            raise self.malformed(what, "must not be null")
+        return entries
+
+    def _entries(self, what: str, length: int) -> Iterator[int]:
+        path = self.path
+        for position in range(length):
+            path.append(f"{what}[{position}]")
+            yield position
+            path.pop()
+
+    def nullable_int32s(self, what: str) -> tuple[int, ...] | None:
+        """Numbers, or None."""
+        length = self.array_length(what, 4)
+        return None if length < 0 else self.fixed(int32s_layout(length), what)
+
+    def int32s(self, what: str) -> tuple[int, ...]:
+        """Numbers."""
+        numbers = self.nullable_int32s(what)
+        if numbers is None:
+            raise self.malformed(what, "must not be null")
+        return numbers
+
+    def replicas(self, what: str) -> Replicas:
+        """Broker ids."""
+        return tuple(map(BrokerId, self.int32s(what)))
+
+    def tags(self) -> None:
+        """Skip the tagged fields, all of which are optional; nothing is there before flexible versions."""
+        if not self.is_flexible:
+            return
+        count = self.unsigned_varint("tagged fields")
+        if count > _MOST_TAGS:
+            raise self.malformed("tagged fields", f"are {count}, more than any message has")
+        for _ in range(count):
+            self.unsigned_varint("tag")
+            self.bytes_of(self.unsigned_varint("size of a tagged field"), "tagged field")
+
+    def finish(self) -> None:
+        """The message ends here."""
+        if self.at != self.end:
+            raise Malformed(f"{self.end - self.at} bytes too many, from byte {self.at} of {self.end} on")

@@ -1,0 +1,115 @@
+"""Where does one message on a connection end, and what does its header say?
+
+Source: Kafka protocol guide, "Requests" (a 32-bit size before each); KIP-482 for header versions.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from msgspec import Struct
+
+from controller.wire.cursor import Cursor
+from controller.wire.versions import ApiKey, is_flexible
+
+_SIZE = struct.Struct(">i")
+_HEAD = struct.Struct(">hhi")
+
+
+class OversizedFrame(ValueError):
+    """A frame announces a size that cannot be accepted; the connection should be closed."""
+
+
+class FrameBuffer:
+    """Cuts what arrives on one connection into whole messages.
+
+    >>> frames = FrameBuffer(max_bytes=100)
+    >>> frames.feed(bytes([0, 0, 0, 2, 7]))
+    []
+    >>> frames.feed(bytes([8, 0, 0]))
+    [b'\\x07\\x08']
+
+    Shape:
+        Frames come without their size.
+
+    Raises:
+        OversizedFrame: before anything of the frame is kept; only what was fed is ever held.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take what arrived; give the messages it completed."""
+        held = self._held
+        held += data
+        frames: list[bytes] = []
+        at = 0
+        while len(held) - at >= 4:
+            (size,) = _SIZE.unpack_from(held, at)
+            if not 0 <= size <= self._max_bytes:
+                raise OversizedFrame(
+                    f"a message announces {size} bytes where 0 to {self._max_bytes} are accepted; "
+                    "the sender must speak the plain Kafka protocol here and send less at once"
+                )
+            if len(held) - at - 4 < size:
+                break
+            frames.append(bytes(held[at + 4 : at + 4 + size]))
+            at += 4 + size
+        if at:
+            del held[:at]
+        return frames
+
+
+class RequestHeader(Struct, frozen=True):
+    """What every request begins with."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+    @property
+    def has_client_id(self) -> bool:
+        """All but ControlledShutdown v0 name their client."""
+        return (self.api_key, self.api_version) != (ApiKey.CONTROLLED_SHUTDOWN, 0)
+
+
+def framed(*pieces: bytes) -> bytes:
+    """One message with its size before it."""
+    body = b"".join(pieces)
+    return _SIZE.pack(len(body)) + body
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """The header of a request named in `ApiKey`; from flexible versions on it ends with tagged fields."""
+    head = _HEAD.pack(header.api_key, header.api_version, header.correlation_id)
+    if not header.has_client_id:
+        return head
+    client = b"\xff\xff"
+    if header.client_id is not None:
+        raw = header.client_id.encode()
+        client = struct.pack(">h", len(raw)) + raw
+    return head + client + (b"\0" if is_flexible(header.api_key, header.api_version) else b"")
+
+
+def encode_response_header(header: RequestHeader) -> bytes:
+    """The header of the answer to a request; ApiVersions alone always gets the oldest kind (KIP-511)."""
+    head = _SIZE.pack(header.correlation_id)
+    if header.api_key == ApiKey.API_VERSIONS or not is_flexible(header.api_key, header.api_version):
+        return head
+    return head + b"\0"
+
+
+def response_cursor(api_key: int, version: int, frame: bytes) -> tuple[int, Cursor]:
+    """The correlation id of a response, and the place where its body begins.
+
+    Raises:
+        Malformed: shorter than a header.
+    """
+    cursor = Cursor(frame, is_flexible=is_flexible(api_key, version))
+    correlation_id = cursor.int32("correlation_id")
+    if api_key != ApiKey.API_VERSIONS:
+        cursor.tags()
+    return correlation_id, cursor

@@ -1,0 +1,157 @@
+"""Which bytes stand for one partition in a command?
+
+LeaderAndIsr and UpdateMetadata describe a partition with the same fields up to its replicas, in all
+versions spoken here. That head is packed once for each `PartitionView` and shared by both commands and by
+all brokers.
+
+Source: Kafka's LeaderAndIsrRequest.json and UpdateMetadataRequest.json.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from controller.core.commands import PartitionView
+from controller.wire.cursor import int32s_layout
+from controller.wire.schema import topic_id_bytes
+from zk_layout.ids import TopicId, TopicName
+
+MOST_REMEMBERED = 200_000
+MOST_SMALL = 127  # one entry more and a compact length takes two bytes
+
+
+def unsigned_varint(value: int) -> bytes:
+    """One to five bytes.
+
+    >>> unsigned_varint(1), unsigned_varint(300)
+    (b'\\x01', b'\\xac\\x02')
+    """
+    if value < 0x80:
+        return value.to_bytes(1, "big")
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+@lru_cache(maxsize=1024)
+def _compact_head(isr: int, replicas: int) -> struct.Struct:
+    return struct.Struct(f">4iB{isr}iiB{replicas}i")
+
+
+@lru_cache(maxsize=1024)
+def _legacy_head(isr: int, replicas: int) -> struct.Struct:
+    return struct.Struct(f">4ii{isr}iii{replicas}i")
+
+
+Tail = Callable[[PartitionView], bytes]
+"""What follows the head of a partition."""
+
+
+class Packing:
+    """The encoding of lengths, names and numbers in one version: compact or not (KIP-482)."""
+
+    def __init__(self, *, is_flexible: bool, most_remembered: int = MOST_REMEMBERED) -> None:
+        self.is_flexible = is_flexible
+        self.no_tags = b"\0" if is_flexible else b""
+        self._most_remembered = most_remembered
+        self._heads: dict[int, tuple[PartitionView, bytes]] = {}
+
+    def array(self, length: int) -> bytes:
+        """The length of an array."""
+        return unsigned_varint(length + 1) if self.is_flexible else length.to_bytes(4, "big")
+
+    def string(self, text: str) -> bytes:
+        """Text with its length."""
+        raw = text.encode()
+        length = unsigned_varint(len(raw) + 1) if self.is_flexible else struct.pack(">h", len(raw))
+        return length + raw
+
+    def nullable_string(self, text: str | None) -> bytes:
+        """Text with its length, or null."""
+        if text is None:
+            return b"\0" if self.is_flexible else b"\xff\xff"
+        return self.string(text)
+
+    def int32s(self, numbers: tuple[int, ...]) -> bytes:
+        """Numbers with their count."""
+        return self.array(len(numbers)) + int32s_layout(len(numbers)).pack(*numbers)
+
+    def head(self, view: PartitionView) -> bytes:
+        """A partition up to its replicas, packed once as long as it is remembered.
+
+        Views are remembered by identity and held, so that no other can take their place.
+        """
+        known = self._heads.get(id(view))
+        if known is not None:
+            return known[1]
+        head = self._pack_head(view)
+        if len(self._heads) >= self._most_remembered:
+            self._heads.clear()
+        self._heads[id(view)] = (view, head)
+        return head
+
+    def forget(self) -> None:
+        """Let go of all views."""
+        self._heads.clear()
+
+    def _pack_head(self, view: PartitionView) -> bytes:
+        isr, replicas = view.isr, view.replicas
+        if self.is_flexible:
+            if len(isr) >= MOST_SMALL or len(replicas) >= MOST_SMALL:
+                return self._pack_long_head(view)
+            layout, more = _compact_head(len(isr), len(replicas)), 1
+        else:
+            layout, more = _legacy_head(len(isr), len(replicas)), 0
+        return layout.pack(
+            view.partition,
+            view.controller_epoch,
+            view.leader,
+            view.leader_epoch,
+            len(isr) + more,
+            *isr,
+            view.partition_epoch,
+            len(replicas) + more,
+            *replicas,
+        )
+
+    def _pack_long_head(self, view: PartitionView) -> bytes:
+        first = (view.partition, view.controller_epoch, view.leader, view.leader_epoch)
+        return b"".join(
+            (
+                int32s_layout(4).pack(*first),
+                self.int32s(view.isr),
+                int32s_layout(1).pack(view.partition_epoch),
+                self.int32s(view.replicas),
+            )
+        )
+
+    def topic_states(self, parts: Iterable[tuple[Iterable[PartitionView], Tail]], *, with_ids: bool) -> list[bytes]:
+        """Partitions grouped under their topics, with the number of topics before them.
+
+        Shape:
+            Topics come in the order of their first partition; within one, partitions keep their order.
+        """
+        groups: dict[TopicName, tuple[TopicId | None, list[bytes]]] = {}
+        head = self.head
+        for views, tail in parts:
+            last: TopicName | None = None
+            states: list[bytes] = []
+            for view in views:
+                if view.topic != last:
+                    last = view.topic
+                    _, states = groups.setdefault(last, (view.topic_id, []))
+                states.append(head(view) + tail(view))
+        pieces = [self.array(len(groups))]
+        for topic, (topic_id, states) in groups.items():
+            pieces.append(self.string(topic))
+            if with_ids:
+                pieces.append(topic_id_bytes(topic_id))
+            pieces.append(self.array(len(states)))
+            pieces += states
+            pieces.append(self.no_tags)
+        return pieces

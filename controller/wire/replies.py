@@ -1,0 +1,209 @@
+"""Which bytes answer this request?
+
+Encodes the answers to the requests in `SERVED`, each in the version of its request.
+
+Source: Kafka's *Response.json schemas; KIP-511 for ApiVersions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any, assert_never
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import (
+    ClusterDescription,
+    IsrResult,
+    OngoingMove,
+    PartitionResult,
+    PartitionsAltered,
+    ProducerIdsAllocated,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    Reply,
+    ShutdownPermitted,
+)
+from controller.wire.frames import RequestHeader, encode_response_header, framed
+from controller.wire.metadata_bytes import MetadataEncoder
+from controller.wire.schema import (
+    UNTHROTTLED,
+    MessageSchema,
+    encode_entity,
+    response_schema,
+    topic_uuid,
+)
+from controller.wire.versions import SERVED, ApiKey, VersionRange
+
+
+def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
+    """The answer to the request with this header, with its size.
+
+    Raises:
+        ValueError: the reply answers another kind of request.
+    """
+    expected = _api_key_of(reply)
+    if header.api_key != expected:
+        raise ValueError(f"{type(reply).__name__} answers {expected.name}, not the request with key {header.api_key}")
+    if isinstance(reply, ClusterDescription):
+        body = MetadataEncoder(header.api_version).encode(reply)
+    else:
+        schema = response_schema(expected, header.api_version)
+        body = encode_entity(_entity(schema, header.api_version, reply))
+    return framed(encode_response_header(header), body)
+
+
+def encode_api_versions(
+    header: RequestHeader,
+    ranges: Mapping[int, VersionRange] = SERVED,
+    error: ErrorCode = ErrorCode.NONE,
+) -> bytes:
+    """The answer to ApiVersions, with its size. A version unsupported here is answered in version 0, which
+    every client understands (KIP-511); give UNSUPPORTED_VERSION with it."""
+    supported = header.api_version in SERVED[ApiKey.API_VERSIONS]
+    schema = response_schema(ApiKey.API_VERSIONS, header.api_version if supported else 0)
+    keys = tuple(
+        schema.make("ApiVersion", api_key=int(key), min_version=served.lowest, max_version=served.highest)
+        for key, served in sorted(ranges.items())
+    )
+    entity = schema.make("ApiVersionsResponse", error_code=error, api_keys=keys, throttle_time=UNTHROTTLED)
+    return framed(encode_response_header(header), encode_entity(entity))
+
+
+def _api_key_of(reply: Reply) -> ApiKey:
+    match reply:
+        case ClusterDescription():
+            return ApiKey.METADATA
+        case ReassignmentsListed():
+            return ApiKey.LIST_PARTITION_REASSIGNMENTS
+        case ReassignmentsAltered():
+            return ApiKey.ALTER_PARTITION_REASSIGNMENTS
+        case PartitionsAltered():
+            return ApiKey.ALTER_PARTITION
+        case ShutdownPermitted():
+            return ApiKey.CONTROLLED_SHUTDOWN
+        case ProducerIdsAllocated():
+            return ApiKey.ALLOCATE_PRODUCER_IDS
+        case _:
+            assert_never(reply)
+
+
+def _entity(
+    schema: MessageSchema,
+    version: int,
+    reply: ReassignmentsListed | ReassignmentsAltered | PartitionsAltered | ShutdownPermitted | ProducerIdsAllocated,
+) -> Any:
+    match reply:
+        case ReassignmentsListed():
+            return _listed(schema, reply)
+        case ReassignmentsAltered():
+            return _altered(schema, reply)
+        case PartitionsAltered():
+            return _partitions_altered(schema, version, reply)
+        case ShutdownPermitted():
+            return _shutdown_permitted(schema, reply)
+        case ProducerIdsAllocated():
+            return schema.make(
+                "AllocateProducerIdsResponse",
+                throttle_time=UNTHROTTLED,
+                error_code=reply.error,
+                producer_id_start=reply.first,
+                producer_id_len=reply.length,
+            )
+        case _:
+            assert_never(reply)
+
+
+def _listed(schema: MessageSchema, reply: ReassignmentsListed) -> Any:
+    return schema.make(
+        "ListPartitionReassignmentsResponse",
+        throttle_time=UNTHROTTLED,
+        error_code=reply.error,
+        error_message=reply.message,
+        topics=tuple(
+            schema.make(
+                "OngoingTopicReassignment",
+                name=topic,
+                partitions=tuple(_ongoing(schema, move) for move in moves),
+            )
+            for topic, moves in groupby(reply.moves, lambda move: move.topic_partition.topic)
+        ),
+    )
+
+
+def _ongoing(schema: MessageSchema, move: OngoingMove) -> Any:
+    return schema.make(
+        "OngoingPartitionReassignment",
+        partition_index=move.topic_partition.partition,
+        replicas=move.replicas,
+        adding_replicas=move.adding,
+        removing_replicas=move.removing,
+    )
+
+
+def _altered(schema: MessageSchema, reply: ReassignmentsAltered) -> Any:
+    return schema.make(
+        "AlterPartitionReassignmentsResponse",
+        throttle_time=UNTHROTTLED,
+        error_code=reply.error,
+        error_message=reply.message,
+        responses=tuple(
+            schema.make("ReassignableTopicResponse", name=topic, partitions=_partition_results(schema, results))
+            for topic, results in groupby(reply.results, lambda result: result.topic_partition.topic)
+        ),
+    )
+
+
+def _partition_results(schema: MessageSchema, results: Iterable[PartitionResult]) -> tuple[Any, ...]:
+    return tuple(
+        schema.make(
+            "ReassignablePartitionResponse",
+            partition_index=result.topic_partition.partition,
+            error_code=result.error,
+            error_message=result.message,
+        )
+        for result in results
+    )
+
+
+def _partitions_altered(schema: MessageSchema, version: int, reply: PartitionsAltered) -> Any:
+    by_id = version >= 2
+    return schema.make(
+        "AlterPartitionResponse",
+        throttle_time=UNTHROTTLED,
+        error_code=reply.error,
+        topics=tuple(
+            schema.make(
+                "TopicData",
+                topic_id=topic_uuid(topic_id),
+                topic_name=topic or "",
+                partitions=tuple(_isr_result(schema, result) for result in results),
+            )
+            for (topic, topic_id), results in groupby(
+                reply.results, lambda r: (None if by_id else r.topic, r.topic_id if by_id else None)
+            )
+        ),
+    )
+
+
+def _isr_result(schema: MessageSchema, result: IsrResult) -> Any:
+    return schema.make(
+        "PartitionData",
+        partition_index=result.partition,
+        error_code=result.error,
+        leader_id=result.leader,
+        leader_epoch=result.leader_epoch,
+        isr=result.isr,
+        leader_recovery_state=result.leader_recovery_state,
+        partition_epoch=result.partition_epoch,
+    )
+
+
+def _shutdown_permitted(schema: MessageSchema, reply: ShutdownPermitted) -> Any:
+    return schema.make(
+        "ControlledShutdownResponse",
+        error_code=reply.error,
+        remaining_partitions=tuple(
+            schema.make("RemainingPartition", topic_name=p.topic, partition_index=p.partition) for p in reply.remaining
+        ),
+    )

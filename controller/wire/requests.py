@@ -1,0 +1,276 @@
+"""What is asked in this message?
+
+Decodes the requests this controller answers itself, in every version of `SERVED`. Others are for somebody
+else: `UnsupportedApi` carries their header so that they can be passed on.
+
+Source: Kafka's *Request.json schemas; KIP-455, KIP-497, KIP-511, KIP-516, KIP-730.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    DescribeCluster,
+    IsrProposal,
+    ListReassignments,
+    MoveWish,
+    Request,
+    TopicReference,
+)
+from controller.wire.cursor import Cursor, Malformed
+from controller.wire.frames import RequestHeader
+from controller.wire.versions import SERVED, ApiKey, VersionRange, is_flexible
+from zk_layout.ids import (
+    NO_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    Replicas,
+    TopicPartition,
+)
+
+
+class ApiVersionsRequest(Struct, frozen=True):
+    """ApiVersions (18): which requests are answered here? The names are empty before version 3."""
+
+    software_name: str = ""
+    software_version: str = ""
+
+
+class UnreadableRequest(ValueError):
+    """A message that is not a request answered here; `header` is None where even that could not be read."""
+
+    def __init__(self, header: RequestHeader | None, text: str) -> None:
+        super().__init__(text)
+        self.header = header
+
+
+class MalformedRequest(UnreadableRequest):
+    """The bytes break the rules of the protocol; the connection should be closed."""
+
+
+class UnsupportedApi(UnreadableRequest):
+    """Another request than those in `SERVED`.
+
+    Shape:
+        `header` always has api key, version and correlation id; the client id is that of any request Kafka
+        knows but ControlledShutdown v0.
+    """
+
+    header: RequestHeader
+
+
+class UnsupportedVersion(UnreadableRequest):
+    """A request of `SERVED`, in a version outside its range. ApiVersions is answered all the same
+    (KIP-511)."""
+
+    header: RequestHeader
+
+    def __init__(self, header: RequestHeader, served: VersionRange) -> None:
+        name = _name(header.api_key)
+        super().__init__(header, f"{name} version {header.api_version} is unsupported here; use {served}")
+        self.served = served
+
+
+_NUMBERS = struct.Struct(">hhi")
+_ISR_HEAD = struct.Struct(">ii")
+_ISR_MEMBER = struct.Struct(">iq")
+
+
+def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRequest]:
+    """One whole message without its size.
+
+    Raises:
+        MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
+        UnsupportedApi: a request for somebody else.
+        UnsupportedVersion: a version not answered here.
+    """
+    header = decode_header(frame)
+    served = SERVED.get(header.api_key)
+    if served is None:
+        raise UnsupportedApi(header, f"{_name(header.api_key)} is not answered by the controller; ask a broker")
+    if header.api_version not in served:
+        raise UnsupportedVersion(header, served)
+    cursor = Cursor(frame, _body_at(header), is_flexible=is_flexible(header.api_key, header.api_version))
+    try:
+        if header.has_client_id:
+            cursor.tags()
+        request = _DECODERS[ApiKey(header.api_key)](cursor, header.api_version)
+        cursor.tags()
+        cursor.finish()
+    except Malformed as error:
+        raise MalformedRequest(
+            header,
+            f"{_name(header.api_key)} version {header.api_version} from client {header.client_id!r} "
+            f"is malformed: {error}; correct the client's encoding",
+        ) from None
+    return header, request
+
+
+def decode_header(frame: bytes) -> RequestHeader:
+    """The header alone, of a request of any kind.
+
+    Raises:
+        MalformedRequest: shorter than a header.
+    """
+    cursor = Cursor(frame)
+    try:
+        api_key, version, correlation_id = cursor.fixed(_NUMBERS, "header")
+        header = RequestHeader(api_key, version, correlation_id)
+        if header.has_client_id:
+            header = RequestHeader(api_key, version, correlation_id, cursor.nullable_string("client_id"))
+    except Malformed as error:
+        raise MalformedRequest(
+            None, f"a message of {len(frame)} bytes is not a Kafka request: {error}; close the connection"
+        ) from None
+    return header
+
+
+def _body_at(header: RequestHeader) -> int:
+    if not header.has_client_id:
+        return 8
+    return 10 + len((header.client_id or "").encode())
+
+
+def _name(api_key: int) -> str:
+    try:
+        return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+    except ValueError:
+        return f"the request with api key {api_key}"
+
+
+def _api_versions(cursor: Cursor, version: int) -> ApiVersionsRequest:
+    if version < 3:
+        return ApiVersionsRequest()
+    return ApiVersionsRequest(cursor.string("client_software_name"), cursor.string("client_software_version"))
+
+
+def _metadata(cursor: Cursor, version: int) -> DescribeCluster:
+    entries = cursor.nullable_array("topics", 18 if version >= 10 else 2)
+    topics: tuple[TopicReference, ...] | None
+    topics = None if entries is None else tuple(_topic_reference(cursor, version) for _ in entries)
+    if version == 0 and not topics:
+        topics = None  # the oldest version says "all" with an empty list
+    if version >= 4:
+        cursor.boolean("allow_auto_topic_creation")
+    if 8 <= version <= 10:
+        cursor.boolean("include_cluster_authorized_operations")
+    if version >= 8:
+        cursor.boolean("include_topic_authorized_operations")
+    return DescribeCluster(topics)
+
+
+def _topic_reference(cursor: Cursor, version: int) -> TopicReference:
+    if version < 10:
+        reference = TopicReference(name=cursor.topic_name())
+    else:
+        topic_id = cursor.topic_id()
+        if topic_id is None:
+            reference = TopicReference(name=cursor.topic_name())
+        else:
+            cursor.nullable_string("name")
+            reference = TopicReference(topic_id=topic_id)
+    cursor.tags()
+    return reference
+
+
+def _controlled_shutdown(cursor: Cursor, version: int) -> ControlledShutdown:
+    broker = BrokerId(cursor.int32("broker_id"))
+    return ControlledShutdown(broker, BrokerEpoch(cursor.int64("broker_epoch")) if version >= 2 else NO_BROKER_EPOCH)
+
+
+def _allocate_producer_ids(cursor: Cursor, _version: int) -> AllocateProducerIds:
+    return AllocateProducerIds(BrokerId(cursor.int32("broker_id")), BrokerEpoch(cursor.int64("broker_epoch")))
+
+
+def _list_reassignments(cursor: Cursor, _version: int) -> ListReassignments:
+    cursor.int32("timeout_ms")
+    entries = cursor.nullable_array("topics", 3)
+    if entries is None:
+        return ListReassignments(None)
+    partitions: list[TopicPartition] = []
+    for _ in entries:
+        topic = cursor.topic_name()
+        partitions += [TopicPartition(topic, PartitionId(p)) for p in cursor.int32s("partition_indexes")]
+        cursor.tags()
+    return ListReassignments(tuple(partitions))
+
+
+def _alter_reassignments(cursor: Cursor, _version: int) -> AlterReassignments:
+    cursor.int32("timeout_ms")
+    wishes: list[MoveWish] = []
+    for _ in cursor.array("topics", 3):
+        topic = cursor.topic_name()
+        for _ in cursor.array("partitions", 6):
+            partition = PartitionId(cursor.int32("partition_index"))
+            replicas = cursor.nullable_int32s("replicas")
+            cursor.tags()
+            target = None if replicas is None else tuple(map(BrokerId, replicas))
+            wishes.append(MoveWish(TopicPartition(topic, partition), target))
+        cursor.tags()
+    return AlterReassignments(tuple(wishes))
+
+
+def _alter_partition(cursor: Cursor, version: int) -> AlterPartition:
+    broker = BrokerId(cursor.int32("broker_id"))
+    broker_epoch = BrokerEpoch(cursor.int64("broker_epoch"))
+    proposals: list[IsrProposal] = []
+    for _ in cursor.array("topics", 3 if version < 2 else 18):
+        if version < 2:
+            topic = TopicReference(name=cursor.topic_name("topic_name"))
+        else:
+            topic = TopicReference(topic_id=cursor.topic_id())
+        proposals += [_isr_proposal(cursor, version, topic) for _ in cursor.array("partitions", 14)]
+        cursor.tags()
+    return AlterPartition(broker, broker_epoch, tuple(proposals), names_topics_by_id=version >= 2)
+
+
+def _isr_proposal(cursor: Cursor, version: int, topic: TopicReference) -> IsrProposal:
+    partition, leader_epoch = cursor.fixed(_ISR_HEAD, "partition_index")
+    isr: Replicas
+    broker_epochs: tuple[BrokerEpoch, ...] = ()
+    if version < 3:
+        isr = cursor.replicas("new_isr")
+    else:
+        members = [_isr_member(cursor) for _ in cursor.array("new_isr_with_epochs", 13)]
+        isr = tuple(broker for broker, _ in members)
+        broker_epochs = tuple(epoch for _, epoch in members)
+    leader_recovery_state = cursor.int8("leader_recovery_state") if version >= 1 else 0
+    partition_epoch = cursor.int32("partition_epoch")
+    cursor.tags()
+    return IsrProposal(
+        topic,
+        PartitionId(partition),
+        LeaderEpoch(leader_epoch),
+        PartitionEpoch(partition_epoch),
+        isr,
+        broker_epochs,
+        leader_recovery_state,
+    )
+
+
+def _isr_member(cursor: Cursor) -> tuple[BrokerId, BrokerEpoch]:
+    broker, epoch = cursor.fixed(_ISR_MEMBER, "broker_id")
+    cursor.tags()
+    return BrokerId(broker), BrokerEpoch(epoch)
+
+
+_DECODERS: dict[ApiKey, Callable[[Cursor, int], Request | ApiVersionsRequest]] = {
+    ApiKey.API_VERSIONS: _api_versions,
+    ApiKey.METADATA: _metadata,
+    ApiKey.CONTROLLED_SHUTDOWN: _controlled_shutdown,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
+    ApiKey.ALTER_PARTITION: _alter_partition,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
+}

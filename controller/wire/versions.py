@@ -1,0 +1,199 @@
+"""Which version of each request is spoken, to brokers and by us?
+
+Brokers are not asked for their versions: like Kafka's own controller, this one follows one inter-broker
+protocol version (IBP), so that all brokers are told in the same terms.
+
+Source: Kafka's MetadataVersion and ApiVersion (2.4), ControllerChannelManager's choice of request versions.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from types import MappingProxyType
+
+from msgspec import Struct
+
+
+class ApiKey(IntEnum):
+    """The requests this controller sends or answers, by Kafka's numbers."""
+
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    API_VERSIONS = 18
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    ALTER_PARTITION = 56
+    ALLOCATE_PRODUCER_IDS = 67
+
+
+class VersionRange(Struct, frozen=True):
+    """The versions of one request, both ends included.
+
+    >>> 3 in VersionRange(0, 3), 4 in VersionRange(0, 3)
+    (True, False)
+    """
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+    def __str__(self) -> str:
+        return f"{self.lowest} to {self.highest}" if self.lowest != self.highest else str(self.lowest)
+
+
+SERVED: MappingProxyType[int, VersionRange] = MappingProxyType(
+    {
+        ApiKey.METADATA: VersionRange(0, 12),
+        ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
+        ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
+        ApiKey.ALTER_PARTITION: VersionRange(0, 3),
+        ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
+    }
+)
+"""What this controller answers itself: api key → versions."""
+
+_FIRST_FLEXIBLE = {
+    ApiKey.METADATA: 9,
+    ApiKey.LEADER_AND_ISR: 4,
+    ApiKey.STOP_REPLICA: 2,
+    ApiKey.UPDATE_METADATA: 6,
+    ApiKey.CONTROLLED_SHUTDOWN: 3,
+    ApiKey.API_VERSIONS: 3,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.ALTER_PARTITION: 0,
+    ApiKey.ALLOCATE_PRODUCER_IDS: 0,
+}
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """Whether this version has compact lengths and tagged fields (KIP-482).
+
+    >>> is_flexible(ApiKey.LEADER_AND_ISR, 3), is_flexible(ApiKey.LEADER_AND_ISR, 4)
+    (False, True)
+
+    Raises:
+        KeyError: not one of `ApiKey`.
+    """
+    return version >= _FIRST_FLEXIBLE[ApiKey(api_key)]
+
+
+_RELEASES = {
+    (2, 4): 2,
+    (2, 5): 1,
+    (2, 6): 1,
+    (2, 7): 3,
+    (2, 8): 2,
+    (3, 0): 2,
+    (3, 1): 1,
+    (3, 2): 1,
+    (3, 3): 4,
+    (3, 4): 1,
+    (3, 5): 3,
+    (3, 6): 3,
+    (3, 7): 5,
+    (3, 8): 1,
+    (3, 9): 1,
+}  # release → how many internal versions (IV0, IV1 ...) it has
+_SPELLING = re.compile(r"^(\d+)\.(\d+)(?:\.\d+)*(?:-IV(\d+))?$")
+
+
+class InterBrokerProtocol(Struct, frozen=True, order=True):
+    """One value of `inter.broker.protocol.version`; later ones are greater.
+
+    >>> parse_protocol("2.8-IV0") < parse_protocol("2.8") < parse_protocol("3.0")
+    True
+    """
+
+    major: int
+    minor: int
+    internal: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}-IV{self.internal}"
+
+    @property
+    def leader_and_isr(self) -> int:
+        """The version of LeaderAndIsr."""
+        return _newest(self, {(3, 4, 0): 7, (3, 2, 0): 6, (2, 8, 1): 5, (2, 4, 1): 4}, 3)
+
+    @property
+    def stop_replica(self) -> int:
+        """The version of StopReplica."""
+        return _newest(self, {(3, 4, 0): 4, (2, 6, 0): 3, (2, 4, 1): 2}, 1)
+
+    @property
+    def update_metadata(self) -> int:
+        """The version of UpdateMetadata."""
+        return _newest(self, {(3, 4, 0): 8, (2, 8, 1): 7, (2, 4, 1): 6}, 5)
+
+    @property
+    def leaders_use_alter_partition(self) -> bool:
+        """Whether leaders ask the controller to change an ISR; before, they write the state znode
+        themselves."""
+        return self >= InterBrokerProtocol(2, 7, 2)
+
+    @property
+    def has_feature_versioning(self) -> bool:
+        """Whether brokers read `/feature`: from 2.7-IV0 on."""
+        return self >= InterBrokerProtocol(2, 7, 0)
+
+    @property
+    def has_topic_ids(self) -> bool:
+        """Whether new topics get an id (KIP-516)."""
+        return self >= InterBrokerProtocol(2, 8, 0)
+
+    @property
+    def has_leader_recovery_state(self) -> bool:
+        """Whether an unclean election marks the partition as recovering (KIP-704)."""
+        return self >= InterBrokerProtocol(3, 2, 0)
+
+
+def _newest(protocol: InterBrokerProtocol, since: dict[tuple[int, int, int], int], otherwise: int) -> int:
+    now = (protocol.major, protocol.minor, protocol.internal)
+    return next((version for first, version in since.items() if now >= first), otherwise)
+
+
+def parse_protocol(text: str) -> InterBrokerProtocol:
+    """Every spelling a broker accepts from 2.4 on; a release alone means its last internal version.
+
+    >>> str(parse_protocol("2.7")), str(parse_protocol("3.9.1")), str(parse_protocol("2.8-IV0"))
+    ('2.7-IV2', '3.9-IV0', '2.8-IV0')
+
+    Raises:
+        ValueError: not a version, or one this controller does not speak; names those it does.
+    """
+    match = _SPELLING.match(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not an inter-broker protocol version; choose one of {_choices()}")
+    major, minor, internal = match.groups()
+    release = (int(major), int(minor))
+    if release < (2, 4):
+        raise ValueError(
+            f"inter-broker protocol {text} is unsupported because it knows no adding and removing replicas; "
+            f"raise inter.broker.protocol.version on the brokers to one of {_choices()}"
+        )
+    internals = _RELEASES.get(release, 0)
+    chosen = internals - 1 if internal is None else int(internal)
+    if not 0 <= chosen < internals:
+        raise ValueError(f"there is no inter-broker protocol {text} with ZooKeeper; choose one of {_choices()}")
+    return InterBrokerProtocol(*release, chosen)
+
+
+def _choices() -> str:
+    releases = (
+        f"{major}.{minor}" + (f" (-IV0 to -IV{count - 1})" if count > 1 else " (-IV0)")
+        for (major, minor), count in _RELEASES.items()
+    )
+    return ", ".join(releases)
+
+
+MOST_RECENT = InterBrokerProtocol(3, 9, 0)

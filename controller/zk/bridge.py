@@ -1,0 +1,389 @@
+"""How do answers and watch events of kazoo's threads reach the event loop in the order of the session?
+
+One queue takes everything from kazoo's connection thread: answers with the zxid of their header, watch
+events, states of the connection. It is emptied on the event loop, one wake-up for many. Watches survive a lost
+connection: when it is back, the server is told all that were held, and tells what has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+import kazoo.exceptions as kazoo_errors
+from kazoo.client import KazooClient, KazooState
+from kazoo.protocol.serialization import Watch
+
+from controller.zk import protocol
+from controller.zk.answers import (
+    Change,
+    ConnectionState,
+    Disconnected,
+    Done,
+    Refused,
+    Reply,
+    SessionEnded,
+    WatchEvent,
+)
+from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, SetWatches
+from zk_layout.facts import Stat
+from zk_layout.ids import SessionId, Zxid
+
+_DRAINED_AT_ONCE: Final = 64
+_PROBES_TO_LOSE: Final = 2
+_WATCH_BYTES: Final = 128 * 1024
+
+
+_CHANGES: Final = {1: Change.CREATED, 2: Change.DELETED, 3: Change.CHANGED, 4: Change.CHILDREN}
+_NO_SESSION: Final = (
+    kazoo_errors.SessionExpiredError,
+    kazoo_errors.ConnectionClosedError,
+    kazoo_errors.AuthFailedError,
+)
+_NO_CONNECTION: Final = (
+    kazoo_errors.ConnectionLoss,
+    kazoo_errors.SessionMovedError,
+    kazoo_errors.OperationTimeoutError,
+)
+
+
+class _Call:
+    """Stands where kazoo expects an asynchronous result; is told by the connection's thread."""
+
+    __slots__ = ("_bridge", "_is_told", "done", "request")
+
+    def __init__(self, bridge: Bridge, request: Request, done: Done) -> None:
+        self._bridge = bridge
+        self._is_told = False
+        self.request = request
+        self.done = done
+
+    def set(self, value: object = None) -> None:
+        """Kazoo has the answer; its client still holds that answer's zxid."""
+        self._tell(Reply(value, protocol.OK, self._bridge.header_zxid))
+
+    def set_exception(self, error: Exception) -> None:
+        """Kazoo has an error, the server's or its own."""
+        why = str(error) or type(error).__name__
+        if isinstance(error, _NO_SESSION):
+            self._tell(Reply(None, protocol.SESSION_EXPIRED, Zxid(0), SessionEnded(why)))
+        elif isinstance(error, _NO_CONNECTION) or not isinstance(error, kazoo_errors.ZookeeperError):
+            self._tell(Reply(None, protocol.CONNECTION_LOSS, Zxid(0), Disconnected(why)))
+        else:
+            self._tell(Reply(None, error.code, self._bridge.header_zxid))
+
+    def _tell(self, reply: Reply) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._bridge.put((self, reply))
+
+
+class Bridge:
+    """One session with ZooKeeper, on the event loop. When a session expires, kazoo opens another."""
+
+    def __init__(self, settings: ZooKeeperSettings) -> None:
+        self.settings = settings
+        self.state: ConnectionState | None = None
+        self.session = SessionId(0)
+        self.seen_zxid = Zxid(0)
+        self.watch_listeners: list[Callable[[WatchEvent], None]] = []
+        self.state_listeners: list[Callable[[ConnectionState], None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._fifo: collections.deque[Any] = collections.deque()
+        self._is_woken = False
+        self._is_connected = asyncio.Event()
+        self._waiting: collections.deque[_Call] = collections.deque()
+        self._in_flight = 0
+        self._data_watches: set[str] = set()
+        self._existence_watches: set[str] = set()
+        self._child_watches: set[str] = set()
+        self._restore_since: Zxid | None = None
+        self._is_open = False
+        self._lost_probes = 0
+        self.knows_multi_read: bool | None = None
+        self._client = KazooClient(
+            hosts=settings.connect,
+            timeout=settings.session_timeout_ms / 1000,
+            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 2.0},
+        )
+        self._chroot: str = self._client.chroot
+        self._client.add_listener(self._state_changed)
+        # Kazoo would pass watch events through another thread, behind answers that came later.
+        self._client._connection._read_watch_event = self._watch_fired
+
+    async def start(self) -> None:
+        """Connect.
+
+        Raises:
+            Disconnected: no server answered in time.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._client.start_async()
+        try:
+            await asyncio.wait_for(self._is_connected.wait(), self.settings.connection_timeout_ms / 1000)
+        except TimeoutError:
+            await self.stop()
+            raise Disconnected(f"no ZooKeeper server answers at {self.settings.connect}") from None
+
+    async def stop(self) -> None:
+        """Close the session; its ephemeral znodes go with it."""
+        self.state_listeners.clear()
+        self.watch_listeners.clear()
+        await asyncio.to_thread(self._client.stop)
+        self._client.close()
+        while self._fifo:
+            self._drain()
+        self._drop_waiting("closed")
+
+    def submit(self, request: Request, done: Done) -> None:
+        """Send a request after all those before it; `done` is called on the event loop, in session order."""
+        self._waiting.append(_Call(self, request, done))
+        self._send_waiting()
+
+    async def ask(self, request: Request) -> Reply:
+        """The answer, or the server's error code.
+
+        Raises:
+            Disconnected, SessionEnded: no answer came.
+        """
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def done(reply: Reply) -> None:
+            if not future.done():
+                future.set_result(reply)
+
+        self.submit(request, done)
+        reply = await future
+        if reply.failure is not None:
+            raise reply.failure
+        return reply
+
+    async def read(self, request: Request) -> Reply:
+        """The answer to a request that may be repeated; it is, when the connection is lost.
+
+        Raises:
+            SessionEnded: there is no session any more.
+        """
+        while True:
+            try:
+                return await self.ask(request)
+            except Disconnected:
+                await asyncio.sleep(0.01)  # what is asked now waits for the connection
+
+    async def get(self, path: str, *, watch: bool = False) -> tuple[Node | None, Zxid]:
+        """A znode, or None, and the zxid of that answer. A missing one gets no watch."""
+        reply = await self.read(GetData(self.full(path), watch))
+        self._only(reply, protocol.NO_NODE, path)
+        return reply.value, reply.zxid
+
+    async def exists(self, path: str, *, watch: bool = False) -> tuple[Stat | None, Zxid]:
+        """Its stat, or None, and the zxid of that answer. A missing one is watched too."""
+        reply = await self.read(Exists(self.full(path), watch))
+        self._only(reply, protocol.NO_NODE, path)
+        return reply.value, reply.zxid
+
+    async def children(self, path: str, *, watch: bool = False) -> tuple[list[str] | None, Zxid]:
+        """The names below a znode, None without the znode, and the zxid of that answer."""
+        reply = await self.read(GetChildren(self.full(path), watch))
+        self._only(reply, protocol.NO_NODE, path)
+        return reply.value, reply.zxid
+
+    def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
+        """Watch many znodes' data; for one that has changed since, or is missing, an event comes at once."""
+        for request in _pieces(since, data=[self.full(path) for path in paths]):
+            self._data_watches.update(request.data)
+            self.submit(request, lambda _: None)
+
+    def full(self, path: str) -> str:
+        """The path with the chroot."""
+        return self._chroot + path if path != "/" else self._chroot or "/"
+
+    @property
+    def chroot(self) -> str:
+        """The chroot, empty for none."""
+        return self._chroot
+
+    @property
+    def header_zxid(self) -> Zxid:
+        """The zxid of the answer that the connection's thread has just read."""
+        return Zxid(self._client.last_zxid)
+
+    def put(self, item: object) -> None:
+        """Hand something to the event loop, from any thread."""
+        self._fifo.append(item)
+        if not self._is_woken and self._loop is not None:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:  # the loop is closed: nobody is interested any more
+                self._fifo.clear()
+
+    @staticmethod
+    def _only(reply: Reply, expected: int, path: str) -> None:
+        if reply.code not in (protocol.OK, expected):
+            raise Refused(path, reply.code)
+
+    def _send_waiting(self) -> None:
+        while self._is_open and self._waiting and self._in_flight < self.settings.max_in_flight:
+            self._send(self._waiting.popleft())
+
+    def _send(self, call: _Call) -> None:
+        self._in_flight += 1
+        self._client._call(call.request, call)
+
+    def _probe(self) -> None:
+        """Ask this server for a multi-read while nothing else is in flight.
+
+        One before ZooKeeper 3.6 answers out of turn and hangs up, which would end kazoo's client if it waited for
+        another answer.
+        """
+        self._send(_Call(self, MultiRead([self.full("/")]), self._probed))
+
+    def _probed(self, reply: Reply) -> None:
+        if reply.failure is not None:
+            # It may also hang up without a word; once may be chance.
+            self._lost_probes += 1
+            if self._lost_probes >= _PROBES_TO_LOSE:
+                self.knows_multi_read = False
+            return
+        self._lost_probes = 0
+        self.knows_multi_read = reply.code == protocol.OK
+        if self.knows_multi_read:
+            self._open()
+
+    def _open(self) -> None:
+        self._is_open = True
+        self._is_connected.set()
+        self._restore_watches()
+
+    def _drop_waiting(self, why: str) -> None:
+        waiting = tuple(self._waiting)
+        self._waiting.clear()
+        for call in waiting:
+            call.done(Reply(None, protocol.SESSION_EXPIRED, Zxid(0), SessionEnded(why)))
+
+    def _state_changed(self, state: str) -> None:
+        # In the connection's thread: only here these belong to the state.
+        self.put((state, self._client._session_id or 0, self.header_zxid))
+
+    def _watch_fired(self, buffer: bytes, offset: int) -> None:
+        watch, _ = Watch.deserialize(buffer, offset)
+        if watch.type in _CHANGES:
+            self.put(WatchEvent(_CHANGES[watch.type], watch.path))
+
+    def _drain(self) -> None:
+        self._is_woken = False
+        for _ in range(_DRAINED_AT_ONCE):
+            if not self._fifo:
+                break
+            item = self._fifo.popleft()
+            if isinstance(item, WatchEvent):
+                self._on_event(item)
+            elif isinstance(item[0], _Call):
+                self._on_reply(*item)
+            else:
+                self._on_state(*item)
+        self._send_waiting()
+        if self._fifo and not self._is_woken and self._loop is not None:
+            self._is_woken = True
+            self._loop.call_soon(self._drain)
+
+    def _on_reply(self, call: _Call, reply: Reply) -> None:
+        self._in_flight -= 1
+        if reply.failure is None:
+            self.seen_zxid = max(self.seen_zxid, reply.zxid)
+            self._remember_watch(call.request, reply)
+        call.done(reply)
+
+    def _remember_watch(self, request: Request, reply: Reply) -> None:
+        match request:
+            case GetData(path, watch=True) if reply.code == protocol.OK:
+                self._data_watches.add(path)
+            case GetChildren(path, watch=True) if reply.code == protocol.OK:
+                self._child_watches.add(path)
+            case Exists(path, watch=True):
+                watches = self._existence_watches if reply.value is None else self._data_watches
+                watches.add(path)
+
+    def _on_event(self, event: WatchEvent) -> None:
+        if event.change is Change.CHILDREN:
+            self._child_watches.discard(event.path)
+        else:
+            self._data_watches.discard(event.path)
+            self._existence_watches.discard(event.path)
+            if event.change is Change.DELETED:
+                self._child_watches.discard(event.path)
+        below = WatchEvent(event.change, event.path[len(self._chroot) :] or "/")
+        for listener in tuple(self.watch_listeners):
+            listener(below)
+
+    def _on_state(self, kazoo_state: str, session: int, zxid: Zxid) -> None:
+        match kazoo_state:
+            case KazooState.CONNECTED:
+                self.state = ConnectionState.CONNECTED
+                self.session = SessionId(session)
+                if self.knows_multi_read is False:
+                    self._open()
+                else:
+                    self._probe()
+            case KazooState.SUSPENDED:
+                self.state = ConnectionState.SUSPENDED
+                self._is_open = False
+                if self._restore_since is None:
+                    self._restore_since = zxid
+            case _:
+                self.state = ConnectionState.LOST
+                self._is_open = False
+                self._restore_since = None
+                self.seen_zxid = Zxid(0)
+                for watches in (self._data_watches, self._existence_watches, self._child_watches):
+                    watches.clear()
+                # Kazoo would carry them into the next session.
+                self._drop_waiting("expired")
+        for listener in tuple(self.state_listeners):
+            listener(self.state)
+
+    def _restore_watches(self) -> None:
+        since = self._restore_since
+        if since is None:
+            return
+        pieces = list(_pieces(since, self._data_watches, self._existence_watches, self._child_watches))
+        left = len(pieces)
+        if not pieces:
+            self._restore_since = None
+
+        def done(reply: Reply) -> None:
+            nonlocal left
+            # Lost again before all were set: the next time restores from the same zxid on.
+            left -= 1 if reply.failure is None else len(pieces) + 1
+            if left == 0:
+                self._restore_since = None
+
+        # Before what waits: a read that is answered first would be told to be changed.
+        self._waiting.extendleft(_Call(self, piece, done) for piece in pieces)
+        self._send_waiting()
+
+
+def _pieces(
+    since: Zxid, data: Iterable[str] = (), existence: Iterable[str] = (), children: Iterable[str] = ()
+) -> Iterator[SetWatches]:
+    """Requests of a moderate size, which no server's limit refuses."""
+    for field, paths in (("data", data), ("existence", existence), ("children", children)):
+        names = iter(sorted(paths))
+        while piece := _take(names):
+            yield SetWatches(since, **{field: piece})
+
+
+def _take(names: Iterator[str]) -> list[str]:
+    taken: list[str] = []
+    size = 0
+    for name in islice(names, 10_000):
+        taken.append(name)
+        size += len(name) + 4
+        if size >= _WATCH_BYTES:
+            break
+    return taken

@@ -1,0 +1,117 @@
+"""How are very many znodes read at once, without one answer growing too large?
+
+One multi-read carries up to 1,000 paths; several are in flight. The size of an answer is not known in advance,
+so the number of paths starts small and follows the sizes seen. Servers that do not know the multi-read (the bridge
+finds out) are read with single pipelined requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from controller.zk import protocol
+from controller.zk.answers import Disconnected, Refused
+from controller.zk.bridge import Bridge
+from controller.zk.protocol import MultiRead, Node
+from zk_layout.ids import Zxid
+
+_LOSSES_TO_BLAME_IT: Final = 3
+
+Found = tuple[Node | None, Zxid]
+
+
+class ChunkSize:
+    """How many znodes to ask for at once, so that an answer stays near `target_bytes`.
+
+    >>> size = ChunkSize(target_bytes=1000, most=64, first=4)
+    >>> size.saw(4, 40); size.now
+    8
+    >>> size.saw(8, 4000); size.now
+    2
+    """
+
+    def __init__(self, target_bytes: int = 1 << 20, most: int = 1000, first: int = 16) -> None:
+        self._target_bytes = target_bytes
+        self._most = most
+        self.now = first
+
+    def saw(self, count: int, size_bytes: int) -> None:
+        """An answer with so many znodes had so many bytes: at most double, at once as low as needed."""
+        if count:
+            fitting = self._target_bytes * count // max(size_bytes, 1)
+            self.now = max(1, min(self.now * 2, fitting, self._most))
+
+
+class BulkReader:
+    """Reads znodes by the thousand over one bridge; asks are repeated when the connection is lost."""
+
+    def __init__(self, bridge: Bridge, *, answers_in_flight: int = 4, request_bytes: int = 512 * 1024) -> None:
+        self._bridge = bridge
+        self._slots = asyncio.Semaphore(answers_in_flight)
+        self._request_bytes = request_bytes
+
+    async def read(self, paths: Sequence[str], size: ChunkSize) -> list[Found]:
+        """Each znode or None, in order, with the zxid of the answer that said so.
+
+        Raises:
+            Refused: one may not be read.
+            SessionEnded: there is no session any more.
+        """
+        chunks: list[asyncio.Task[list[Found]]] = []
+        at = 0
+        try:
+            while at < len(paths):
+                await self._slots.acquire()
+                chunk = self._cut(paths, at, size.now)
+                at += len(chunk)
+                chunks.append(asyncio.create_task(self._read_chunk(chunk, size)))
+            return [found for chunk_read in await asyncio.gather(*chunks) for found in chunk_read]
+        finally:
+            for task in chunks:
+                task.cancel()
+
+    def _cut(self, paths: Sequence[str], at: int, count: int) -> Sequence[str]:
+        chunk = paths[at : at + count]
+        size = 0
+        for taken, path in enumerate(chunk):
+            size += len(path) + 14
+            if size > self._request_bytes and taken:
+                return chunk[:taken]
+        return chunk
+
+    async def _read_chunk(self, paths: Sequence[str], size: ChunkSize) -> list[Found]:
+        try:
+            found = await self._chunk(paths)
+        finally:
+            self._slots.release()
+        size.saw(len(paths), sum(len(node.data) + 80 for node, _ in found if node is not None))
+        return found
+
+    async def _chunk(self, paths: Sequence[str]) -> list[Found]:
+        losses = 0
+        # What makes the server hang up again and again may be the size of this very answer.
+        while self._bridge.knows_multi_read is not False and losses < _LOSSES_TO_BLAME_IT:
+            try:
+                reply = await self._bridge.ask(MultiRead([self._bridge.full(path) for path in paths]))
+            except Disconnected:
+                losses += 1
+                await asyncio.sleep(0.01)
+                continue
+            if reply.code != protocol.OK:
+                raise Refused(paths[0], reply.code)
+            answers = zip(paths, reply.value, strict=True)
+            return [(self._node(path, node), reply.zxid) for path, node in answers]
+        return await self._single_reads(paths)
+
+    async def _single_reads(self, paths: Sequence[str]) -> list[Found]:
+        return list(await asyncio.gather(*(self._bridge.get(path) for path in paths)))
+
+    @staticmethod
+    def _node(path: str, node: Node | int) -> Node | None:
+        if isinstance(node, Node):
+            return node
+        if node != protocol.NO_NODE:
+            raise Refused(path, node)
+        return None

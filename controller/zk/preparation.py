@@ -1,0 +1,103 @@
+"""What must ZooKeeper hold before a controller can work, whoever started first: brokers or controller?
+
+Source: Kafka's ZkData.PersistentZkPaths and KafkaController.maybeSetupFeatureVersioning (KIP-584).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from controller.zk import protocol
+from controller.zk.answers import Refused
+from controller.zk.bridge import Bridge
+from controller.zk.protocol import Create, SetData
+from zk_layout import catalog
+from zk_layout.codec import Undecodable, decode_json, json_decoder
+from zk_layout.znodes import admin, brokers, features, notifications, replica_deletions, topics
+
+_PARENTS: Final = (
+    "/consumers",
+    brokers.ROOT,
+    topics.ROOT,
+    "/brokers/seqid",
+    "/config/changes",
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+    admin.DELETE_TOPICS,
+    notifications.ISR_CHANGES,
+    notifications.LOG_DIR_EVENTS,
+    "/latest_producer_id_block",
+    replica_deletions.ROOT,
+)
+_CLUSTER_ID: Final = "/cluster/id"
+
+
+class _ClusterId(msgspec.Struct):
+    id: str
+
+
+_cluster_id_decoder = json_decoder(_ClusterId)
+
+
+async def create_parents(bridge: Bridge) -> None:
+    """Create what Kafka's brokers create when they start, the chroot included, where it is missing.
+
+    Raises:
+        Refused: we may not.
+    """
+    await asyncio.gather(*(_create_missing(bridge, path) for path in _PARENTS))
+
+
+async def _create_missing(bridge: Bridge, path: str) -> None:
+    full = bridge.full(path)
+    ends = [at for at, letter in enumerate(full) if letter == "/" and at] + [len(full)]
+    if (await bridge.exists(path))[0] is not None:
+        return
+    for end in ends:
+        reply = await bridge.read(Create(full[:end], acl=bridge.settings.acl))
+        if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
+            raise Refused(full[:end], reply.code)
+
+
+async def cluster_id(bridge: Bridge) -> str | None:
+    """The id that the first broker gave to the cluster; None before."""
+    node, _ = await bridge.get(_CLUSTER_ID)
+    if node is None:
+        return None
+    try:
+        return decode_json(_cluster_id_decoder, node.data).id
+    except Undecodable:
+        return None
+
+
+async def settle_features(bridge: Bridge, *, has_feature_versioning: bool) -> None:
+    """Make `/feature` what an `inter.broker.protocol.version` asks for (2.7-IV0 and later: feature versioning).
+
+    An enabled znode is left as it is from 2.7-IV0 on, and emptied and disabled below. Not fenced: two controllers
+    that do it at once want the same.
+
+    Raises:
+        Refused: we may not.
+    """
+    address = features.FeatureAddress()
+    data = features.encode(features.Features(is_enabled=has_feature_versioning))
+    while True:
+        node, _ = await bridge.get(address.path)
+        full = bridge.full(address.path)
+        if node is None:
+            reply = await bridge.read(Create(full, data, acl=bridge.settings.acl))
+        else:
+            value = catalog.decode(address, node.data)
+            if isinstance(value, features.Features) and value.is_enabled == has_feature_versioning:
+                return
+            reply = await bridge.read(SetData(full, data, node.stat.version))
+        if reply.code == protocol.OK:
+            return
+        if reply.code not in (protocol.NO_NODE, protocol.NODE_EXISTS, protocol.BAD_VERSION):
+            raise Refused(address.path, reply.code)

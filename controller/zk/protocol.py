@@ -1,0 +1,332 @@
+"""Of which bytes do our requests to ZooKeeper and their answers consist?
+
+Requests are what kazoo's client expects: `type`, `serialize()`, `deserialize(buffer, offset)`. They hold full
+paths (with the chroot). Kazoo's own would do for most; these decode straight into `Stat`, know the multi-read
+and the setting of many watches at once, and leave watches to the bridge (they have no attribute `watcher`).
+
+Source: zookeeper.jute; MultiTransactionRecord, MultiResponse and SetWatches of ZooKeeper's client.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final, Protocol
+
+from msgspec import Struct
+
+from zk_layout.facts import Stat
+from zk_layout.ids import SessionId, ZnodeVersion, Zxid
+
+OK: Final = 0
+RUNTIME_INCONSISTENCY: Final = -2
+CONNECTION_LOSS: Final = -4
+UNIMPLEMENTED: Final = -6
+BAD_ARGUMENTS: Final = -8
+NO_NODE: Final = -101
+BAD_VERSION: Final = -103
+NODE_EXISTS: Final = -110
+NOT_EMPTY: Final = -111
+SESSION_EXPIRED: Final = -112
+
+_ERROR_NAMES: Final = {
+    NO_NODE: "no such znode",
+    -102: "no permission",
+    BAD_VERSION: "another version",
+    -108: "an ephemeral znode has no children",
+    NODE_EXISTS: "exists already",
+    NOT_EMPTY: "has children",
+    RUNTIME_INCONSISTENCY: "not tried",
+}
+
+_int = struct.Struct(">i")
+_long = struct.Struct(">q")
+_header = struct.Struct(">i?i")
+_read_header = struct.Struct(">i?ii")  # multi header and the length of what follows it
+_stat = struct.Struct(">qq16xi8xq16x")  # czxid, mzxid, two times, version, two versions, owner, the rest
+_STAT_SIZE: Final = 68
+_END: Final = _header.pack(-1, True, -1)
+# One entry: all permissions for everyone.
+OPEN_TO_ALL: Final = _int.pack(1) + _int.pack(31) + _int.pack(5) + b"world" + _int.pack(6) + b"anyone"
+_PERSISTENT: Final = _int.pack(0)
+_EPHEMERAL: Final = _int.pack(1)
+
+
+def error_name(code: int) -> str:
+    """An error in words.
+
+    >>> error_name(BAD_VERSION)
+    'another version'
+    """
+    return _ERROR_NAMES.get(code, f"error {code}")
+
+
+class Node(Struct, frozen=True, gc=False):
+    """A znode as read."""
+
+    data: bytes
+    stat: Stat
+
+
+class Request(Protocol):
+    """What kazoo asks of a request."""
+
+    type: ClassVar[int]
+
+    def serialize(self) -> bytes:
+        """The body of the request."""
+        ...
+
+    def deserialize(self, buffer: bytes, offset: int) -> object:
+        """The answer, of which the header has been taken off."""
+        ...
+
+
+def text(value: str) -> bytes:
+    """A string as ZooKeeper's protocol has it."""
+    raw = value.encode()
+    return _int.pack(len(raw)) + raw
+
+
+def stat_at(buffer: bytes, offset: int) -> Stat:
+    """The part of a stat that matters here."""
+    czxid, mzxid, version, owner = _stat.unpack_from(buffer, offset)
+    return Stat(Zxid(czxid), Zxid(mzxid), ZnodeVersion(version), SessionId(owner))
+
+
+class Exists(Struct, frozen=True):
+    """Is it there? With `watch`, tell when it is created, changed or deleted. None if it is not."""
+
+    type: ClassVar[int] = 3
+    path: str
+    watch: bool = False
+
+    def serialize(self) -> bytes:
+        """Path and watch."""
+        return text(self.path) + (b"\1" if self.watch else b"\0")
+
+    def deserialize(self, buffer: bytes, offset: int) -> Stat:
+        """Its stat."""
+        return stat_at(buffer, offset)
+
+
+class GetData(Struct, frozen=True):
+    """Data and stat of a znode; the watch is set only if the znode exists."""
+
+    type: ClassVar[int] = 4
+    path: str
+    watch: bool = False
+
+    def serialize(self) -> bytes:
+        """Path and watch."""
+        return text(self.path) + (b"\1" if self.watch else b"\0")
+
+    def deserialize(self, buffer: bytes, offset: int) -> Node:
+        """The znode; a null is the same as no data."""
+        end = offset + 4 + max(_int.unpack_from(buffer, offset)[0], 0)
+        return Node(bytes(buffer[offset + 4 : end]), stat_at(buffer, end))
+
+
+class GetChildren(Struct, frozen=True):
+    """The names below a znode; the watch is set only if the znode exists."""
+
+    type: ClassVar[int] = 8
+    path: str
+    watch: bool = False
+
+    def serialize(self) -> bytes:
+        """Path and watch."""
+        return text(self.path) + (b"\1" if self.watch else b"\0")
+
+    def deserialize(self, buffer: bytes, offset: int) -> list[str]:
+        """The names, in no order."""
+        names = []
+        (count,) = _int.unpack_from(buffer, offset)
+        offset += 4
+        for _ in range(count):
+            (size,) = _int.unpack_from(buffer, offset)
+            offset += 4
+            names.append(buffer[offset : offset + size].decode())
+            offset += size
+        return names
+
+
+class MultiRead(Struct, frozen=True):
+    """Data and stat of many znodes in one request, without watches; ZooKeeper 3.6 and later.
+
+    Shape:
+        Answered with one entry a path, in order: the znode, or the error code why not.
+    """
+
+    type: ClassVar[int] = 22
+    paths: Sequence[str]
+
+    def serialize(self) -> bytes:
+        """A sequence of reads."""
+        parts: list[bytes] = []
+        for path in self.paths:
+            raw = path.encode()
+            parts += (_read_header.pack(GetData.type, False, -1, len(raw)), raw, b"\0")
+        parts.append(_END)
+        return b"".join(parts)
+
+    def deserialize(self, buffer: bytes, offset: int) -> list[Node | int]:
+        """Each znode or error."""
+        found: list[Node | int] = []
+        header_at, stat_from, add = _read_header.unpack_from, _stat.unpack_from, found.append
+        for _ in self.paths:
+            kind, _done, _err, size = header_at(buffer, offset)
+            offset += 13
+            if kind == -1:
+                add(size)
+                continue
+            end = offset + size if size > 0 else offset
+            czxid, mzxid, version, owner = stat_from(buffer, end)
+            add(Node(buffer[offset:end], Stat(czxid, mzxid, version, owner)))
+            offset = end + _STAT_SIZE
+        return found
+
+
+class SetWatches(Struct, frozen=True):
+    """Set many watches at once; what has changed since `since` is told at once instead.
+
+    Made for reconnection; good as well for setting thousands of watches before one multi-read.
+    """
+
+    type: ClassVar[int] = 101
+    since: Zxid
+    data: Sequence[str] = ()
+    existence: Sequence[str] = ()
+    children: Sequence[str] = ()
+
+    def serialize(self) -> bytes:
+        """The zxid and three lists of paths."""
+        lists = (self.data, self.existence, self.children)
+        return _long.pack(self.since) + b"".join(_int.pack(len(paths)) + b"".join(map(text, paths)) for paths in lists)
+
+    def deserialize(self, buffer: bytes, offset: int) -> None:
+        """Nothing."""
+
+
+class Create(Struct, frozen=True):
+    """Create a znode, as a request or as part of a transaction."""
+
+    type: ClassVar[int] = 1
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    acl: bytes = OPEN_TO_ALL
+
+    def serialize(self) -> bytes:
+        """Path, data, ACL, kind."""
+        kind = _EPHEMERAL if self.ephemeral else _PERSISTENT
+        return b"".join((text(self.path), _int.pack(len(self.data)), self.data, self.acl, kind))
+
+    def deserialize(self, buffer: bytes, offset: int) -> None:
+        """The path comes back, and is known."""
+
+
+class SetData(Struct, frozen=True):
+    """Replace a znode's data, as a request or as part of a transaction."""
+
+    type: ClassVar[int] = 5
+    path: str
+    data: bytes
+    version: int
+
+    def serialize(self) -> bytes:
+        """Path, data, version expected."""
+        return b"".join(
+            (text(self.path), _int.pack(len(self.data)), self.data, _int.pack(self.version)),
+        )
+
+    def deserialize(self, buffer: bytes, offset: int) -> Stat:
+        """The new stat."""
+        return stat_at(buffer, offset)
+
+
+class Delete(Struct, frozen=True):
+    """Delete a znode, as part of a transaction."""
+
+    type: ClassVar[int] = 2
+    path: str
+    version: int
+
+    def serialize(self) -> bytes:
+        """Path and version expected."""
+        return text(self.path) + _int.pack(self.version)
+
+    def deserialize(self, buffer: bytes, offset: int) -> None:
+        """Nothing."""
+
+
+class Check(Struct, frozen=True):
+    """Go on only at this version, as part of a transaction."""
+
+    type: ClassVar[int] = 13
+    path: str
+    version: int
+
+    def serialize(self) -> bytes:
+        """Path and version expected."""
+        return text(self.path) + _int.pack(self.version)
+
+    def deserialize(self, buffer: bytes, offset: int) -> None:
+        """Nothing."""
+
+
+Operation = Create | SetData | Delete | Check
+
+_HEADERS: Final = {op: _header.pack(op, False, -1) for op in (1, 2, 5, 13)}
+
+
+class Transaction(Struct, frozen=True):
+    """All of these or none.
+
+    Shape:
+        Answered with one error code an operation, all `OK` when it was carried out. Of a refused transaction
+        one code is the reason; those before it are `OK`, those behind it `RUNTIME_INCONSISTENCY`.
+    """
+
+    type: ClassVar[int] = 14
+    body: bytes
+
+    def serialize(self) -> bytes:
+        """As built."""
+        return self.body
+
+    def deserialize(self, buffer: bytes, offset: int) -> list[int]:
+        """The error codes."""
+        codes: list[int] = []
+        while True:
+            kind, done, _err = _header.unpack_from(buffer, offset)
+            if done:
+                return codes
+            offset += _header.size
+            code = OK
+            if kind == Create.type:
+                offset += 4 + _int.unpack_from(buffer, offset)[0]
+            elif kind == SetData.type:
+                offset += _STAT_SIZE
+            elif kind == -1:
+                (code,) = _int.unpack_from(buffer, offset)
+                offset += 4
+            codes.append(code)
+
+
+def transaction(operations: Iterable[Operation]) -> Transaction:
+    """The operations as one request."""
+    parts: list[bytes] = []
+    for operation in operations:
+        parts += (_HEADERS[operation.type], operation.serialize())
+    parts.append(_END)
+    return Transaction(b"".join(parts))
+
+
+def refusal(codes: Sequence[int]) -> tuple[int, int] | None:
+    """Which operation was refused, and the code why; None when the transaction was carried out.
+
+    >>> refusal([0, 0]), refusal([0, -103, -2])
+    (None, (1, -103))
+    """
+    return next(((i, c) for i, c in enumerate(codes) if c not in (OK, RUNTIME_INCONSISTENCY)), None)

@@ -1,0 +1,308 @@
+"""Which facts does a controller get to see, and when?
+
+Everything once while loading, then whatever its watches name. What a watch names is only marked; one task reads
+all that is marked, round after round, so that a burst of events costs one round, and loading is a round in which
+everything is marked. In every round a watch is set before its znode is read, so that no change falls between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from controller.core.effects import Notice, Read
+from controller.core.events import Event, Loaded, Observed
+from controller.zk.answers import Change, ConnectionState, SessionEnded, WatchEvent
+from controller.zk.bridge import Bridge
+from controller.zk.bulk import BulkReader, ChunkSize, Found
+from zk_layout import catalog
+from zk_layout.catalog import Address
+from zk_layout.facts import Fact, absent, present
+from zk_layout.ids import PartitionId, TopicName, Zxid
+from zk_layout.znodes import admin, brokers, features, notifications, producer_ids, replica_deletions, topics
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Topic, TopicAddress
+
+# In the order in which they are told: who lives, what there is, what is asked, what has happened.
+WATCHED_PARENTS: Final = (
+    brokers.ROOT,
+    topics.ROOT,
+    admin.DELETE_TOPICS,
+    replica_deletions.ROOT,
+    notifications.ISR_CHANGES,
+    notifications.LOG_DIR_EVENTS,
+)
+# Znodes that need not exist and are watched whether they do or not.
+WATCHED_PATHS: Final = tuple(
+    address.path
+    for address in (
+        features.FeatureAddress(),
+        admin.LegacyReassignmentAddress(),
+        admin.PreferredElectionAddress(),
+        producer_ids.ProducerIdBlockAddress(),
+    )
+)
+# Whose children's data are watched. A deletion asked for again at once shows only there: its name was never missed.
+_WATCHED_FAMILIES: Final = (brokers.ROOT, topics.ROOT, admin.DELETE_TOPICS)
+# Up to so many znodes, one watching read each costs less than a request for the watches and a multi-read.
+_FEW: Final = 32
+_GROUPS_AT_ONCE: Final = 4
+
+Emit = Callable[[Event], None]
+_Group = list[tuple[Fact, list[StateAddress]]]
+
+
+class Reader:
+    """Shows one reign what ZooKeeper holds. `emit` and `notice` are called on the event loop."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        emit: Emit,
+        *,
+        notice: Callable[[Notice], None] = lambda _: None,
+        bulk: BulkReader | None = None,
+        chunk: int = 2_000,
+    ) -> None:
+        """`chunk` is how many facts one event holds, more or less: a topic and its partitions stay together."""
+        self._bridge = bridge
+        self._emit_event = emit
+        self._notice = notice
+        self._bulk = bulk or BulkReader(bridge)
+        self._chunk = chunk
+        self._names: dict[str, set[str]] = {parent: set() for parent in WATCHED_PARENTS}
+        self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
+        self._watched_on_request: set[str] = set()
+        self._noticed: set[str] = set()
+        self._marked_parents: dict[str, None] = {}
+        self._marked: dict[str, None] = {}
+        self._asked: list[Read] = []
+        self._is_marked = asyncio.Event()
+        self._is_stopped = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def load(self) -> None:
+        """Observe everything once, say `Loaded`, and keep watching.
+
+        Raises:
+            SessionEnded: the session expired meanwhile.
+            Refused: ZooKeeper does not let us read.
+        """
+        self._bridge.watch_listeners.append(self._on_watch)
+        self._bridge.state_listeners.append(self._on_state)
+        self._marked_parents.update(dict.fromkeys(WATCHED_PARENTS))
+        self._marked.update(dict.fromkeys(WATCHED_PATHS))
+        await self._round()
+        self._emit(Loaded())
+        if not self._is_stopped:
+            self._task = asyncio.create_task(self._keep_reading())
+
+    def read(self, wish: Read) -> None:
+        """Read these again, after what is being read."""
+        self._asked.append(wish)
+        self._is_marked.set()
+
+    def stop(self) -> None:
+        """Emit nothing from now on."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        if self._on_watch in self._bridge.watch_listeners:
+            self._bridge.watch_listeners.remove(self._on_watch)
+            self._bridge.state_listeners.remove(self._on_state)
+        if self._task is not None:
+            self._task.cancel()
+
+    async def wait(self) -> None:
+        """Until reading has ended: by `stop`, with the session, or by a failure, which is raised."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.result()
+
+    def _emit(self, event: Event) -> None:
+        if not self._is_stopped:
+            self._emit_event(event)
+
+    def _observe(self, facts: Sequence[Fact]) -> None:
+        if facts:
+            self._emit(Observed(tuple(facts)))
+
+    def _on_state(self, state: ConnectionState) -> None:
+        if state is ConnectionState.LOST:
+            self.stop()
+
+    def _on_watch(self, event: WatchEvent) -> None:
+        if event.path in self._names:
+            self._marked_parents[event.path] = None
+        elif event.change is not Change.CHILDREN and self._is_watched(event.path):
+            self._marked[event.path] = None
+        else:
+            return
+        self._is_marked.set()
+
+    def _is_watched(self, path: str) -> bool:
+        if path in WATCHED_PATHS or path in self._watched_on_request:
+            return True
+        parent, _, name = path.rpartition("/")
+        return parent in _WATCHED_FAMILIES and name in self._names[parent]
+
+    async def _keep_reading(self) -> None:
+        while True:
+            await self._is_marked.wait()
+            self._is_marked.clear()
+            try:
+                await self._round()
+            except SessionEnded:
+                self.stop()
+                return
+
+    async def _round(self) -> None:
+        parents, self._marked_parents = self._marked_parents, {}
+        marked, self._marked = self._marked, {}
+        asked, self._asked = self._asked, []
+        come = await asyncio.gather(*(self._list(parent) for parent in WATCHED_PARENTS if parent in parents))
+        by_parent: dict[str, dict[str, None]] = {}
+        for path in itertools.chain(marked, *come):
+            parent, _, name = path.rpartition("/")
+            # What its parent's listing has just shown to be gone needs no reading.
+            if name in self._names.get(parent, ()):
+                by_parent.setdefault(parent, {})[path] = None
+        for parent in WATCHED_PARENTS:
+            await self._read_family(parent, tuple(by_parent.get(parent, ())))
+        self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in WATCHED_PATHS)))
+        await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
+        for wish in asked:
+            await self._read_requested([address.path for address in wish.addresses], watch=wish.watch)
+
+    async def _list(self, parent: str) -> list[str]:
+        """What has gone is told at once; answers the paths of what has come."""
+        names, zxid = await self._bridge.children(parent, watch=True)
+        while names is None:
+            stat, zxid = await self._bridge.exists(parent, watch=True)
+            if stat is None:
+                break
+            names, zxid = await self._bridge.children(parent, watch=True)
+        listed = set(names or ())
+        known = self._names[parent]
+        gone, come = sorted(known - listed), sorted(listed - known)
+        self._observe([self._gone(f"{parent}/{name}", zxid) for name in gone])
+        paths = []
+        for name in come:
+            path = f"{parent}/{name}"
+            if _address_of(path) is None:
+                self._notice_once(path)
+            else:
+                known.add(name)
+                paths.append(path)
+        return paths
+
+    def _gone(self, path: str, zxid: Zxid) -> Fact:
+        address = _known_address(path)
+        parent, _, name = path.rpartition("/")
+        if parent in self._names:
+            self._names[parent].discard(name)
+        if isinstance(address, TopicAddress):
+            self._partitions.pop(address.topic, None)
+        self._watched_on_request.discard(path)
+        return absent(address, zxid)
+
+    def _notice_once(self, path: str) -> None:
+        if path not in self._noticed:
+            self._noticed.add(path)
+            self._notice(Notice("unknown znode", f"{path} is not a name that Kafka gives; it is left alone"))
+
+    async def _fetch(self, paths: Sequence[str], *, watch: bool) -> list[Found]:
+        if len(paths) <= _FEW:
+            return list(await asyncio.gather(*(self._bridge.get(path, watch=watch) for path in paths)))
+        if watch:
+            self._bridge.watch_data(paths, self._bridge.seen_zxid)
+        return await self._bulk.read(paths, ChunkSize())
+
+    async def _read_family(self, parent: str, paths: Sequence[str]) -> None:
+        found = await self._fetch(paths, watch=parent in _WATCHED_FAMILIES)
+        await self._observe_found(paths, found)
+
+    async def _read_requested(self, paths: Sequence[str], *, watch: bool) -> None:
+        lone = [path for path in paths if path in WATCHED_PATHS]
+        others = [path for path in paths if path not in WATCHED_PATHS]
+        if watch:
+            self._watched_on_request.update(path for path in others if not self._is_watched(path))
+        self._observe(await asyncio.gather(*(self._read_lone(path) for path in lone)))
+        await self._observe_found(others, await self._fetch(others, watch=watch))
+
+    async def _read_lone(self, path: str) -> Fact:
+        """A znode that need not exist; its next change is told, be it its creation."""
+        _, found = await asyncio.gather(self._bridge.exists(path, watch=True), self._bridge.get(path))
+        return self._fact(path, found)
+
+    async def _observe_found(self, paths: Sequence[str], found: Sequence[Found]) -> None:
+        """A topic is told together with those of its partitions' states that have not been read yet."""
+        facts = [self._fact(path, seen) for path, seen in zip(paths, found, strict=True)]
+        slots = asyncio.Semaphore(_GROUPS_AT_ONCE)
+        size = ChunkSize(first=1_000)
+
+        async def complete(group: _Group) -> None:
+            async with slots:
+                addresses = [address for _, unread in group for address in unread]
+                states = await self._bulk.read([address.path for address in addresses], size)
+                observed = [fact for fact, _ in group]
+                observed += map(_fact, addresses, states)
+                self._observe(observed)
+
+        await asyncio.gather(*(complete(group) for group in self._grouped(facts)))
+
+    def _fact(self, path: str, found: Found) -> Fact:
+        node, zxid = found
+        if node is None:
+            return self._gone(path, zxid)
+        return _fact(_known_address(path), found)
+
+    def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:
+        group: _Group = []
+        count = 0
+        for fact in facts:
+            unread = self._unread_states(fact)
+            group.append((fact, unread))
+            count += 1 + len(unread)
+            if count >= self._chunk:
+                yield group
+                group, count = [], 0
+        if group:
+            yield group
+
+    def _unread_states(self, fact: Fact) -> list[StateAddress]:
+        if not isinstance(fact.address, TopicAddress) or not isinstance(fact.value, Topic) or fact.stat is None:
+            return []
+        topic = fact.address.topic
+        czxid, known = self._partitions.get(topic, (fact.stat.czxid, ()))
+        if czxid != fact.stat.czxid:
+            known = ()  # another topic of the same name
+        self._partitions[topic] = (fact.stat.czxid, fact.value.partitions.keys())
+        return [StateAddress(topic, number) for number in fact.value.partitions if number not in known]
+
+
+def _fact(address: Address, found: Found) -> Fact:
+    node, zxid = found
+    if node is None:
+        return absent(address, zxid)
+    if isinstance(address, BrokerAddress) and not node.data:
+        # A broker that is about to write its registration: not there yet, as of its creation.
+        return absent(address, node.stat.mzxid)
+    return present(address, catalog.decode(address, node.data), node.stat)
+
+
+def _address_of(path: str) -> Address | None:
+    """None also where the address is that of another spelling, as of a broker "007"."""
+    address = catalog.address_of(path)
+    return address if address is not None and address.path == path else None
+
+
+def _known_address(path: str) -> Address:
+    address = catalog.address_of(path)
+    if address is None:
+        raise ValueError(f"{path} is none of the znodes of a controller")
+    return address

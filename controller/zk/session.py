@@ -1,0 +1,359 @@
+"""Who is the controller, and how does this process become it and cease to be it?
+
+Source: Kafka's KafkaController.elect and KafkaZkClient.registerControllerAndIncrementControllerEpoch. Unlike there,
+one transaction registers us, replaces the former holder, raises the epoch and takes `/controller`; and an outcome that
+was lost is ours only where the ephemeral znode belongs to our own session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from controller.zk import preparation, protocol
+from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, Reply, SessionEnded, WatchEvent
+from controller.zk.bridge import Bridge
+from controller.zk.protocol import Node
+from zk_layout import catalog
+from zk_layout.facts import Malformed
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, ZnodeVersion
+from zk_layout.znodes import brokers, controller
+from zk_layout.znodes.brokers import BrokerAddress, Registration
+from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+
+_CONTROLLER: Final = ControllerAddress()
+_EPOCH: Final = ControllerEpochAddress()
+_PATIENCE_S: Final = 0.05
+
+
+class HolderSeen(Struct, frozen=True):
+    """Who holds `/controller` (None: nobody), whether by our own session, and the epoch as read just after."""
+
+    holder: ControllerClaim | Malformed | None
+    is_mine: bool
+    epoch: ControllerEpoch
+
+
+class SessionLost(Struct, frozen=True):
+    """The session has expired: our registration and our claim are gone, and so is every watch."""
+
+
+class Suspended(Struct, frozen=True):
+    """The connection is lost; the session may expire unseen."""
+
+
+class Resumed(Struct, frozen=True):
+    """The connection is back within the same session."""
+
+
+class Reconnected(Struct, frozen=True):
+    """A new session has begun after the last one was lost."""
+
+
+Signal = HolderSeen | SessionLost | Suspended | Resumed | Reconnected
+
+
+class Claimed(Struct, frozen=True):
+    """We are the controller. `fence_version` is the version of `/controller_epoch` from now on."""
+
+    epoch: ControllerEpoch
+    fence_version: ZnodeVersion
+    broker_epoch: BrokerEpoch
+
+
+class Lost(Struct, frozen=True):
+    """Another is, or becomes, the controller; or, with `needs_mending`, nobody can until a person acts."""
+
+    reason: str
+    needs_mending: bool = False
+
+
+class IdClash(Struct, frozen=True):
+    """A live registration has our id.
+
+    `is_our_past`: it is one of our product with our listeners, so most likely this process' former life, whose
+    session ends by itself.
+    """
+
+    reason: str
+    is_our_past: bool
+
+
+class _View(Struct, frozen=True):
+    holder: Node | None
+    epoch: Node | None
+    registration: Node | None
+
+
+class Session:
+    """Our part in the election, for as long as the process lives. `emit` is called on the event loop."""
+
+    def __init__(self, bridge: Bridge, emit: Callable[[Signal], None], own_id: BrokerId) -> None:
+        self._bridge = bridge
+        self._emit = emit
+        self._own_id = own_id
+        self._own_path = BrokerAddress(own_id).path
+        self._look_due = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._state = bridge.state
+        self._epoch: Node | None = None
+        self._is_vacant_news = False
+
+    async def start(self) -> None:
+        """Create what is missing in ZooKeeper, and watch `/controller` from now on.
+
+        Raises:
+            Refused, SessionEnded: see `preparation.create_parents`.
+        """
+        await preparation.create_parents(self._bridge)
+        self._state = self._bridge.state
+        self._bridge.watch_listeners.append(self._on_watch)
+        self._bridge.state_listeners.append(self._on_state)
+        self._look_due.set()
+        self._task = asyncio.create_task(self._keep_looking())
+
+    def stop(self) -> None:
+        """Emit nothing from now on. What we hold stays until `release` or the end of the session."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._on_watch in self._bridge.watch_listeners:
+            self._bridge.watch_listeners.remove(self._on_watch)
+            self._bridge.state_listeners.remove(self._on_state)
+
+    async def cluster_id(self) -> str | None:
+        """The cluster's id; None as long as no broker has ever run."""
+        return await preparation.cluster_id(self._bridge)
+
+    async def settle_features(self, *, has_feature_versioning: bool) -> None:
+        """Make `/feature` what the brokers' protocol version asks for; the first thing a new controller does."""
+        await preparation.settle_features(self._bridge, has_feature_versioning=has_feature_versioning)
+
+    async def clash(self, registration: Registration) -> IdClash | None:
+        """Whether our id belongs to somebody else now; also a claim finds that out.
+
+        Raises:
+            SessionEnded: nothing is known.
+        """
+        found = (await self._view()).registration
+        return None if found is None or _is_of(found, self._bridge.session) else self._clash(found, registration)
+
+    async def claim(self, registration: Registration, *, replace: bool) -> Claimed | Lost | IdClash:
+        """Register as a broker and become controller in one transaction; with `replace` also instead of a native one.
+
+        Raises:
+            SessionEnded: the session expired meanwhile; nothing is held.
+            Refused: ZooKeeper does not let us.
+        """
+        session = self._bridge.session
+        attempted: ControllerEpoch | None = None
+        is_in_doubt = False
+        while True:
+            view = self._expected_view() or await self._view()
+            self._same_session(session)
+            epoch = None if view.epoch is None else catalog.decode(_EPOCH, view.epoch.data)
+            if view.epoch is None:
+                await self._bridge.read(self._create(_EPOCH.path, controller.encode_epoch(ControllerEpoch(0))))
+                continue
+            if not isinstance(epoch, int):
+                reason = epoch.reason if isinstance(epoch, Malformed) else epoch
+                return Lost(f"{_EPOCH.path} does not hold an epoch: {reason}", needs_mending=True)
+            if is_in_doubt and attempted == epoch and (claimed := self._adopted(view, epoch, session)) is not None:
+                return claimed
+            obstacle = self._obstacle(view, registration, session, replace=replace)
+            if obstacle is not None:
+                return obstacle
+            if is_in_doubt and attempted is not None and epoch >= attempted:
+                return Lost(f"another process raised the controller epoch to {epoch} first")
+            attempted = ControllerEpoch(epoch + 1)
+            try:
+                reply = await self._bridge.ask(self._election(view, registration, attempted))
+            except Disconnected:
+                # Carried out or not: what is found afterwards tells.
+                is_in_doubt = True
+                await asyncio.sleep(_PATIENCE_S)
+                continue
+            self._same_session(session)
+            if _is_accepted(reply):
+                czxid = reply.zxid if view.registration is None else view.registration.stat.czxid
+                return Claimed(attempted, ZnodeVersion(view.epoch.stat.version + 1), BrokerEpoch(czxid))
+            is_in_doubt = False
+            await self._refused(reply)
+
+    async def _refused(self, reply: Reply) -> None:
+        """What shows in the next view is a reason to go on; anything else is not."""
+        code = reply.code
+        if code == protocol.OK and (refused := protocol.refusal(reply.value)) is not None:
+            code = refused[1]
+        if code == protocol.NO_NODE:
+            await preparation.create_parents(self._bridge)
+        elif code not in (protocol.NODE_EXISTS, protocol.BAD_VERSION):
+            raise Refused(_CONTROLLER.path, code)
+
+    async def release(self, fence: ZnodeVersion) -> bool:
+        """Give up `/controller` and our registration in one transaction; whether we still held the former.
+
+        Raises:
+            SessionEnded: nothing is held any more.
+        """
+        session = self._bridge.session
+        was_holder = False
+        is_fenced = False
+        while True:
+            view = await self._view()
+            self._same_session(session)
+            operations: list[protocol.Operation] = []
+            if _is_of(view.holder, session) and not is_fenced:
+                was_holder = True
+                operations += (
+                    protocol.Check(self._bridge.full(_EPOCH.path), fence),
+                    protocol.Delete(self._bridge.full(_CONTROLLER.path), -1),
+                )
+            if _is_of(view.registration, session):
+                operations.append(protocol.Delete(self._bridge.full(self._own_path), -1))
+            if not operations:
+                return was_holder and not is_fenced
+            try:
+                reply = await self._bridge.ask(protocol.transaction(operations))
+            except Disconnected:
+                await asyncio.sleep(_PATIENCE_S)
+                continue
+            if _is_accepted(reply):
+                return was_holder and not is_fenced
+            if reply.code != protocol.OK:
+                raise Refused(_CONTROLLER.path, reply.code)
+            is_fenced = was_holder and protocol.refusal(reply.value) == (0, protocol.BAD_VERSION)
+
+    async def _view(self) -> _View:
+        bridge = self._bridge
+        # The epoch last: whoever replaces the holder after it was read makes our transaction fail.
+        (holder, _), (registration, _), (epoch, _) = await asyncio.gather(
+            bridge.get(_CONTROLLER.path), bridge.get(self._own_path), bridge.get(_EPOCH.path)
+        )
+        return _View(holder, epoch, registration)
+
+    def _expected_view(self) -> _View | None:
+        """What must be there just after `/controller` was deleted: no time to look, brokers want it too.
+
+        The transaction fails where anything is different, and is then made anew from a real look.
+        """
+        is_news, self._is_vacant_news = self._is_vacant_news, False
+        return _View(None, self._epoch, None) if is_news and self._epoch is not None else None
+
+    def _same_session(self, session: SessionId) -> None:
+        if self._bridge.session != session or self._bridge.state is ConnectionState.LOST:
+            raise SessionEnded("the session expired during the election")
+
+    def _adopted(self, view: _View, epoch: int, session: SessionId) -> Claimed | None:
+        """Our election whose answer was lost: ours by session, and made by the transaction that raised the epoch."""
+        holder, registration = view.holder, view.registration
+        if holder is None or registration is None or view.epoch is None:
+            return None
+        is_ours = _is_of(holder, session) and _is_of(registration, session)
+        if not is_ours or holder.stat.czxid != view.epoch.stat.mzxid:
+            return None
+        czxid = BrokerEpoch(registration.stat.czxid)
+        return Claimed(ControllerEpoch(epoch), view.epoch.stat.version, czxid)
+
+    def _obstacle(
+        self, view: _View, registration: Registration, session: SessionId, *, replace: bool
+    ) -> Lost | IdClash | None:
+        if view.registration is not None and not _is_of(view.registration, session):
+            return self._clash(view.registration, registration)
+        holder = view.holder
+        if holder is None or _is_of(holder, session):
+            return None
+        claim = catalog.decode(_CONTROLLER, holder.data)
+        name = f"broker {claim.broker}" if isinstance(claim, ControllerClaim) else "an unreadable claim"
+        if holder.stat.owner == 0:
+            reason = f"{_CONTROLLER.path} is held by {name} without a session, as in a migration to KRaft"
+            return Lost(reason, needs_mending=True)
+        if not replace or (isinstance(claim, ControllerClaim) and claim.is_ours):
+            return Lost(f"{_CONTROLLER.path} is held by {name}")
+        return None
+
+    def _clash(self, found: Node, wanted: Registration) -> IdClash:
+        value = catalog.decode(BrokerAddress(self._own_id), found.data)
+        if not isinstance(value, Registration):
+            return IdClash(f"id {self._own_id} is registered with unreadable data by another session", False)
+        where = ", ".join(map(str, value.endpoints))
+        if value.is_ours and value.endpoints == wanted.endpoints:
+            return IdClash(f"id {self._own_id} is still registered by our former session ({where})", True)
+        kind = "another controller process" if value.is_ours else "a broker"
+        return IdClash(f"id {self._own_id} belongs to {kind} at {where}; give this controller an id of its own", False)
+
+    def _election(self, view: _View, registration: Registration, epoch: ControllerEpoch) -> protocol.Transaction:
+        assert view.epoch is not None
+        data = brokers.encode(msgspec.structs.replace(registration, is_ours=True))
+        claim = ControllerClaim(self._own_id, is_ours=True, timestamp_ms=int(time.time() * 1000))
+        full = self._bridge.full
+        operations: list[protocol.Operation] = []
+        if view.registration is None:
+            operations.append(self._create(self._own_path, data, ephemeral=True))
+        else:
+            operations.append(protocol.SetData(full(self._own_path), data, view.registration.stat.version))
+        if view.holder is not None:
+            operations.append(protocol.Delete(full(_CONTROLLER.path), view.holder.stat.version))
+        operations += (
+            self._create(_CONTROLLER.path, controller.encode_claim(claim), ephemeral=True),
+            protocol.SetData(full(_EPOCH.path), controller.encode_epoch(epoch), view.epoch.stat.version),
+        )
+        return protocol.transaction(operations)
+
+    def _create(self, path: str, data: bytes, *, ephemeral: bool = False) -> protocol.Create:
+        return protocol.Create(self._bridge.full(path), data, ephemeral, self._bridge.settings.acl)
+
+    def _on_watch(self, event: WatchEvent) -> None:
+        if event.path != _CONTROLLER.path:
+            return
+        if event.change is Change.DELETED and self._epoch is not None:
+            epoch = catalog.decode(_EPOCH, self._epoch.data)
+            self._is_vacant_news = True
+            self._emit(HolderSeen(None, False, ControllerEpoch(epoch if isinstance(epoch, int) else 0)))
+        self._look_due.set()
+
+    def _on_state(self, state: ConnectionState) -> None:
+        before, self._state = self._state, state
+        match state:
+            case ConnectionState.SUSPENDED:
+                self._emit(Suspended())
+            case ConnectionState.LOST:
+                self._emit(SessionLost())
+            case ConnectionState.CONNECTED:
+                self._emit(Reconnected() if before is ConnectionState.LOST else Resumed())
+                self._look_due.set()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await self._look_due.wait()
+            self._look_due.clear()
+            try:
+                await self._look()
+            except SessionEnded:
+                continue  # the next session sets it due again
+
+    async def _look(self) -> None:
+        _, (node, _), (epoch_node, _) = await asyncio.gather(
+            self._bridge.exists(_CONTROLLER.path, watch=True),
+            self._bridge.get(_CONTROLLER.path),
+            self._bridge.get(_EPOCH.path),
+        )
+        holder = None if node is None else catalog.decode(_CONTROLLER, node.data)
+        assert holder is None or isinstance(holder, ControllerClaim | Malformed)
+        epoch = None if epoch_node is None else catalog.decode(_EPOCH, epoch_node.data)
+        self._epoch = epoch_node
+        self._is_vacant_news = False
+        is_mine = _is_of(node, self._bridge.session)
+        self._emit(HolderSeen(holder, is_mine, ControllerEpoch(epoch if isinstance(epoch, int) else 0)))
+
+
+def _is_of(node: Node | None, session: SessionId) -> bool:
+    return node is not None and node.stat.owner == session
+
+
+def _is_accepted(reply: Reply) -> bool:
+    return reply.code == protocol.OK and protocol.refusal(reply.value) is None

@@ -1,0 +1,112 @@
+"""How is a decision written, all or nothing, and only while no other controller rules?
+
+Every transaction first checks the version of `/controller_epoch`. Transactions are sent as they come, many in
+flight; ZooKeeper keeps their order, so a later one may build on an earlier one that is not answered yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from controller.core.effects import Commit, Create, Delete, Set, Write
+from controller.core.events import Committed, Conflicted, Event, Fenced, Unknown
+from controller.zk import protocol
+from controller.zk.answers import Reply
+from controller.zk.bridge import Bridge
+from zk_layout.ids import ZnodeVersion
+from zk_layout.znodes.controller import ControllerEpochAddress
+
+_EPOCH_PATH: Final = ControllerEpochAddress().path
+_NO_WRITES: Final = "a transaction without writes decides nothing"
+
+# ZooKeeper's default jute.maxbuffer (0xfffff bytes), less room for what the server adds before it stores it.
+DEFAULT_REQUEST_BYTES: Final = 1_048_575 - 48 * 1024
+
+
+class OversizedTransaction(Exception):
+    """A transaction that the server would answer by closing the connection, for ever; it was not sent."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int, largest_path: str, largest_bytes: int) -> None:
+        super().__init__(
+            f"a transaction of {size_bytes} bytes is over the limit of {limit_bytes} (jute.maxbuffer less a margin); "
+            f"its largest znode is {largest_path} with {largest_bytes} bytes"
+        )
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        self.largest_path = largest_path
+        self.largest_bytes = largest_bytes
+
+
+class Writer:
+    """Writes for one reign. Once fenced it sends nothing more."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        emit: Callable[[Event], None],
+        *,
+        fence_version: ZnodeVersion,
+        max_request_bytes: int = DEFAULT_REQUEST_BYTES,
+    ) -> None:
+        """`fence_version` is the version that `/controller_epoch` had after our own election."""
+        self._bridge = bridge
+        self._emit = emit
+        self._fence = protocol.Check(bridge.full(_EPOCH_PATH), fence_version)
+        self._max_request_bytes = max_request_bytes
+        self.is_fenced = False
+
+    def submit(self, commit: Commit) -> None:
+        """Send a transaction; `emit` is called with its outcome, in the order of submission.
+
+        Raises:
+            OversizedTransaction: it would never be accepted.
+        """
+        if not commit.writes:
+            raise ValueError(_NO_WRITES)
+        if self.is_fenced:
+            self._emit(Fenced(commit.commit))
+            return
+        request = protocol.transaction(
+            (self._fence, *map(self._operation, commit.writes, commit.data)),
+        )
+        if len(request.body) > self._max_request_bytes:
+            size, largest = max((len(data), w.address.path) for w, data in zip(commit.writes, commit.data, strict=True))
+            raise OversizedTransaction(len(request.body), self._max_request_bytes, largest, size)
+        self._bridge.submit(request, lambda reply: self._answered(commit, reply))
+
+    def _operation(self, write: Write, data: bytes) -> protocol.Operation:
+        path = self._bridge.full(write.address.path)
+        match write:
+            case Create():
+                return protocol.Create(path, data, acl=self._bridge.settings.acl)
+            case Set(expected=version):
+                return protocol.SetData(path, data, version)
+            case Delete(expected=version):
+                return protocol.Delete(path, version)
+
+    def _answered(self, commit: Commit, reply: Reply) -> None:
+        if reply.failure is not None:
+            self._emit(Unknown(commit.commit))
+            return
+        if reply.code != protocol.OK:
+            # Refused as a whole, before any of its operations was looked at.
+            reason = f"refused: {protocol.error_name(reply.code)}"
+            self._emit(Conflicted(commit.commit, commit.writes[0].address, reason))
+            return
+        refused = protocol.refusal(reply.value)
+        if refused is None:
+            self._emit(Committed(commit.commit, reply.zxid))
+        elif refused[0] == 0:
+            self.is_fenced = True
+            self._emit(Fenced(commit.commit))
+        else:
+            index, code = refused
+            write = commit.writes[index - 1]
+            self._emit(Conflicted(commit.commit, write.address, _reason(write, code)))
+
+
+def _reason(write: Write, code: int) -> str:
+    verb = type(write).__name__.lower()
+    expected = "" if isinstance(write, Create) else f" at version {write.expected}"
+    return f"cannot {verb} {write.address.path}{expected}: {protocol.error_name(code)}"

@@ -1,0 +1,196 @@
+"""How do the measures reach Prometheus, and how does one see from outside whether this process is well?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Protocol
+
+from aiohttp import web
+from msgspec import Struct, json
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+
+from metrics.measures import BY_NAME, MEASURES, PREFIX, Kind, Measure
+
+STUCK_AFTER_S = 10.0
+
+INDEX = """/metrics  Prometheus
+/livez    is the process alive?
+/readyz   can it do its duty?
+/leader   how does it stand, and who leads?
+"""
+
+
+class Status(Struct, frozen=True):
+    """How this process stands, as `/leader` shows it.
+
+    Units:
+        `since` is in Unix seconds: when the present phase began.
+    """
+
+    phase: str
+    broker: int
+    controller: int | None
+    controller_epoch: int | None
+    is_leader: bool
+    is_ready: bool
+    since: float
+    reason: str
+
+
+class StatusSource(Protocol):
+    """Who can be asked how this process stands."""
+
+    def status(self) -> Status:
+        """Now. It is called from another thread than the event loop's, and must neither wait nor change anything."""
+
+
+class Recorder:
+    """The live values of all measures, in a registry of their own. It may be used from any thread."""
+
+    def __init__(self) -> None:
+        """Every measure exists from the start, at zero where it has no labels."""
+        self.registry = CollectorRegistry()
+        self._live = {measure.name: self._register(measure) for measure in MEASURES}
+        self._aliases = {
+            measure.name: Gauge(measure.alias, measure.help, registry=self.registry)
+            for measure in MEASURES
+            if measure.alias
+        }
+
+    def record(self, name: str, value: float = 1.0, labels: tuple[str, ...] = ()) -> None:
+        """Set a gauge, raise a counter, or observe a value.
+
+        Raises:
+            KeyError: there is no such measure.
+            ValueError: these are not as many labels as it has.
+        """
+        live = self._live[name]
+        child = live.labels(*labels) if labels else live
+        if isinstance(child, Gauge):
+            child.set(value)
+            if name in self._aliases:
+                self._aliases[name].set(value)
+        elif isinstance(child, Counter):
+            child.inc(value)
+        else:
+            child.observe(value)
+
+    def value(self, name: str, labels: tuple[str, ...] = ()) -> float:
+        """A gauge's or counter's value; for a histogram the number of observations."""
+        suffix = {Kind.GAUGE: "", Kind.COUNTER: "_total", Kind.HISTOGRAM: "_count"}[BY_NAME[name].kind]
+        named = dict(zip(BY_NAME[name].labels, labels, strict=True))
+        return self.registry.get_sample_value(PREFIX + name + suffix, named) or 0.0
+
+    def _register(self, measure: Measure) -> Gauge | Counter | Histogram:
+        name, labels = PREFIX + measure.name, measure.labels
+        match measure.kind:
+            case Kind.GAUGE:
+                return Gauge(name, measure.help, labels, registry=self.registry)
+            case Kind.COUNTER:
+                return Counter(name, measure.help, labels, registry=self.registry)
+            case Kind.HISTOGRAM:
+                return Histogram(name, measure.help, labels, buckets=measure.buckets, registry=self.registry)
+
+
+class Exporter:
+    """The HTTP side: `/metrics`, `/livez`, `/readyz`, `/leader`. It never decides anything.
+
+    It has a thread and an event loop of its own: a scrape holds no turn up, and a process whose event loop is stuck can
+    still say so, and where.
+    """
+
+    def __init__(
+        self, recorder: Recorder, source: StatusSource, host: str, port: int, *, stuck_after_s: float = STUCK_AFTER_S
+    ) -> None:
+        """Nothing listens yet; port 0 means that nothing ever will."""
+        self._recorder = recorder
+        self._source = source
+        self._host, self._port = host, port
+        self._stuck_after_s = stuck_after_s
+        self._runner: web.AppRunner | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
+        self._watched = threading.get_ident()
+        self._beat = time.monotonic()
+
+    async def start(self) -> None:
+        """Listen, and watch the calling thread from now on.
+
+        Raises:
+            OSError: the address is taken or not ours.
+        """
+        if not self._port:
+            return
+        self._watched = threading.get_ident()
+        self.beat()
+        self._thread.start()
+        try:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._open(), self._loop))
+        except OSError as error:
+            await self.stop()
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            what = f"nothing can listen on {self._host}:{self._port} (http.host, http.port): {reason}"
+            raise OSError(error.errno, what) from error
+
+    async def stop(self) -> None:
+        """Listen no more; may be called at any time, and again."""
+        if self._thread.is_alive():
+            if self._runner is not None:
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop))
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            await asyncio.to_thread(self._thread.join)
+        self._loop.close()
+
+    def beat(self) -> None:
+        """The event loop turns; without this for a while the process counts as stuck."""
+        self._beat = time.monotonic()
+
+    async def _open(self) -> None:
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/metrics", self._metrics),
+                web.get("/livez", self._live),
+                web.get("/readyz", self._ready),
+                web.get("/leader", self._leader),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    async def _index(self, _: web.Request) -> web.Response:
+        return web.Response(text=INDEX)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._recorder.registry), headers={"Content-Type": content_type})
+
+    async def _live(self, _: web.Request) -> web.Response:
+        silent_s = time.monotonic() - self._beat
+        if silent_s > self._stuck_after_s:
+            text = f"stuck: the event loop last turned {silent_s:.0f} s ago, and is now at {self._place()}\n"
+            return web.Response(status=503, text=text)
+        return web.Response(text="ok\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        status = self._source.status()
+        text = f"{status.phase}: {status.reason}\n"
+        return web.Response(status=200 if status.is_ready else 503, text=text)
+
+    async def _leader(self, _: web.Request) -> web.Response:
+        return web.Response(body=json.encode(self._source.status()), content_type="application/json")
+
+    def _place(self) -> str:
+        """Where the watched thread is."""
+        frame = sys._current_frames().get(self._watched)
+        if frame is None:
+            return "its end"
+        return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({frame.f_code.co_name})"

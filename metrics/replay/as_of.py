@@ -1,0 +1,179 @@
+"""What was the cluster's state at a time, what differs between two, and how does one go back?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+
+from metrics.replay.state import END_OF_TIME, History, state_at, zxid_at
+from zk_layout.facts import Fact
+from zk_layout.ids import NO_LEADER, TopicPartition
+from zk_layout.storage.cluster_facts import facts_of
+from zk_layout.storage.damage import Damage
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+
+class ClusterState(Struct, frozen=True):
+    """The cluster as ZooKeeper showed it after one transaction."""
+
+    zxid: int
+    assignments: dict[TopicPartition, Assignment]
+    states: dict[TopicPartition, PartitionState]
+    brokers: frozenset[int]
+    controller: int | None
+    controller_epoch: int
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that exist."""
+        return frozenset(at.topic for at in self.assignments)
+
+    @property
+    def moving(self) -> tuple[TopicPartition, ...]:
+        """The partitions being moved."""
+        return tuple(sorted(at for at, a in self.assignments.items() if a.is_moving))
+
+    @property
+    def leaderless(self) -> tuple[TopicPartition, ...]:
+        """The partitions without a leader."""
+        return tuple(sorted(at for at, s in self.states.items() if s.leader == NO_LEADER))
+
+    @property
+    def under_replicated(self) -> tuple[TopicPartition, ...]:
+        """The partitions with a replica of their target out of sync."""
+        return tuple(
+            sorted(
+                at
+                for at, a in self.assignments.items()
+                if (s := self.states.get(at)) is not None and not set(a.target) <= set(s.isr)
+            )
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The state in one line."""
+        return (
+            f"{len(self.topics)} topics, {len(self.assignments)} partitions on {len(self.brokers)} brokers; "
+            f"{len(self.moving)} moving, {len(self.under_replicated)} under-replicated, "
+            f"{len(self.leaderless)} leaderless; controller "
+            f"{'none' if self.controller is None else self.controller}, epoch {self.controller_epoch}"
+        )
+
+
+def cluster_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME, chroot: str = "") -> ClusterState:
+    """The cluster after the transaction `as_of`."""
+    tree = state_at(history, damage, as_of)
+    return folded(facts_of(tree, chroot), tree.last_zxid)
+
+
+def folded(facts: Iterator[Fact], zxid: int) -> ClusterState:
+    """The cluster that a set of facts describes."""
+    assignments: dict[TopicPartition, Assignment] = {}
+    states: dict[TopicPartition, PartitionState] = {}
+    brokers: set[int] = set()
+    controller, epoch = None, 0
+    for fact in facts:
+        match fact:
+            case Fact(address=TopicAddress(topic), value=Topic(partitions)):
+                assignments.update({TopicPartition(topic, p): a for p, a in partitions.items()})
+            case Fact(address=StateAddress(topic, partition), value=PartitionState() as state):
+                states[TopicPartition(topic, partition)] = state
+            case Fact(address=BrokerAddress(broker)):
+                brokers.add(broker)
+            case Fact(address=ControllerAddress(), value=ControllerClaim(broker)):
+                controller = broker
+            case Fact(address=ControllerEpochAddress(), value=int(value)):
+                epoch = value
+    return ClusterState(zxid, assignments, states, frozenset(brokers), controller, epoch)
+
+
+def moment(history: History, text: str) -> int:
+    """The zxid that a person means: a zxid (`0x2a` or `42`), or a time in ISO form, UTC where no zone is given.
+
+    Raises:
+        ValueError: neither.
+    """
+    try:
+        return int(text, 0)
+    except ValueError:
+        return zxid_at(history, time_ms(text))
+
+
+def time_ms(text: str) -> int:
+    """A time in ISO form, in milliseconds; UTC where it names no zone.
+
+    >>> time_ms("2026-11-21T08:07:00")
+    1795248420000
+
+    Raises:
+        ValueError: not a time.
+    """
+    time = datetime.fromisoformat(text)
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def as_reassignment_json(state: ClusterState, only: frozenset[TopicPartition] | None = None) -> bytes:
+    """The assignments as `kafka-reassign-partitions --reassignment-json-file` reads them, to go back to them.
+
+    Of a partition that was moving its target is taken.
+    """
+    chosen = sorted(at for at in state.assignments if only is None or at in only)
+    entries = [
+        {"topic": at.topic, "partition": at.partition, "replicas": state.assignments[at].target} for at in chosen
+    ]
+    return msgspec.json.encode({"version": 1, "partitions": entries})
+
+
+def differences(before: ClusterState, after: ClusterState) -> Iterator[str]:
+    """What changed between two states, one line each, in a stable order."""
+    for broker in sorted(before.brokers ^ after.brokers):
+        yield f"broker {broker} {'appeared' if broker in after.brokers else 'is gone'}"
+    if before.controller != after.controller or before.controller_epoch != after.controller_epoch:
+        yield (
+            f"controller {before.controller} (epoch {before.controller_epoch}) → "
+            f"{after.controller} (epoch {after.controller_epoch})"
+        )
+    for topic in sorted(before.topics ^ after.topics):
+        yield f"topic {topic} {'was created' if topic in after.topics else 'was deleted'}"
+    shared = before.topics & after.topics
+    for at in sorted({*before.assignments, *after.assignments}):
+        if at.topic in shared:
+            yield from _partition(at, before, after)
+
+
+def _partition(at: TopicPartition, before: ClusterState, after: ClusterState) -> Iterator[str]:
+    was, now = before.assignments.get(at), after.assignments.get(at)
+    if was is None or now is None:
+        yield f"{at} {'was added' if was is None else 'is gone'}"
+        return
+    if was != now:
+        yield f"{at} replicas {_written(was)} → {_written(now)}"
+    led, leads = before.states.get(at), after.states.get(at)
+    if led is None or leads is None:
+        return
+    if led.leader != leads.leader:
+        yield f"{at} leader {led.leader} → {leads.leader}"
+    if set(led.isr) != set(leads.isr):
+        yield f"{at} ISR {list(led.isr)} → {list(leads.isr)}"
+
+
+def _written(assignment: Assignment) -> str:
+    text = str(list(assignment.replicas))
+    if assignment.is_moving:
+        text += f" (adding {list(assignment.adding)}, removing {list(assignment.removing)})"
+    return text
+
+
+def changed_partitions(before: ClusterState, after: ClusterState) -> frozenset[TopicPartition]:
+    """The partitions of both states whose target differs."""
+    return frozenset(
+        at
+        for at, was in before.assignments.items()
+        if at in after.assignments and after.assignments[at].target != was.target
+    )

@@ -1,0 +1,277 @@
+"""Which tables are computed, in which order, and where do they go? The whole replay of a data directory."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
+from msgspec import Struct
+
+from metrics.replay import bulk, bulk_moves, lives, timelines
+from metrics.replay.audit_table import audit
+from metrics.replay.schemas import spark_schema
+from metrics.replay.sources import size_of, stored_files
+from metrics.replay.state import DEFAULT_SPLIT_BYTES, survey
+from zk_layout.storage.damage import Damage
+from zk_layout.storage.files import LOG, StoredFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Progress = Callable[[str, int, int], None]
+
+# The tables in the order in which they are made.
+ALL = (
+    "events", "partitions", "reassignments", "brokers", "controllers", "sessions", "topic_health",
+    "broker_health", "broker_load", "znodes", "audit", "damage",
+)  # fmt: skip
+FROM_LOGS = ("events", "partitions", "damage")
+WITHOUT_SPARK = ("reassignments", "brokers", "controllers", "sessions")
+TIMELINE = ALL[:6]
+MOST_EDGES = 5_000_000
+LARGEST_SPLIT_BYTES = 128 << 20
+
+
+class Job(Struct, frozen=True):
+    """What to read and what to make of it.
+
+    Shape:
+        `since` and `until` (milliseconds) choose what is shown; everything before is read all the same, because
+        a state follows from what came before. `tables` are names from ALL.
+    """
+
+    paths: tuple[str, ...]
+    out: str
+    chroot: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    tables: tuple[str, ...] = ALL
+    min_isr: int = 2
+    split_bytes: int | None = None
+
+
+class Result(Struct, frozen=True):
+    """Where each table is, and how long it took."""
+
+    tables: dict[str, str]
+    seconds: dict[str, float]
+
+
+class Looked(Struct, frozen=True):
+    """What is to be read, found before Spark is needed."""
+
+    tasks: tuple[bulk.Task, ...]
+    damage: tuple[Damage, ...]
+    seconds: float
+
+
+def look(job: Job, cores: int) -> Looked:
+    """Hop through the logs: where they can be cut, what is missing, where each topic was written.
+
+    Raises:
+        NothingToRead: there are no files of ZooKeeper.
+    """
+    begun = time.monotonic()
+    files = stored_files(job.paths)
+    history = survey(files, job.split_bytes or split_bytes_for(files, cores))
+    tasks = bulk.plan(history, job.chroot)
+    return Looked(tuple(tasks), history.damage, time.monotonic() - begun)
+
+
+def run(spark: SparkSession, job: Job, progress: Progress = lambda *_: None, looked: Looked | None = None) -> Result:
+    """Compute the tables and write each as a Parquet directory below `out`.
+
+    `looked` is what `look` found, where that was done while Spark started.
+    """
+    seconds: dict[str, float] = {}
+    wanted = [name for name in ALL if name in job.tables and name not in FROM_LOGS]
+    total = len(wanted) + 3
+    if looked is None:
+        progress("looking through the logs", 0, total)
+        looked = look(job, spark.sparkContext.defaultParallelism)
+    seconds["plan"] = looked.seconds
+    written = _read_logs(spark, job, looked, seconds, lambda name, done: progress(name, done, total))
+    for number, name in enumerate(wanted, 3):
+        progress(name, number, total)
+        begun = time.monotonic()
+        target = f"{job.out.rstrip('/')}/{name}"
+        _remove(target)
+        if name in WITHOUT_SPARK:
+            _without_spark(spark, job, name)
+        else:
+            _table(spark, job, name, written).write.mode("overwrite").parquet(target)
+        written[name] = target
+        seconds[name] = time.monotonic() - begun
+    progress("done", total, total)
+    return Result(written, seconds)
+
+
+def _read_logs(
+    spark: SparkSession, job: Job, looked: Looked, seconds: dict[str, float], progress: Callable[[str, int], None]
+) -> dict[str, str]:
+    """Write what is read from the logs themselves, and join what spans two splits."""
+    out = job.out.rstrip("/")
+    progress("reading", 1)
+    begun = time.monotonic()
+    for name in bulk.SCHEMAS:
+        _remove(f"{out}/{name}")
+    bulk.run(spark, [*looked.tasks], out, job.chroot, looked.damage)
+    seconds["read"] = time.monotonic() - begun
+    progress("joining", 2)
+    begun = time.monotonic()
+    _join(spark, out)
+    _remove(f"{out}/edges")
+    seconds["join"] = time.monotonic() - begun
+    return {name: f"{out}/{name}" for name in FROM_LOGS}
+
+
+def _join(spark: SparkSession, out: str) -> None:
+    """Few edges are joined here, many by Spark."""
+    if not bulk.join_edges(out, MOST_EDGES):
+        edges = spark.read.schema(spark_schema("edges")).parquet(f"{out}/edges")
+        timelines.joined_edges(edges).write.mode("append").parquet(f"{out}/partitions")
+
+
+def split_bytes_for(files: tuple[StoredFile, ...], cores: int) -> int:
+    """Splits small enough to keep all cores busy to the end, large enough to leave few edges."""
+    total = sum(size_of(file.path) for file in files if file.kind == LOG and not file.compression)
+    return min(max(total // (4 * cores), DEFAULT_SPLIT_BYTES), LARGEST_SPLIT_BYTES)
+
+
+def all_events(spark: SparkSession, tables: dict[str, str]) -> DataFrame:
+    """Everything that happened: the table `events`, and the states that are in `partitions`."""
+    states = timelines.states(read_table(spark, tables, "partitions"))
+    return read_table(spark, tables, "events").unionByName(states)
+
+
+def read_table(spark: SparkSession, tables: dict[str, str], name: str) -> DataFrame:
+    """A written table; an empty one too."""
+    reader = spark.read.schema(spark_schema(name)) if name in FROM_LOGS else spark.read
+    return reader.parquet(tables[name])
+
+
+def _table(spark: SparkSession, job: Job, name: str, written: dict[str, str]) -> DataFrame:
+    if name in _OF_EVENTS:
+        events = all_events(spark, written)
+        if job.until_ms is not None:
+            events = events.where(_before(job.until_ms))
+        return _OF_EVENTS[name](events, job.since_ms)
+    timeline = _clipped(read_table(spark, written, "partitions"), job.since_ms, job.until_ms)
+    if name == "broker_load":
+        return timelines.broker_load(timeline)
+    until = job.until_ms or _last_ms(job.out.rstrip("/"))
+    if name == "topic_health":
+        return timelines.health(timeline, until, job.min_isr)
+    return timelines.broker_health(timeline, until)
+
+
+def _without_spark(spark: SparkSession, job: Job, name: str) -> None:
+    """Write a table that needs no sorting of everything."""
+    out = job.out.rstrip("/")
+    if name == "reassignments":
+        until_ms = job.until_ms or _last_ms(out)
+        bulk_moves.run(spark, out, bulk_moves.Window(until_ms, job.since_ms or 0))
+        return
+    events = lives.in_order(bulk.written(out, "events").to_table(filter=pc.field("kind").isin(lives.KINDS)))
+    if job.until_ms is not None:
+        events = [e for e in events if e["time"].timestamp() * 1000 <= job.until_ms]
+    rows = _LIVES[name](events)
+    if job.since_ms is not None and "ended_at" in rows.column_names:
+        begin = pa.scalar(job.since_ms, pa.timestamp("ms", tz="UTC"))
+        rows = rows.filter(pc.or_kleene(pc.is_null(rows["ended_at"]), pc.greater_equal(rows["ended_at"], begin)))
+    bulk.write_table(out, name, rows)
+
+
+_LIVES: dict[str, Callable[[Sequence[dict[str, Any]]], Any]] = {
+    "brokers": lives.brokers,
+    "controllers": lives.controllers,
+    "sessions": lives.sessions,
+}
+
+
+def _remove(target: str) -> None:
+    if "://" not in target:
+        if Path(target).exists():
+            shutil.rmtree(target)
+        return
+    from pyarrow.fs import FileSystem, FileType  # type: ignore[import-untyped,unused-ignore]  # has no types
+
+    filesystem, inside = FileSystem.from_uri(target)
+    if filesystem.get_file_info(inside).type == FileType.Directory:
+        filesystem.delete_dir(inside)
+
+
+_OF_EVENTS: dict[str, Callable[[DataFrame, int | None], DataFrame]] = {
+    "znodes": lambda events, since: timelines.znodes(_since(events, since)),
+    "audit": lambda events, since: _since(audit(events), since),
+}
+
+
+def _before(time_ms: int) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.col("time") <= f.timestamp_millis(f.lit(time_ms))
+
+
+def _since(rows: DataFrame, since_ms: int | None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return rows if since_ms is None else rows.where(f.col("time") >= f.timestamp_millis(f.lit(since_ms)))
+
+
+def _overlapping(rows: DataFrame, since_ms: int | None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    if since_ms is None:
+        return rows
+    return rows.where(f.col("ended_at").isNull() | (f.col("ended_at") >= f.timestamp_millis(f.lit(since_ms))))
+
+
+def _clipped(timeline: DataFrame, since_ms: int | None, until_ms: int | None) -> DataFrame:
+    """The part of each interval that lies within the time looked at."""
+    from pyspark.sql import functions as f
+
+    if until_ms is not None:
+        end = f.timestamp_millis(f.lit(until_ms))
+        inside = timeline.where(f.col("started_at") <= end)
+        timeline = inside.withColumn("ended_at", f.when(f.col("ended_at") <= end, f.col("ended_at")))
+    if since_ms is not None:
+        begin = f.timestamp_millis(f.lit(since_ms))
+        timeline = _overlapping(timeline, since_ms).withColumn("started_at", f.greatest("started_at", begin))
+    lasted = f.unix_millis("ended_at") - f.unix_millis("started_at")
+    return timeline.withColumn("duration_ms", lasted)
+
+
+def _last_ms(out: str) -> int:
+    """The time of the last thing that happened."""
+    last = 0
+    for table, column in (("events", "time"), ("partitions", "started_at")):
+        times = bulk.written(out, table).to_table(columns=[column])[column]
+        newest = pc.max(times).as_py()
+        last = max(last, 0 if newest is None else int(newest.timestamp() * 1000))
+    return last
+
+
+def rows_of(
+    spark: SparkSession, tables: dict[str, str], name: str, query: Callable[[DataFrame], DataFrame]
+) -> list[dict[str, Any]]:
+    """The rows of a small query over a written table."""
+    return list(query(read_table(spark, tables, name)).toArrow().to_pylist())
+
+
+def named(tables: Iterable[str]) -> tuple[str, ...]:
+    """The names, checked.
+
+    Raises:
+        ValueError: there is no such table.
+    """
+    chosen = tuple(tables)
+    unknown = [name for name in chosen if name not in ALL]
+    if unknown:
+        raise ValueError(f"there is no table {', '.join(unknown)}; there are {', '.join(ALL)}")
+    return chosen

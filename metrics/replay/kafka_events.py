@@ -1,0 +1,275 @@
+"""What does a run of transactions mean to Kafka? Rows of a log as events: states, assignments, brokers …
+
+A log is cut into splits that are decoded apart from each other. A split does not know what a topic looked
+like before it, so the first write of each topic in a split gives all its partitions, marked `is_first`; who
+puts the splits together drops those that changed nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from metrics.replay.intervals import Intervals
+from metrics.replay.topic_changes import TopicContent, changed_assignments
+from zk_layout.codec import Undecodable
+from zk_layout.ids import PartitionId, Replicas
+from zk_layout.storage.operations import (
+    CHECK,
+    CLOSE_SESSION,
+    CREATE_SESSION,
+    DELETE,
+    DELETE_CONTAINER,
+    RECONFIG,
+    SET_ACL,
+    SET_DATA,
+    Row,
+)
+from zk_layout.storage.snapshot import SnapshotRow
+from zk_layout.storage.tree import CREATIONS
+from zk_layout.znodes import admin, controller, partition_state, replica_deletions
+from zk_layout.znodes.topics import Assignment
+
+# As STATE_COLUMNS; times in milliseconds.
+StateEvent = tuple[
+    int, int, int, int, str, str, int, int, int, int, Replicas, int, int | None, int
+]  # fmt: skip
+STATE_COLUMNS = (
+    "zxid", "time", "session", "part", "op", "topic", "partition", "leader", "leader_epoch",
+    "controller_epoch", "isr", "version", "fence", "size_bytes",
+)  # fmt: skip
+
+# As OTHER_COLUMNS.
+OtherEvent = tuple[Any, ...]
+OTHER_COLUMNS = (
+    "zxid", "time", "session", "part", "op", "kind", "topic", "partition", "broker", "controller_epoch",
+    "replicas", "adding", "removing", "version", "fence", "size_bytes", "path", "is_first",
+)  # fmt: skip
+
+# What a snapshot shows of the time before the first log.
+KNOWN = 0
+
+_OP_NAMES = {op: "create" for op in CREATIONS} | {
+    SET_DATA: "set", RECONFIG: "set", DELETE: "delete", DELETE_CONTAINER: "delete", CLOSE_SESSION: "expire",
+    SET_ACL: "acl", CREATE_SESSION: "open", KNOWN: "known",
+}  # fmt: skip
+_STATE_KINDS = {name: ("state", name) for name in _OP_NAMES.values()}
+_GONE = frozenset({"delete", "expire"})
+
+_KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)/state", "state"),
+        (r"/brokers/topics/(?P<topic>[^/]+)", "topic"),
+        (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)", "parent"),
+        (r"/brokers/topics/(?P<topic>[^/]+)/partitions", "parent"),
+        (r"/brokers/ids/(?P<broker>\d+)", "broker"),
+        (r"/controller", "controller"),
+        (r"/controller_epoch", "controller_epoch"),
+        (r"/admin/reassign_partitions", "legacy"),
+        (r"/admin/preferred_replica_election", "preferred"),
+        (r"/admin/delete_topics/(?P<topic>[^/]+)", "deletion"),
+        (r"/isr_change_notification/.+", "isr_change"),
+        (r"/log_dir_event_notification/.+", "log_dir"),
+        (r"/config/topics/(?P<topic>[^/]+)", "config"),
+        (r"/config/.+/.+", "config"),
+        (r"/cluster/id|/feature|/latest_producer_id_block|/brokers/seqid", "cluster"),
+        (r"/kafka-acl.*|/delegation_token.*", "security"),
+        (rf"{replica_deletions.ROOT}/(?P<topic>[^/]+)", "owed_deletions"),
+        (r"/(brokers|config|admin|cluster|consumers|isr_change_notification|log_dir_event_notification)", "root"),
+        (r"/brokers/(ids|topics)|/config/\w+|/admin/\w+", "root"),
+        (re.escape(replica_deletions.ROOT), "root"),
+    )
+)
+T = TypeVar("T")
+_CACHED_PATHS = 500_000
+_Meaning = tuple[str, str | None, int | None, int | None]
+
+
+class Meaning:
+    """Decode the rows of one split, in order.
+
+    Shape:
+        `states` and `others` grow; take and clear them after each call.
+    """
+
+    def __init__(self, chroot: str = "", intervals: Intervals | None = None) -> None:
+        """With `intervals`, states and assignments go there too, and states nowhere else."""
+        self._intervals = intervals
+        self.states: list[StateEvent] = []
+        self.others: list[OtherEvent] = []
+        self._chroot = chroot
+        self._meanings: dict[str, _Meaning] = {}
+        self._topics: dict[str, TopicContent] = {}
+        self._fence: tuple[int, int] = (-1, 0)  # the zxid of the multi, and the expected version
+        self._epoch_path = f"{chroot}/controller_epoch"
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take the next rows. Reads, checks and what failed leave no event."""
+        intervals = self._intervals
+        meanings, add_state, decode = self._meanings, self.states.append, partition_state.decode
+        for row in rows:
+            zxid, time_ms, session, _, _, part, op, path, data, version, _, _, failed = row
+            if failed is not None:
+                continue
+            if op == CHECK:
+                if path == self._epoch_path:
+                    # A server logs the version that the znode would have next.
+                    self._fence = (zxid, version - 1)
+                continue
+            meaning = meanings.get(path) or self._learn(path)
+            fence = self._fence[1] if self._fence[0] == zxid else None
+            name = _OP_NAMES[op]
+            if meaning[0] == "state" and data:
+                if op in CREATIONS:
+                    version = 0
+                try:
+                    state = decode(data)
+                except Undecodable:
+                    self._other(row, name, ("malformed", *meaning[1:]), fence)
+                    continue
+                if intervals is not None:
+                    kind = _STATE_KINDS[name]
+                    if not intervals.state(path, zxid, part, time_ms, kind, session, state, version, fence, len(data)):
+                        self._first_state(row, meaning, state, (kind, session, fence, len(data)), version)
+                    continue
+                add_state(
+                    (
+                        zxid, time_ms, session, part, name, meaning[1] or "", meaning[2] or 0, state.leader,
+                        state.leader_epoch,
+                        state.controller_epoch, state.isr, version, fence, len(data),
+                    )
+                )  # fmt: skip
+            else:
+                self._other(row, name, meaning, fence)
+
+    def _first_state(
+        self,
+        row: Row,
+        meaning: _Meaning,
+        state: partition_state.PartitionState,
+        wrote: tuple[tuple[str, str], int, int | None, int],
+        version: int,
+    ) -> None:
+        if self._intervals is None:
+            return
+        topic, partition = meaning[1] or "", meaning[2] or 0
+        fields = (state.leader, state.leader_epoch, state.controller_epoch, state.isr, version)
+        known = self._assignment(topic, partition)
+        self._intervals.first_state(row[7], (topic, partition), (row[0], row[5], row[1]), wrote, fields, known)
+
+    def know_topic(self, topic: str, data: bytes) -> None:
+        """Take what a topic was at the start."""
+        changed_assignments(self._topics.setdefault(topic, TopicContent()), data)
+
+    def _assignment(self, topic: str, partition: int) -> Assignment | None:
+        content = self._topics.get(topic)
+        return None if content is None else content.assignment(PartitionId(partition))
+
+    def _learn(self, path: str) -> _Meaning:
+        if len(self._meanings) >= _CACHED_PATHS:
+            self._meanings.clear()
+        meaning = self._meanings[path] = self._meaning_of(path)
+        return meaning
+
+    def _meaning_of(self, path: str) -> _Meaning:
+        if not path:
+            return "session", None, None, None
+        if self._chroot:
+            if not path.startswith(self._chroot + "/"):
+                return "other", None, None, None
+            path = path[len(self._chroot) :]
+        for pattern, kind in _KINDS:
+            match = pattern.fullmatch(path)
+            if match is not None:
+                named = match.groupdict()
+                return kind, named.get("topic"), _number(named.get("partition")), _number(named.get("broker"))
+        return "other", None, None, None
+
+    def _other(self, row: Row, op: str, meaning: _Meaning, fence: int | None) -> None:
+        zxid, time_ms, session, _, _, part, _, path, data, version, owner, _, _ = row
+        kind, topic, partition, broker = meaning
+        epoch = None
+        if kind == "topic":
+            self._topic(row, op, topic or "", fence)
+        elif kind == "legacy" and data:
+            self._legacy(row, op, data, fence)
+        elif kind == "controller" and data:
+            broker = _tried(lambda: int(controller.decode_claim(data).broker))
+        elif kind == "controller_epoch" and data:
+            epoch = _tried(lambda: int(controller.decode_epoch(data)))
+        if kind == "state" and op in _GONE and self._intervals is not None:
+            self._intervals.gone(path, (topic or "", partition or 0), (zxid, part, time_ms), op)
+        if op == "create":
+            version = 0
+        if owner and kind in ("broker", "controller"):
+            session = owner
+        size = len(data) if data else 0
+        self.others.append(
+            (
+                zxid, time_ms, session, part, op, kind, topic, partition, broker, epoch, None, None, None,
+                version, fence, size, path, None,
+            )
+        )  # fmt: skip
+
+    def _topic(self, row: Row, op: str, topic: str, fence: int | None) -> None:
+        if op in _GONE:
+            self._topics.pop(topic, None)
+            return
+        content = self._topics.get(topic)
+        is_first = content is None and op != "create"
+        if content is None or op == "create":
+            content = self._topics[topic] = TopicContent()
+        zxid, time_ms, session, part, version = row[0], row[1], row[2], row[5], row[9]
+        if op == "create":
+            version = 0
+        for partition, assignment in changed_assignments(content, row[8] or b"").items():
+            if self._intervals is not None:
+                path = f"{row[7]}/partitions/{partition}/state"
+                self._intervals.assigned(
+                    path, (topic, partition), (zxid, part, time_ms), (op, session, fence), assignment
+                )
+            replicas, adding, removing = (
+                ((), (), ()) if assignment is None
+                else (assignment.replicas, assignment.adding, assignment.removing)
+            )  # fmt: skip
+            self.others.append(
+                (
+                    zxid, time_ms, session, part, op, "assignment", topic, partition, None, None,
+                    replicas, adding, removing, version, fence, None, None, is_first,
+                )
+            )  # fmt: skip
+
+    def _legacy(self, row: Row, op: str, data: bytes, fence: int | None) -> None:
+        zxid, time_ms, session, part = row[0], row[1], row[2], row[5]
+        reassignment = _tried(lambda: admin.decode_reassignment(data))
+        for move in reassignment.moves if reassignment else ():
+            self.others.append(
+                (
+                    zxid, time_ms, session, part, op, "legacy_move", move.topic, move.partition, None, None,
+                    move.replicas, (), (), None, fence, None, None, None,
+                )
+            )  # fmt: skip
+
+
+def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[Row]:
+    """The znodes of a snapshot as they were before a log began, leaving out what changed since."""
+    return [
+        (mzxid, mtime_ms, 0, 0, KNOWN, 0, KNOWN, path, data, version, owner, b"", None)
+        for path, data, _, _, mzxid, _, mtime_ms, version, _, _, owner, _ in rows
+        if mzxid < before
+    ]
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _tried(decode: Callable[[], T]) -> T | None:
+    try:
+        return decode()
+    except (Undecodable, msgspec.DecodeError):
+        return None

@@ -1,0 +1,259 @@
+"""What became of each reassignment of one partition: its stages, its milestones, its end?
+
+One partition's events are folded in order. A move starts when the topic znode names adding or removing replicas,
+and ends when it no longer does. Stages are those of the controller itself.
+
+Source: KIP-455; controller.core.stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from controller.core.stage import Stage, stage
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Replicas
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+STALLED_MS = 5 * 60_000
+
+
+class Happened(NamedTuple):
+    """One event of a partition, as the table `events` has it."""
+
+    zxid: int
+    time_ms: int
+    session: int
+    op: str
+    kind: str
+    leader: int | None
+    leader_epoch: int | None
+    controller_epoch: int | None
+    isr: Replicas | None
+    replicas: Replicas | None
+    adding: Replicas | None
+    removing: Replicas | None
+    version: int | None
+    fence: int | None
+
+
+class Milestone(NamedTuple):
+    """The leader and the ISR at one moment of a move."""
+
+    time_ms: int
+    zxid: int
+    leader: int
+    isr: Replicas
+
+
+class Move(Struct):
+    """One reassignment of one partition.
+
+    Shape:
+        `outcome` is finished, cancelled, superseded, deleted with the topic, or unfinished; `origin` is api, legacy
+        (`/admin/reassign_partitions`), znode (the topic znode was written by someone who is not the controller), or
+        unknown (it began before the log).
+    """
+
+    origin: str
+    started_ms: int
+    started_zxid: int
+    session: int
+    before: Assignment
+    assignment: Assignment
+    outcome: str = "unfinished"
+    ended_ms: int | None = None
+    ended_zxid: int | None = None
+    stage_ms: dict[str, int] = {}
+    milestones: list[Milestone] = []
+    controller_epochs: list[int] = []
+    in_sync_ms: int | None = None
+    state_writes: int = 0
+    topic_writes: int = 1
+    longest_pause_ms: int = 0
+
+    @property
+    def from_replicas(self) -> Replicas:
+        """The replicas before the move."""
+        return self.before.original if self.before.is_moving else self.before.replicas
+
+    def is_stalled(self, now_ms: int) -> bool:
+        """Whether nothing happened to it for longer than is normal, at any time until `now_ms`."""
+        pause = self.longest_pause_ms
+        if self.ended_ms is None:
+            pause = max(pause, now_ms - self._last_ms())
+        return pause > STALLED_MS
+
+    def _last_ms(self) -> int:
+        return self.milestones[-1].time_ms if self.milestones else self.started_ms
+
+
+class PartitionMoves:
+    """Fold one partition's events; `moves` grows."""
+
+    def __init__(self) -> None:
+        self.moves: list[Move] = []
+        self.assignment: Assignment | None = None
+        self.state: PartitionState | None = None
+        self._open: Move | None = None
+        self._stage = Stage.SETTLED
+        self._stage_since_ms = 0
+        self._legacy_target: Replicas | None = None
+        self._last_ms = 0
+
+    def add(self, event: Happened) -> None:
+        """Take the next event."""
+        match event.kind:
+            case "state" if event.isr is None:
+                self._gone(event)
+            case "state":
+                self._state(event)
+            case "assignment":
+                self._assigned(event)
+            case "legacy_move":
+                self._legacy_target = event.replicas
+            case _:
+                return
+        self._last_ms = event.time_ms
+
+    def _state(self, event: Happened) -> None:
+        self.state = state_of(event)
+        move = self._open
+        if move is None:
+            return
+        move.state_writes += 1
+        move.longest_pause_ms = max(move.longest_pause_ms, event.time_ms - self._last_ms)
+        move.milestones.append(Milestone(event.time_ms, event.zxid, self.state.leader, self.state.isr))
+        epoch = int(self.state.controller_epoch)
+        if epoch not in move.controller_epochs:
+            move.controller_epochs.append(epoch)
+        if move.in_sync_ms is None and set(move.assignment.target) <= set(self.state.isr):
+            move.in_sync_ms = event.time_ms
+        self._enter(event.time_ms)
+
+    def _assigned(self, event: Happened) -> None:
+        now = assignment_of(event)
+        before, self.assignment = self.assignment, now
+        if now == before:
+            return
+        if self._open is not None:
+            self._open.topic_writes += 1
+            self._close(event, now)
+        if now is not None and now.is_moving:
+            self._start(event, before or Assignment(now.original), now)
+        elif now is not None and before is not None and not before.is_moving and event.op == "set":
+            self._at_once(event, before, now)
+
+    def _start(self, event: Happened, before: Assignment, now: Assignment) -> None:
+        move = Move(
+            self._origin(event, now), event.time_ms, event.zxid, event.session, before, now,
+            stage_ms={}, milestones=[], controller_epochs=[],
+        )  # fmt: skip
+        if self.state is not None and set(now.target) <= set(self.state.isr):
+            move.in_sync_ms = event.time_ms
+        self._open = move
+        self.moves.append(move)
+        self._stage = stage(now, self.state)
+        self._stage_since_ms = event.time_ms
+
+    def _at_once(self, event: Happened, before: Assignment, now: Assignment) -> None:
+        """Another order, or fewer replicas, needs no waiting and so may show in one write."""
+        move = Move(
+            self._origin(event, now), event.time_ms, event.zxid, event.session, before, now, "finished",
+            event.time_ms, event.zxid, {}, [], [], event.time_ms,
+        )  # fmt: skip
+        self.moves.append(move)
+
+    def _close(self, event: Happened, now: Assignment | None) -> None:
+        move = self._open
+        if move is None:
+            return
+        if now is None:
+            outcome = "deleted with the topic"
+        elif now.is_moving:
+            outcome = "superseded"
+        elif now.replicas == move.assignment.target:
+            outcome = "finished"
+        elif set(now.replicas) == set(move.assignment.original):
+            outcome = "cancelled"
+        else:
+            outcome = "superseded"
+        self._end(event, outcome)
+
+    def _gone(self, event: Happened) -> None:
+        self.state = None
+        if self._open is not None:
+            self._end(event, "deleted with the topic")
+        self.assignment = None
+
+    def _end(self, event: Happened, outcome: str) -> None:
+        move = self._open
+        if move is None:
+            return
+        self._count_stage(move, event.time_ms)
+        move.longest_pause_ms = max(move.longest_pause_ms, event.time_ms - self._last_ms)
+        move.outcome, move.ended_ms, move.ended_zxid = outcome, event.time_ms, event.zxid
+        self._open = None
+
+    def _enter(self, time_ms: int) -> None:
+        move = self._open
+        if move is None:
+            return
+        following = stage(move.assignment, self.state)
+        if following is not self._stage:
+            self._count_stage(move, time_ms)
+            self._stage, self._stage_since_ms = following, time_ms
+
+    def _count_stage(self, move: Move, time_ms: int) -> None:
+        name = self._stage.value
+        move.stage_ms[name] = move.stage_ms.get(name, 0) + time_ms - self._stage_since_ms
+
+    def _origin(self, event: Happened, now: Assignment) -> str:
+        if self._legacy_target is not None and self._legacy_target == now.target:
+            self._legacy_target = None
+            return "legacy"
+        if event.op == "known":
+            return "unknown"
+        return "api" if event.fence is not None else "znode"
+
+
+def moves_of(events: Iterable[Happened]) -> list[Move]:
+    """The moves of one partition, oldest first."""
+    fold = PartitionMoves()
+    for event in events:
+        fold.add(event)
+    return fold.moves
+
+
+def state_of(event: Happened) -> PartitionState:
+    """The state that an event wrote."""
+    return PartitionState(
+        BrokerId(event.leader or 0),
+        LeaderEpoch(event.leader_epoch or 0),
+        ControllerEpoch(event.controller_epoch or 0),
+        event.isr or (),
+    )
+
+
+def assignment_of(event: Happened) -> Assignment | None:
+    """The assignment that an event wrote; None where the partition left the topic."""
+    if not event.replicas:
+        return None
+    return Assignment(event.replicas, event.adding or (), event.removing or ())
+
+
+def grouped(events: Iterable[tuple[str, int, Happened]]) -> Iterator[tuple[str, int, list[Happened]]]:
+    """The events of each partition, from rows sorted by topic, partition and zxid."""
+    at: tuple[str, int] | None = None
+    held: list[Happened] = []
+    for topic, partition, event in events:
+        if (topic, partition) != at:
+            if at is not None:
+                yield (*at, held)
+            at, held = (topic, partition), []
+        held.append(event)
+    if at is not None:
+        yield (*at, held)

@@ -1,0 +1,59 @@
+"""Which Spark session runs the jobs? A local one that knows the format "zookeeper", or the cluster's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metrics.replay.zookeeper_source import ZooKeeperSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PROJECT = Path(__file__).resolve().parents[2]
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.python.authenticate.socketTimeout": "120s",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def start(master: str = "local[*]", settings: dict[str, str] | None = None) -> SparkSession:
+    """A session with the data source registered; for a master other than local, its own addresses are kept."""
+    from pyspark.sql import SparkSession
+
+    # Spark's workers are processes of their own and must find this package as this one does.
+    known = os.environ.get("PYTHONPATH", "")
+    if str(_PROJECT) not in known.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), known)))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # A busy machine may need longer than the 15 s that Spark's processes wait for each other.
+    os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")
+    chosen = dict(_SETTINGS)
+    if master.startswith("local"):
+        cores = os.cpu_count() or 1
+        chosen["spark.sql.shuffle.partitions"] = str(2 * cores)
+    else:
+        chosen = {k: v for k, v in chosen.items() if not k.startswith("spark.driver.")}
+    builder = SparkSession.builder.master(master).appName("kafka-zk-controller replay")
+    for key, value in {**chosen, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    register(session)
+    return session
+
+
+def register(session: SparkSession) -> None:
+    """Make `format("zookeeper")` known to a session that already runs."""
+    session.dataSource.register(ZooKeeperSource)

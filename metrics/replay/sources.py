@@ -1,0 +1,179 @@
+"""Where do the bytes of ZooKeeper's files come from? Local paths, and what pyarrow or fsspec opens.
+
+Files are only ever opened for reading, so a live server's directory is safe.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from zk_layout.storage.damage import Damage, Unreadable
+from zk_layout.storage.files import SNAPSHOT, StoredFile, named
+from zk_layout.storage.snappy import block_size, decompress, unframed
+
+CHUNK_BYTES = 8 << 20
+
+
+class NothingToRead(Exception):
+    """No file of a transaction log or snapshot was found."""
+
+
+def stored_files(paths: Iterable[str]) -> tuple[StoredFile, ...]:
+    """The logs and snapshots at these places, by zxid.
+
+    Each may be a file, or a directory that holds files or ZooKeeper's own `version-2` directory. Give the
+    directory of the snapshots and that of the logs where they differ.
+
+    Raises:
+        NothingToRead: there are none.
+    """
+    wanted = tuple(paths)
+    files = {file.path: file for path in wanted for file in _below(path)}
+    if not files:
+        raise NothingToRead(f"no log.* or snapshot.* of ZooKeeper at {', '.join(wanted)}")
+    return tuple(sorted(files.values()))
+
+
+class Source:
+    """The decompressed bytes of one file; what is wrong with the compression goes to `damage`."""
+
+    def __init__(self, file: StoredFile, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self.file = file
+        self.damage: list[Damage] = []
+        self._chunk_bytes = chunk_bytes
+
+    def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` on; a caller that needs no more stops asking.
+
+        Compressed files are always read from their first byte, and `start` must then be 0.
+        """
+        raw = self._raw(start, stop)
+        if not self.file.compression:
+            yield from raw
+            return
+        offset = 0
+        try:
+            for chunk in self._decompressed(raw):
+                offset += len(chunk)
+                yield chunk
+        except (zlib.error, Unreadable) as wrong:
+            self.damage.append(Damage(self.file.path, offset, f"cannot be decompressed further: {wrong}"))
+
+    def _decompressed(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        if self.file.compression == "gz":
+            return _gunzipped(raw, self._chunk_bytes)
+        return unframed(raw, _fast_decompress())
+
+    def _raw(self, start: int, stop: int | None) -> Iterator[bytes]:
+        with open_for_reading(self.file.path) as file:
+            file.seek(start)
+            at = start
+            while stop is None or at < stop:
+                # Records that begin before `stop` may end behind it.
+                chunk = file.read(self._chunk_bytes)
+                if not chunk:
+                    return
+                at += len(chunk)
+                yield chunk
+            while chunk := file.read(self._chunk_bytes):
+                yield chunk
+
+
+def open_for_reading(path: str) -> BinaryIO:
+    """One file, never for writing."""
+    if "://" not in path:
+        return open(path, "rb", buffering=0)
+    filesystem, inside = _remote(path)
+    if hasattr(filesystem, "open_input_file"):
+        return cast(BinaryIO, filesystem.open_input_file(inside))
+    return cast(BinaryIO, filesystem.open(inside, "rb"))
+
+
+def size_of(path: str) -> int:
+    """The file's size in bytes as stored."""
+    if "://" not in path:
+        return Path(path).stat().st_size
+    with open_for_reading(path) as file:
+        return file.seek(0, 2)
+
+
+def _below(path: str) -> Iterator[StoredFile]:
+    itself = named(path)
+    if itself is not None:
+        yield itself
+        return
+    for found in _listed(path):
+        file = named(found)
+        if file is not None:
+            yield file
+
+
+def _listed(path: str) -> list[str]:
+    if "://" in path:
+        return _remotely_listed(path)
+    directory = Path(path)
+    if not directory.is_dir():
+        return []
+    places = [directory, directory / "version-2"]
+    return [str(entry) for place in places if place.is_dir() for entry in place.iterdir() if entry.is_file()]
+
+
+def _remotely_listed(path: str) -> list[str]:
+    filesystem, inside = _remote(path)
+    scheme = path.split("://", 1)[0]
+    if hasattr(filesystem, "get_file_info"):
+        from pyarrow.fs import (  # type: ignore[import-untyped,unused-ignore]  # has no types
+            FileSelector,
+            FileType,
+        )
+
+        infos = filesystem.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True))
+        return [f"{scheme}://{info.path.lstrip('/')}" if scheme != "file" else f"file://{info.path}"
+                for info in infos if info.type == FileType.File]  # fmt: skip
+    return [f"{scheme}://{found}" for found in filesystem.find(inside)]
+
+
+def _remote(path: str) -> tuple[Any, str]:
+    from pyarrow.fs import FileSystem  # type: ignore[import-untyped,unused-ignore]  # has no types
+
+    try:
+        return cast("tuple[Any, str]", FileSystem.from_uri(path))
+    except (ValueError, OSError):
+        import fsspec  # type: ignore[import-not-found,unused-ignore]  # optional
+
+        return cast("tuple[Any, str]", fsspec.core.url_to_fs(path))
+
+
+def _gunzipped(raw: Iterator[bytes], piece_bytes: int) -> Iterator[bytes]:
+    stream = None
+    for chunk in raw:
+        rest = chunk
+        while rest:
+            stream = stream or zlib.decompressobj(31)
+            yield stream.decompress(rest, piece_bytes)
+            rest = stream.unconsumed_tail
+            if stream.eof:
+                # Compressed files may follow each other in one.
+                rest = stream.unused_data.lstrip(b"\0")
+                stream = None
+    if stream is not None:
+        yield stream.flush()
+        if not stream.eof:
+            raise Unreadable("the gzip stream is cut short")
+
+
+def _fast_decompress() -> Any:
+    try:
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]  # has no types
+    except ImportError:
+        return decompress
+    codec = pyarrow.Codec("snappy")
+    return lambda block: codec.decompress(block, block_size(block)[0], asbytes=True)
+
+
+def is_snapshot(file: StoredFile) -> bool:
+    """Whether the file is a snapshot and not a log."""
+    return file.kind == SNAPSHOT

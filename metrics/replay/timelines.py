@@ -1,0 +1,160 @@
+"""Who led, who was in sync, who was there, and for how long? Timelines and totals from the table `events`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+
+def joined_edges(edges: DataFrame) -> DataFrame:
+    """Rows of `partitions` that span two splits of a log: each ends where a later split first saw the partition.
+
+    A change of replicas before the first state in its split gets the state that an earlier split left.
+    """
+    from pyspark.sql import functions as f
+
+    order = _by_zxid("topic", "partition", last="is_row")
+    fields = ("leader", "leader_epoch", "controller_epoch", "isr", "version")
+    known = f.last(f.when(f.col("isr").isNotNull(), f.struct(*fields)), ignorenulls=True).over(order)
+    lacks_state = f.col("isr").isNull() & (f.col("what") == "assignment") & (f.col("op") != "create")
+    ends = f.coalesce("ended_at", f.lead("started_at").over(order))
+    rows = edges.withColumn("known", f.when(lacks_state, known)).withColumn("ended_at", ends).where("is_row")
+    for name in fields:
+        rows = rows.withColumn(name, f.coalesce(name, f"known.{name}"))
+    lasted = f.unix_millis("ended_at") - f.unix_millis("started_at")
+    return rows.withColumn("duration_ms", lasted).drop("known", "is_row")
+
+
+def states(timeline: DataFrame) -> DataFrame:
+    """The writes of states within `partitions`, as rows of `events`."""
+    from pyspark.sql import functions as f
+
+    nothing, ints = f.lit(None), f.lit(None).cast("array<int>")
+    return timeline.where("what = 'state'").select(
+        "zxid", f.col("started_at").alias("time"), "session", "part", "op", f.col("what").alias("kind"), "topic",
+        "partition", nothing.cast("int").alias("broker"), "leader", "leader_epoch", "controller_epoch", "isr",
+        ints.alias("replicas"), ints.alias("adding"), ints.alias("removing"), "version", "fence", "size_bytes",
+        nothing.cast("string").alias("path"), nothing.cast("boolean").alias("is_first"),
+    )  # fmt: skip
+
+
+def health(timeline: DataFrame, until_ms: int, min_isr: int = 2) -> DataFrame:
+    """How long each topic had partitions under-replicated, at the minimum ISR, or leaderless.
+
+    Times are summed over partitions; those that still last count until `until_ms`. `min_isr` stands for
+    `min.insync.replicas`, which ZooKeeper knows only for topics that override it.
+    """
+    from pyspark.sql import functions as f
+
+    lasted = f.coalesce(f.col("duration_ms"), f.greatest(f.lit(0), until_ms - f.unix_millis("started_at")))
+    target = f.size("replicas") - f.size(f.coalesce("removing", f.array().cast("array<int>")))
+    present = timeline.where("isr is not null").withColumn("lasted_ms", lasted)
+    return present.groupBy("topic").agg(
+        f.countDistinct("partition").alias("partitions"),
+        _sum(f.col("lasted_ms"), f.size("isr") < target).alias("under_replicated_ms"),
+        _sum(f.col("lasted_ms"), f.size("isr") == min_isr).alias("at_min_isr_ms"),
+        _sum(f.col("lasted_ms"), f.size("isr") < min_isr).alias("under_min_isr_ms"),
+        _sum(f.col("lasted_ms"), f.col("leader") < 0).alias("leaderless_ms"),
+        f.count("*").alias("changes"),
+    )
+
+
+def broker_health(timeline: DataFrame, until_ms: int) -> DataFrame:
+    """How long replicas on each broker were out of the ISR, summed over partitions, and how often it led."""
+    from pyspark.sql import functions as f
+
+    lasted = f.coalesce(f.col("duration_ms"), f.greatest(f.lit(0), until_ms - f.unix_millis("started_at")))
+    replicas = timeline.where("isr is not null and replicas is not null").select(
+        "leader", "isr", "adding", f.explode("replicas").alias("broker"), lasted.alias("lasted_ms")
+    )
+    behind = ~f.array_contains("isr", f.col("broker"))
+    is_added = f.array_contains(f.coalesce("adding", f.array().cast("array<int>")), f.col("broker"))
+    return replicas.groupBy("broker").agg(
+        _sum(f.col("lasted_ms"), behind & ~is_added).alias("out_of_sync_ms"),
+        _sum(f.col("lasted_ms"), behind & is_added).alias("catching_up_ms"),
+        _sum(f.col("lasted_ms"), f.col("leader") == f.col("broker")).alias("leading_ms"),
+        f.sum("lasted_ms").alias("hosting_ms"),
+    )
+
+
+def broker_load(timeline: DataFrame) -> DataFrame:
+    """Leaders and replicas on each broker after each second in which they changed."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    begins = timeline.where("what <> 'gone'").select(
+        "leader", "replicas", f.col("started_at").alias("at"), f.lit(1).alias("d")
+    )
+    ends = timeline.where("what <> 'gone' and ended_at is not null").select(
+        "leader", "replicas", f.col("ended_at").alias("at"), f.lit(-1).alias("d")
+    )
+    both = begins.unionAll(ends).withColumn("at", f.date_trunc("second", "at"))
+    led = both.where("leader >= 0").select(
+        "at", f.col("leader").alias("broker"), f.col("d").alias("l"), f.lit(0).alias("r")
+    )
+    held = both.select("at", f.explode("replicas").alias("broker"), f.lit(0).alias("l"), f.col("d").alias("r"))
+    steps = led.unionAll(held).groupBy("broker", "at").agg(f.sum("l").alias("l"), f.sum("r").alias("r"))
+    upto = Window.partitionBy("broker").orderBy("at")
+    return steps.where("l <> 0 or r <> 0").select(
+        "broker", "at", f.sum("l").over(upto).alias("leaders"), f.sum("r").over(upto).alias("replicas")
+    )
+
+
+def znodes(events: DataFrame, limit: int = 1000) -> DataFrame:
+    """The znodes written most: how often, how much, and how large they grew."""
+    from pyspark.sql import functions as f
+
+    state_path = f.format_string("/brokers/topics/%s/partitions/%d/state", "topic", "partition")
+    rows = events.where("size_bytes is not null and op <> 'known'").withColumn(
+        "path", f.coalesce("path", f.when(f.col("kind") == "state", state_path))
+    )
+    return (
+        rows.groupBy("path")
+        .agg(
+            f.count("*").alias("writes"),
+            f.sum("size_bytes").alias("bytes"),
+            f.max("size_bytes").alias("largest_bytes"),
+            f.max_by("size_bytes", "zxid").alias("last_bytes"),
+            f.max("time").alias("last_at"),
+        )
+        .orderBy(f.desc("bytes"))
+        .limit(limit)
+    )
+
+
+def _by_zxid(*keys: str, last: str) -> WindowSpec:
+    from pyspark.sql import Window
+
+    return Window.partitionBy(*keys).orderBy("zxid", "part", last)
+
+
+def _sum(value: Column, when: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.sum(f.when(when, value).otherwise(f.lit(0)))
+
+
+def health_steps(timeline: DataFrame) -> DataFrame:
+    """By how much the numbers of under-replicated, leaderless and moving partitions changed, second by second."""
+    from pyspark.sql import functions as f
+
+    none = f.array().cast("array<int>")
+    removing = f.coalesce("removing", none)
+    flags = timeline.where("isr is not null and replicas is not null").select(
+        "started_at",
+        "ended_at",
+        (f.size(f.array_except(f.array_except("replicas", removing), "isr")) > 0).cast("int").alias("u"),
+        (f.col("leader") < 0).cast("int").alias("l"),
+        ((f.size(removing) > 0) | (f.size(f.coalesce("adding", none)) > 0)).cast("int").alias("m"),
+    )
+    marked = flags.where("u + l + m > 0")
+    begins = marked.select(f.col("started_at").alias("at"), "u", "l", "m")
+    ends = marked.where("ended_at is not null").selectExpr("ended_at as at", "-u as u", "-l as l", "-m as m")
+    seconds = begins.unionAll(ends).withColumn("at", f.unix_millis(f.date_trunc("second", "at")))
+    return (
+        seconds.groupBy("at")
+        .agg(f.sum("u").alias("under_replicated"), f.sum("l").alias("leaderless"), f.sum("m").alias("moving"))
+        .where("under_replicated <> 0 or leaderless <> 0 or moving <> 0")
+    )

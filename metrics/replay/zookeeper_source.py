@@ -1,0 +1,266 @@
+"""How does Spark read ZooKeeper's files? `spark.read.format("zookeeper")`, and as a stream.
+
+Options: `path` (files or directories, separated by commas), `table` (transactions, znodes, events, damage),
+`chroot` of Kafka within ZooKeeper, `splitBytes`, `asOf` (znodes: a zxid), `withData` (transactions: false leaves
+the data out).
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+
+from metrics.replay.kafka_events import Meaning, known_rows
+from metrics.replay.pushdown import Bounds, bounds_of
+from metrics.replay.schemas import (
+    TABLES,
+    ddl,
+    nodes_batch,
+    others_batch,
+    snapshot_batch,
+    states_batch,
+    transactions_batch,
+)
+from metrics.replay.sources import Source, stored_files
+from metrics.replay.state import DEFAULT_SPLIT_BYTES, END_OF_TIME, History, read_log, state_at, survey
+from zk_layout.storage.damage import Damage
+from zk_layout.storage.files import StoredFile
+from zk_layout.storage.operations import Row
+from zk_layout.storage.snapshot import SnapshotReader
+
+_ROWS_A_BATCH = 50_000
+
+
+class LogSplit(InputPartition):
+    """A run of records of one log, and the zxids in it that are taken from a later log."""
+
+    def __init__(
+        self, file: StoredFile, start: int, stop: int | None, shared: tuple[tuple[int, int], ...] = ()
+    ) -> None:
+        super().__init__((file.path, start, stop))
+        self.file, self.start, self.stop, self.shared = file, start, stop, shared
+
+
+class Beginning(InputPartition):
+    """What a snapshot shows of the time before the first log."""
+
+    def __init__(self, file: StoredFile, before: int) -> None:
+        super().__init__((file.path, before))
+        self.file, self.before = file, before
+
+
+class SurveyDamage(InputPartition):
+    """What planning found missing."""
+
+    def __init__(self, found: tuple[Damage, ...]) -> None:
+        super().__init__(len(found))
+        self.found = found
+
+
+class WholeState(InputPartition):
+    """The state at one zxid, from a snapshot and the logs behind it."""
+
+    def __init__(self, files: tuple[StoredFile, ...], as_of: int) -> None:
+        super().__init__((len(files), as_of))
+        self.files, self.as_of = files, as_of
+
+
+class ZooKeeperSource(DataSource):
+    """The format "zookeeper"."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As `spark.read.format` knows it."""
+        return "zookeeper"
+
+    def schema(self) -> str:
+        """The columns of the chosen table."""
+        return ddl(self._table)
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002  # its columns are always all of the table's
+        """Read what is there."""
+        return ZooKeeperReader(dict(self.options), self._table)
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802  # Spark's name
+        """Follow a live directory."""
+        from metrics.replay.live_directory import LiveDirectoryReader
+
+        return LiveDirectoryReader(dict(self.options), self._table)
+
+    @property
+    def _table(self) -> str:
+        table = self.options.get("table", "transactions").lower()
+        if table not in TABLES:
+            raise ValueError(f"there is no table {table!r}; choose one of {', '.join(TABLES)}")
+        return table
+
+
+class ZooKeeperReader(DataSourceReader):
+    """Plan on the driver, read in the tasks."""
+
+    def __init__(self, options: dict[str, str], table: str) -> None:
+        given = {key.lower(): value for key, value in options.items()}
+        self._paths = tuple(path.strip() for path in given.get("path", "").split(",") if path.strip())
+        if not self._paths:
+            raise ValueError("say where ZooKeeper's files are: .load(path)")
+        self._table = table
+        self._chroot = given.get("chroot", "").rstrip("/")
+        self._split_bytes = int(given.get("splitbytes", DEFAULT_SPLIT_BYTES))
+        self._as_of = int(given.get("asof", END_OF_TIME))
+        self._with_data = given.get("withdata", "true").lower() != "false"
+        self._bounds = Bounds()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Use what bounds zxid, time or path; Spark checks everything again."""
+        self._bounds = bounds_of(filters)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Splits of about `splitBytes`, without those out of bounds; one for the whole state of `znodes`."""
+        files = stored_files(self._paths)
+        if self._table == "znodes":
+            return self._state_partitions(files)
+        history = survey(files, self._split_bytes)
+        splits: list[InputPartition] = [*splits_of(history, self._bounds)]
+        if self._table == "events":
+            splits += beginning_of(history)
+        if self._table == "damage":
+            splits += [SurveyDamage(history.damage)]
+        return splits or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one split."""
+        # Rows are plain tuples without cycles; looking for cycles among them would double the time.
+        gc.disable()
+        try:
+            yield from self._read(partition)
+        finally:
+            gc.enable()
+
+    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, LogSplit):
+            yield from read_split(partition, self._table, self._chroot, self._bounds, self._with_data)
+        elif isinstance(partition, Beginning):
+            yield from _read_beginning(partition, self._chroot)
+        elif isinstance(partition, SurveyDamage):
+            yield from _damage_batches(partition.found)
+        elif isinstance(partition, WholeState):
+            yield from self._read_state(partition)
+
+    def _state_partitions(self, files: tuple[StoredFile, ...]) -> Sequence[InputPartition]:
+        return [WholeState(files, self._as_of)]
+
+    def _read_state(self, partition: WholeState) -> Iterator[pa.RecordBatch]:
+        history = survey(partition.files)
+        newest = history.snapshots[0] if history.snapshots else None
+        if newest is not None and history.last_zxid <= newest.zxid <= partition.as_of:
+            yield from _snapshot_alone(newest, self._bounds)
+            return
+        tree = state_at(history, [], partition.as_of)
+        nodes = ((p, n) for p, n in tree.nodes.items() if p.startswith(self._bounds.path_prefix))
+        while batch := list(islice(nodes, _ROWS_A_BATCH)):
+            yield nodes_batch(batch)
+
+
+def beginning_of(history: History) -> list[Beginning]:
+    """The snapshot that shows what was there before the first log; none when the log is complete."""
+    logs = history.logs
+    first = history.indexes[logs[0].path].splits[0].zxid if logs else END_OF_TIME
+    if first == 1 or not history.snapshots:
+        return []
+    fitting = [snapshot for snapshot in history.snapshots if snapshot.zxid < first]
+    return [Beginning(fitting[0] if fitting else history.snapshots[-1], first)]
+
+
+def splits_of(history: History, bounds: Bounds | None = None) -> list[LogSplit]:
+    """Every log cut at its index, without the splits that the bounds exclude."""
+    wanted = bounds or Bounds()
+    found = []
+    for file in history.logs:
+        index = history.indexes[file.path]
+        shared = history.shared.get(file.path, ())
+        for number, split in enumerate(index.splits):
+            following = index.splits[number + 1] if number + 1 < len(index.splits) else None
+            last_zxid = following.zxid - 1 if following else END_OF_TIME
+            last_time = following.time_ms if following else END_OF_TIME
+            if wanted.excludes(split.zxid, last_zxid, split.time_ms, last_time):
+                continue
+            start = 0 if number == 0 else split.offset
+            found.append(LogSplit(file, start, following.offset if following else None, shared))
+    return found
+
+
+def read_split(
+    split: LogSplit, table: str, chroot: str = "", bounds: Bounds | None = None, with_data: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """The batches of one split for a table of logs."""
+    damage: list[Damage] = []
+    wanted = bounds or Bounds()
+    meaning = Meaning(chroot)
+    for batch in read_log(split.file, damage, split.start, split.stop):
+        rows = _own_rows(batch, split.shared)
+        if table == "events":
+            meaning.add(rows)
+            yield from _taken(meaning)
+        elif table == "transactions":
+            yield from _transactions(wanted.kept(rows), split.file.path, with_data)
+    if table == "damage":
+        yield from _damage_batches(damage)
+
+
+def _damage_batches(damage: Sequence[Damage]) -> Iterator[pa.RecordBatch]:
+    if damage:
+        rows = [{"file": d.file, "offset": d.offset, "what": d.what} for d in damage]
+        yield pa.RecordBatch.from_pylist(rows, schema=TABLES["damage"])
+
+
+def _read_beginning(beginning: Beginning, chroot: str) -> Iterator[pa.RecordBatch]:
+    reader = SnapshotReader(beginning.file.path)
+    meaning = Meaning(chroot)
+    for chunk in Source(beginning.file).chunks():
+        meaning.add(known_rows(reader.feed(chunk), beginning.before))
+        yield from _taken(meaning)
+
+
+def _own_rows(rows: list[Row], shared: tuple[tuple[int, int], ...]) -> list[Row]:
+    if not shared:
+        return rows
+    return [row for row in rows if not any(first <= row[0] <= last for first, last in shared)]
+
+
+def _taken(meaning: Meaning) -> Iterator[pa.RecordBatch]:
+    if meaning.states:
+        yield states_batch(meaning.states)
+        meaning.states.clear()
+    if meaning.others:
+        yield others_batch(meaning.others)
+        meaning.others.clear()
+
+
+def _transactions(rows: list[Row], file: str, with_data: bool) -> Iterator[pa.RecordBatch]:
+    if not with_data:
+        rows = [(*row[:8], None, *row[9:]) for row in rows]
+    for start in range(0, len(rows), _ROWS_A_BATCH):
+        yield transactions_batch(rows[start : start + _ROWS_A_BATCH], file)
+
+
+def _snapshot_alone(file: StoredFile, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+    """Nothing was written behind the snapshot, so that it can pass through without being held."""
+    reader = SnapshotReader(file.path)
+    for chunk in Source(file).chunks():
+        rows = reader.feed(chunk)
+        if bounds.path_prefix:
+            rows = [row for row in rows if row[0].startswith(bounds.path_prefix)]
+        if rows:
+            yield snapshot_batch(rows)

@@ -1,0 +1,132 @@
+"""Which controller is faster? `python -m tests.benchmarks fail-over`: this daemon and Kafka's own, side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+
+from tests.benchmarks import fail_over, machine, reassigning
+from tests.benchmarks.contenders import Contender, Kafkas, Ours
+from tests.benchmarks.filling import Shape
+from tests.benchmarks.stage import Stage
+from tests.benchmarks.tables import fail_over_table, reassignment_table
+
+_OURS, _KAFKA = "ours", "kafka"
+
+_output = click.option(
+    "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
+)
+_runs = click.option("--runs", default=2, help="How often each controller is measured; they take turns.")
+_only = click.option("--only", type=click.Choice([_OURS, _KAFKA]), help="Measure one of the two.")
+_patience = click.option("--patience", default=120.0, help="Seconds to wait for a quiet machine before each run.")
+_heap = click.option("--kafka-heap", default="4g", help="The broker's -Xmx.")
+_profile = click.option("--profile", type=click.Path(path_type=Path), help="Run the daemon under cProfile, dump there.")
+
+
+@click.group()
+def main() -> None:
+    """Measure this daemon and Kafka 3.9.1's own controller on the same machine in the same run."""
+
+
+def _contenders(
+    stage: Stage, runs: int, only: str | None, heap: str, profile: Path | None
+) -> list[Callable[[], Contender]]:
+    """Taking turns, beginning with ours."""
+    zookeeper = stage.server.connect
+
+    def ours(number: int) -> Callable[[], Contender]:
+        return lambda: Ours(zookeeper, stage.directory / f"ours-{number}", profile)
+
+    def kafkas(number: int) -> Callable[[], Contender]:
+        return lambda: Kafkas(zookeeper, stage.directory / f"kafka-{number}", heap)
+
+    turns: list[Callable[[], Contender]] = []
+    for number in range(runs):
+        turns += [ours(number)] if only != _KAFKA else []
+        turns += [kafkas(number)] if only != _OURS else []
+    return turns
+
+
+def _report(output: str, results: list[msgspec.Struct], table: Callable[[], str]) -> None:
+    if output == "json":
+        report = {"machine": machine.description(), "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "results": results}
+        click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        click.echo(machine.description())
+        click.echo(table())
+
+
+@main.command("fail-over")
+@click.option("--partitions", default=100_000, help="All partitions of the cluster.")
+@click.option("--topic-size", default=50, help="Partitions of each topic.")
+@click.option("--timeout", default=600.0, help="Seconds until a controller is given up.")
+@_runs
+@_only
+@_patience
+@_heap
+@_profile
+@_output
+def fail_over_command(
+    partitions: int,
+    topic_size: int,
+    timeout: float,
+    runs: int,
+    only: str | None,
+    patience: float,
+    kafka_heap: str,
+    profile: Path | None,
+    output: str,
+) -> None:
+    """From the claim of /controller until ten simulated brokers know everything."""
+    shape = Shape(partitions // topic_size, topic_size)
+    results: list[fail_over.FailOver] = []
+    with Stage(shape, are_leading=False, heap="6g" if partitions > 200_000 else "2g") as stage:
+        click.echo(f"{partitions} partitions written in {stage.fill_s:.1f} s", err=True)
+        for make in _contenders(stage, runs, only, kafka_heap, profile):
+            result = fail_over.measure(stage, make(), timeout_s=timeout, patience_s=patience)
+            click.echo(result, err=True)
+            results.append(result)
+    _report(output, [*results], lambda: fail_over_table(results))
+
+
+@main.command("reassignment")
+@click.option("--topics", default=100, help="How many topics.")
+@click.option("--topic-size", default=20, help="Partitions of each topic.")
+@click.option("--timeout", default=600.0, help="Seconds until a controller is given up.")
+@_runs
+@_only
+@_patience
+@_heap
+@_profile
+@_output
+def reassignment_command(
+    topics: int,
+    topic_size: int,
+    timeout: float,
+    runs: int,
+    only: str | None,
+    patience: float,
+    kafka_heap: str,
+    profile: Path | None,
+    output: str,
+) -> None:
+    """Every replica of every partition moves; followers are in sync at once. One wide topic: --topics 1."""
+    shape = Shape(topics, topic_size)
+    results: list[reassigning.Reassigned] = []
+    for number in range(runs):
+        for which in (_OURS, _KAFKA):
+            if only in (None, which):
+                with Stage(shape, are_leading=True) as stage:  # what one has moved, the other must not find moved
+                    (make,) = _contenders(stage, 1, which, kafka_heap, profile)
+                    result = reassigning.measure(stage, make(), timeout_s=timeout, patience_s=patience)
+                click.echo(f"run {number + 1}: {result}", err=True)
+                results.append(result)
+    _report(output, [*results], lambda: reassignment_table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""How long does a cluster wait for its next controller, from the claim of `/controller` to the last broker told?"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from tests.benchmarks.contenders import Contender
+from tests.benchmarks.fleet import Heard
+from tests.benchmarks.machine import Usage, peak_resident_mib, usage, wait_until_quiet
+from tests.benchmarks.stage import SETTLE_S, Claim, Stage
+
+# Loading a million partitions, a controller says nothing for long after its first words to the brokers.
+SILENCE_S = 5.0
+
+
+class FailOver(Struct, frozen=True):
+    """One fail-over.
+
+    Units:
+        Seconds since the claim was created in ZooKeeper, but `vacant_to_claim_s`; processor seconds for `used_s`.
+
+    Shape:
+        `all_told_s`: every broker has been told of all partitions by UpdateMetadata. None: it never came.
+        `quiet_before`: how many processors others kept busy just before; `others_s`: what they used meanwhile.
+    """
+
+    contender: str
+    vacant_to_claim_s: float
+    first_leader_and_isr_s: float | None
+    last_leader_and_isr_s: float | None
+    all_led_s: float | None
+    all_told_s: float | None
+    last_update_metadata_s: float | None
+    peak_mib: float
+    commands: dict[str, int]
+    received_bytes: dict[str, int]
+    used_s: dict[str, float]
+    others_s: float
+    measured_s: float
+    quiet_before: float
+
+
+def measure(stage: Stage, contender: Contender, *, timeout_s: float, patience_s: float) -> FailOver:
+    """Let a contender stand by, then let it win.
+
+    Raises:
+        TimeoutError: it did not finish.
+    """
+    stage.occupy()
+    contender.start()
+    try:
+        time.sleep(SETTLE_S)
+        quiet = wait_until_quiet(patience_s)
+        stage.fleet.reset()
+        processes = {
+            "contender": _pid(contender),
+            "ZooKeeper": stage.server.process.pid or 0,
+            "brokers": stage.fleet.pid,
+            "measuring": os.getpid(),
+        }
+        before = usage(processes)
+        claim = stage.vacate_for(contender)
+        heard = _finished(stage, contender, timeout_s, lambda: usage(processes))
+        return _result(contender, claim, heard, before, quiet)
+    finally:
+        stage.dismiss(contender)
+
+
+def _finished(stage: Stage, contender: Contender, timeout_s: float, used: Callable[[], Usage]) -> tuple[Heard, Usage]:
+    deadline = time.monotonic() + timeout_s
+    for silence_s in _growing(SILENCE_S):
+        stage.wait_until_silent(contender, silence_s, deadline - time.monotonic())
+        after = used()
+        heard = stage.fleet.heard()
+        if heard.complete_at is not None and heard.led_at is not None:
+            return heard, after
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{contender.name} has not told everything after {timeout_s:g} s: {heard}")
+    raise AssertionError("the silence only grows")
+
+
+def _growing(first: float) -> Iterator[float]:
+    while True:
+        yield first
+        first *= 2
+
+
+def _result(contender: Contender, claim: Claim, finished: tuple[Heard, Usage], before: Usage, quiet: float) -> FailOver:
+    heard, after = finished
+    used = after.since(before)
+
+    def since_claim(at: float | None) -> float | None:
+        return None if at is None else round(at - claim.claimed_at, 3)
+
+    return FailOver(
+        contender=contender.name,
+        vacant_to_claim_s=round(claim.claimed_at - claim.vacant_at, 3),
+        first_leader_and_isr_s=since_claim(heard.first_leader_and_isr),
+        last_leader_and_isr_s=since_claim(heard.last_leader_and_isr),
+        all_led_s=since_claim(heard.led_at),
+        all_told_s=since_claim(heard.complete_at),
+        last_update_metadata_s=since_claim(heard.last_update_metadata),
+        peak_mib=round(peak_resident_mib(_pid(contender)), 1),
+        commands=heard.commands,
+        received_bytes=heard.size_bytes,
+        used_s={name: round(seconds, 2) for name, seconds in used.by_process.items()},
+        others_s=round(used.others_s, 2),
+        measured_s=round(used.at, 2),
+        quiet_before=round(quiet, 2),
+    )
+
+
+def _pid(contender: Contender) -> int:
+    assert contender.process.pid is not None
+    return contender.process.pid

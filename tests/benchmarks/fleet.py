@@ -1,0 +1,270 @@
+"""What do many brokers hear from a controller, and when? Simulated brokers in a process apart."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import hashlib
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from kazoo.client import KazooClient
+from msgspec import Struct
+
+from controller.core.commands import LeaderAndIsr, UpdateMetadata
+from controller.core.requests import IsrProposal, TopicReference
+from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
+from controller.wire.broker_side import Told, decode_command
+from controller.wire.requests import decode_header
+from controller.wire.versions import ApiKey
+from tests.benchmarks.filling import Shape
+from zk_layout.ids import BrokerId, TopicPartition
+
+
+class Progress(Struct, frozen=True):
+    """How much has arrived since the last reset; `last_at` is Unix time."""
+
+    commands: int
+    last_at: float
+
+
+class Heard(Struct, frozen=True):
+    """What all brokers together have been told since the last reset.
+
+    Units:
+        Times are Unix times in seconds, when the last byte of a command had arrived.
+
+    Shape:
+        `complete_at`: every broker had been told of every partition by UpdateMetadata; None: some never were.
+        `led_at`: every broker had been told of every replica of its own by LeaderAndIsr.
+    """
+
+    first_leader_and_isr: float | None
+    last_leader_and_isr: float | None
+    last_update_metadata: float | None
+    led_at: float | None
+    complete_at: float | None
+    commands: dict[str, int]
+    size_bytes: dict[str, int]
+
+
+class _Recorder(SimulatedBroker):
+    """Keeps what it is told as bytes; what they say is found out when the measuring is over."""
+
+    def __init__(self, settings: SimulatedSettings, zookeeper: KazooClient) -> None:
+        super().__init__(settings, zookeeper)
+        self.heard: list[tuple[float, bytes]] = []
+
+    def _answer(self, frame: bytes) -> bytes:
+        self.heard.append((time.time(), frame))
+        return super()._answer(frame)
+
+
+class _Leader(_Recorder):
+    """Asks for every replica that is being added as soon as it hears of it; a whole broker's model would cost more than
+    the controller that is measured."""
+
+    def _answer(self, frame: bytes) -> bytes:
+        header = decode_header(frame)
+        if header.api_key == ApiKey.LEADER_AND_ISR:
+            self._lead(decode_command(frame))
+        elif header.api_key == ApiKey.UPDATE_METADATA and self.model.controller not in self._brokers:
+            told = decode_command(frame)
+            assert isinstance(told.command, UpdateMetadata)
+            self.model.controller = told.controller
+            self._brokers = {broker.broker: broker.endpoints[0] for broker in told.command.brokers}
+        return super()._answer(frame)
+
+    def _lead(self, told: Told) -> None:
+        command = told.command
+        assert isinstance(command, LeaderAndIsr)
+        for view in (*command.partitions, *command.new):
+            missing = tuple(replica for replica in view.adding if replica not in view.isr)
+            if view.leader != self.settings.broker or not missing:
+                continue
+            assert view.topic_id is not None
+            self._names[view.topic_id] = view.topic
+            self._wishes[TopicPartition(view.topic, view.partition)] = IsrProposal(
+                TopicReference(topic_id=view.topic_id),
+                view.partition,
+                view.leader_epoch,
+                view.partition_epoch,
+                (*view.isr, *missing),
+            )
+            self._stirred.set()
+
+
+class Fleet:
+    """The brokers, seen from the measuring process."""
+
+    def __init__(self, zookeeper: str, shape: Shape, *, are_leading: bool) -> None:
+        """Starts them and returns when all are registered. Leading, they ask for ISR changes."""
+        context = multiprocessing.get_context("spawn")
+        self._wire, theirs = context.Pipe()
+        self._process = context.Process(target=_live, args=(theirs, zookeeper, shape, are_leading), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._wire.recv()
+
+    @property
+    def pid(self) -> int:
+        """The process they live in."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def progress(self) -> Progress:
+        """How much has arrived; costs them almost nothing."""
+        answer = self._ask("progress")
+        assert isinstance(answer, Progress)
+        return answer
+
+    def heard(self) -> Heard:
+        """What has arrived; they read it only now, so ask when the measuring is over."""
+        answer = self._ask("heard")
+        assert isinstance(answer, Heard)
+        return answer
+
+    def reset(self) -> None:
+        """Forget what was heard."""
+        self._ask("reset")
+
+    def stop(self) -> None:
+        """End them."""
+        self._ask("stop")
+        self._process.join(30)
+        if self._process.is_alive():
+            self._process.kill()
+
+    def _ask(self, what: str) -> object:
+        self._wire.send(what)
+        return self._wire.recv()
+
+
+def _live(wire: Connection[Any, Any], zookeeper: str, shape: Shape, are_leading: bool) -> None:
+    client = KazooClient(zookeeper, timeout=60)
+    client.start()
+    try:
+        asyncio.run(_run(wire, client, shape, are_leading))
+    finally:
+        client.stop()
+        client.close()
+
+
+async def _run(wire: Connection[Any, Any], client: KazooClient, shape: Shape, are_leading: bool) -> None:
+    kind = _Leader if are_leading else _Recorder
+    brokers = [kind(SimulatedSettings(BrokerId(number), counts_only=True), client) for number in range(shape.brokers)]
+    for broker in brokers:
+        await broker.start()
+    wire.send(os.getpid())
+    over = asyncio.Event()
+
+    def asked() -> None:
+        try:
+            question = wire.recv()
+        except EOFError:
+            question = "stop"
+        if question == "stop":
+            asyncio.get_running_loop().remove_reader(wire.fileno())
+            over.set()
+        answers: dict[str, Callable[[], object]] = {
+            "progress": lambda: _progress(brokers),
+            "heard": lambda: _summary(brokers, shape),
+            "reset": lambda: _forget(brokers),
+        }
+        answer = answers.get(question, lambda: None)()
+        try:
+            wire.send(answer)
+        except OSError:
+            over.set()
+
+    asyncio.get_running_loop().add_reader(wire.fileno(), asked)
+    await over.wait()
+    for broker in brokers:
+        await broker.stop()
+
+
+def _forget(brokers: Iterable[_Recorder]) -> None:
+    for broker in brokers:
+        broker.heard.clear()
+
+
+def _progress(brokers: Iterable[_Recorder]) -> Progress:
+    heard = [broker.heard for broker in brokers]
+    return Progress(sum(map(len, heard)), max((h[-1][0] for h in heard if h), default=0.0))
+
+
+def _summary(brokers: list[_Recorder], shape: Shape) -> Heard:
+    times: dict[ApiKey, list[float]] = {ApiKey.LEADER_AND_ISR: [], ApiKey.UPDATE_METADATA: []}
+    commands: Counter[str] = Counter()
+    size_bytes: Counter[str] = Counter()
+    for broker in brokers:
+        for at, frame in broker.heard:
+            key = ApiKey(decode_header(frame).api_key)
+            times.setdefault(key, []).append(at)
+            commands[key.name] += 1
+            size_bytes[key.name] += len(frame)
+    reading = _Reading(shape)
+    led = [reading.completed(broker, ApiKey.LEADER_AND_ISR) for broker in brokers]
+    metadata = [reading.completed(broker, ApiKey.UPDATE_METADATA) for broker in brokers]
+    leader_and_isr, update_metadata = times[ApiKey.LEADER_AND_ISR], times[ApiKey.UPDATE_METADATA]
+    return Heard(
+        min(leader_and_isr, default=None),
+        max(leader_and_isr, default=None),
+        max(update_metadata, default=None),
+        _latest(led),
+        _latest(metadata),
+        dict(commands),
+        dict(size_bytes),
+    )
+
+
+def _latest(times: list[float | None]) -> float | None:
+    known = [at for at in times if at is not None]
+    return max(known) if len(known) == len(times) else None
+
+
+class _Reading:
+    """Finds when a broker had been told everything; what is told to many brokers is decoded once."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._topics = {name: number for number, name in enumerate(shape.names)}
+        self._known: dict[bytes, array.array[int]] = {}
+
+    def completed(self, broker: _Recorder, wanted: ApiKey) -> float | None:
+        missing = bytearray(b"\1" * self._shape.partitions)
+        left = self._shape.partitions
+        if wanted is ApiKey.LEADER_AND_ISR:
+            for index in range(self._shape.partitions):
+                replicas = self._shape.replicas(index % self._shape.partitions_per_topic)
+                missing[index] = broker.settings.broker in replicas
+            left = sum(missing)
+        for at, frame in broker.heard:
+            if decode_header(frame).api_key != wanted:
+                continue
+            for index in self._partitions(frame):
+                left -= missing[index]
+                missing[index] = 0
+            if not left:
+                return at
+        return None
+
+    def _partitions(self, frame: bytes) -> array.array[int]:
+        # The header differs between brokers (correlation id, broker epoch); what follows it often does not.
+        key = hashlib.md5(memoryview(frame)[64:]).digest()
+        if key not in self._known:
+            command = decode_command(frame).command
+            assert isinstance(command, LeaderAndIsr | UpdateMetadata)
+            views = command.partitions
+            if isinstance(command, LeaderAndIsr):
+                views = (*views, *command.new)
+            width = self._shape.partitions_per_topic
+            self._known[key] = array.array(
+                "l", (self._topics[v.topic] * width + v.partition for v in views if v.topic in self._topics)
+            )
+        return self._known[key]

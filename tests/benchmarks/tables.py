@@ -1,0 +1,71 @@
+"""How are measurements shown to people?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.benchmarks.fail_over import FailOver
+from tests.benchmarks.reassigning import Reassigned
+
+_MEGABYTE = 1_000_000
+
+
+def _text(table: Table) -> str:
+    console = Console(width=180)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.2f} s"
+
+
+def fail_over_table(results: Sequence[FailOver]) -> str:
+    """A line a run."""
+    table = Table(title="Fail-over: seconds since the claim of /controller")
+    for heading in ("controller", "first LeaderAndIsr", "last LeaderAndIsr", "all brokers know all", "peak memory"):
+        table.add_column(heading, justify="left" if heading == "controller" else "right")
+    for heading in ("LeaderAndIsr", "UpdateMetadata", "own processor time", "others' (of)"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            result.contender,
+            _seconds(result.first_leader_and_isr_s),
+            _seconds(result.last_leader_and_isr_s),
+            _seconds(result.all_told_s),
+            f"{result.peak_mib:.0f} MiB",
+            f"{result.received_bytes.get('LEADER_AND_ISR', 0) / _MEGABYTE:.1f} MB",
+            f"{result.received_bytes.get('UPDATE_METADATA', 0) / _MEGABYTE:.1f} MB",
+            _seconds(result.used_s["contender"]),
+            f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
+        )
+    return _text(table)
+
+
+def reassignment_table(results: Sequence[Reassigned]) -> str:
+    """A line a run."""
+    table = Table(title="Reassignment of every replica: seconds since the request")
+    for heading in ("controller", "partitions", "answered", "settled", "partitions/s", "topic writes", "transactions"):
+        table.add_column(heading, justify="left" if heading == "controller" else "right")
+    for heading in ("transaction log", "peak memory", "own processor time", "brokers'", "others' (of)"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            result.contender,
+            str(result.partitions),
+            _seconds(result.answered_s),
+            _seconds(result.settled_s),
+            f"{result.partitions_a_second:.0f}",
+            str(result.topic_writes),
+            str(result.transactions),
+            f"{result.log_bytes / _MEGABYTE:.1f} MB",
+            f"{result.peak_mib:.0f} MiB",
+            _seconds(result.used_s["contender"]),
+            _seconds(result.used_s["brokers"]),
+            f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
+        )
+    return _text(table)

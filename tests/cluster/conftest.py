@@ -1,0 +1,32 @@
+"""Which real clusters do these tests share? One per Kafka version, started at the first use.
+
+A test may kill and restart brokers but leaves all of them running; it uses topics of its own.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from controller.lab.cluster import ClusterSettings, LocalCluster
+from controller.lab.errors import JarsUnavailable, JavaUnavailable
+
+
+@pytest.fixture(scope="session")
+def cluster_3_9() -> Iterator[LocalCluster]:
+    """ZooKeeper and brokers 1, 2, 3 of Kafka 3.9.1."""
+    yield from _cluster("3.9.1")
+
+
+@pytest.fixture(scope="session")
+def cluster_2_4() -> Iterator[LocalCluster]:
+    """ZooKeeper and brokers 1, 2, 3 of Kafka 2.4.1, below the chroot `/kafka`."""
+    yield from _cluster("2.4.1", chroot="/kafka")
+
+
+def _cluster(version: str, chroot: str = "") -> Iterator[LocalCluster]:
+    try:
+        cluster = LocalCluster(ClusterSettings(version=version, chroot=chroot))
+    except (JavaUnavailable, JarsUnavailable) as error:
+        pytest.skip(str(error))
+    with cluster:
+        yield cluster

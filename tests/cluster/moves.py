@@ -1,0 +1,131 @@
+"""How does a test have two replicas rule a cluster, with a producer running, and judge a finished move?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from controller.demo.move import ReassignTool, first_plan, has_arrived
+from controller.demo.pair import Pair
+from controller.demo.replicas import Replica
+from controller.demo.story import BROKER_PROPERTIES
+from controller.demo.traffic import Traffic
+from controller.demo.waiting import wait_for
+from controller.demo.znodes import PartitionSeen, Plan, Znodes
+from controller.lab.cluster import ClusterSettings, LocalCluster
+from controller.lab.errors import JarsUnavailable, JavaUnavailable
+
+SESSION_TIMEOUT_MS = 2000
+
+
+class Ruled(Struct):
+    """A cluster ruled by one of our two replicas."""
+
+    cluster: LocalCluster
+    znodes: Znodes
+    pair: Pair
+
+    @property
+    def leader(self) -> Replica:
+        """The replica that holds `/controller`."""
+        leader = self.pair.leader
+        assert leader is not None, f"/controller: {self.znodes.controller()}"
+        return leader
+
+    def topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> Topic:
+        """A new topic, two replicas each, all in sync."""
+        plan = first_plan(tuple(self.cluster.brokers), partitions)
+        self.znodes.create_topic(name, plan, config)
+        topic = Topic(self, name, plan)
+        topic.await_arrival()
+        return topic
+
+
+class Topic(Struct):
+    """One topic of the test, and the replicas it had or shall have."""
+
+    ruled: Ruled
+    name: str
+    plan: Plan
+
+    @property
+    def partitions(self) -> tuple[PartitionSeen, ...]:
+        """As ZooKeeper describes them."""
+        return self.ruled.znodes.partitions(self.name)
+
+    @property
+    def tool(self) -> ReassignTool:
+        """Kafka's own tool, for this topic."""
+        return ReassignTool.of(self.ruled.cluster, self.name)
+
+    def traffic(self) -> Traffic:
+        """A producer with acks=all and a consumer."""
+        return Traffic(self.ruled.cluster.bootstrap_servers, self.name, len(self.plan))
+
+    def await_arrival(self, timeout_s: float = 60.0) -> None:
+        """Wait until each partition has its replicas, all in sync, and nothing moves."""
+        wait_for(lambda: has_arrived(self.partitions, self.plan), f"{self.name} at {self.plan}", timeout_s=timeout_s)
+
+    def await_exact_disks(self, timeout_s: float = 30.0) -> None:
+        """Wait until each broker keeps exactly the replicas it shall have; strays fail."""
+        wanted = {
+            broker: {f"{self.name}-{p}" for p, replicas in self.plan.items() if broker in replicas}
+            for broker in self.ruled.cluster.brokers
+        }
+        wait_for(lambda: self._on_disks() == wanted, f"disks with exactly {wanted}", timeout_s=timeout_s)
+
+    def _on_disks(self) -> dict[int, set[str]]:
+        names = {f"{self.name}-{p}" for p in self.plan}
+        return {broker_id: set(broker.replicas & names) for broker_id, broker in self.ruled.cluster.brokers.items()}
+
+
+def after_cancelling(before: Plan) -> Plan:
+    """The replicas of before, in the order in which Kafka's controller leaves them too: the target's come first.
+
+    `next_plan` replaces the first of two replicas, so the second one was the target's too.
+    """
+    return {p: (stayed, left) for p, (left, stayed) in before.items()}
+
+
+def slow_cluster() -> Iterator[LocalCluster]:
+    """For fixtures: three brokers 3.9.1 whose followers fetch in small steps."""
+    try:
+        cluster = LocalCluster(ClusterSettings(overrides=BROKER_PROPERTIES))
+    except (JavaUnavailable, JarsUnavailable) as error:
+        pytest.skip(str(error))
+    with cluster:
+        yield cluster
+
+
+@contextmanager
+def ruled(cluster: LocalCluster, directory: Path) -> Iterator[Ruled]:
+    """Two replicas of ours beside a cluster; in the end its brokers rule themselves again."""
+    with Znodes(cluster.zookeeper_connect) as znodes:
+        pair = Pair(
+            znodes, cluster.zookeeper_connect, cluster.version, directory, session_timeout_ms=SESSION_TIMEOUT_MS
+        )
+        ids = [replica.replica_id for replica in pair.members]
+        wait_for(lambda: not any(map(znodes.is_registered, ids)), "the end of an earlier pair's sessions")
+        try:
+            pair.start()
+            # One told to stop before it listens to signals dies of them.
+            wait_for(lambda: all(replica.status() for replica in pair.members), "both of them answering")
+            yield Ruled(cluster, znodes, pair)
+            codes = pair.stop()
+            assert set(codes.values()) == {0}, f"exit codes {codes}"
+        finally:
+            pair.end()
+
+
+def assert_nothing_lost(traffic: Traffic, at_least: int = 1) -> None:
+    """Every acknowledged record is there, and every record was acknowledged."""
+    found = traffic.read_all()
+    assert traffic.trouble is None
+    assert traffic.refused == {}
+    assert len(traffic.acknowledged) >= at_least
+    assert traffic.acknowledged - found == set()
+    assert traffic.acknowledged - traffic.consumed == set()

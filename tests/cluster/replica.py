@@ -1,0 +1,150 @@
+"""How does a test run the daemon, look at it from outside, and speak to it?"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import struct
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller.core.requests import Request
+from controller.lab.ports import free_ports
+from controller.lab.process import Process
+from controller.wire.client_side import api_key_of, decode_reply, encode_request
+from controller.wire.frames import RequestHeader
+from metrics.measures import PREFIX
+
+_names = itertools.count(1)
+
+
+def wait_until(is_so: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+    """Poll until something is so; fails with what was waited for."""
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, f"{timeout_s:g} s passed before {what}"
+        time.sleep(0.05)
+
+
+class Replica:
+    """One process of the daemon; killed at the end of the `with` if the test has not ended it."""
+
+    def __init__(self, zookeeper: str, directory: Path, broker_id: int = 901, **settings: object) -> None:
+        self.broker_id = broker_id
+        self.port, self.http_port = free_ports(2)
+        properties: dict[str, object] = {
+            "zookeeper.connect": zookeeper,
+            "zookeeper.session.timeout.ms": 4000,
+            "broker.id": broker_id,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "inter.broker.protocol.version": "3.9",
+            "http.port": self.http_port,
+            "log.format": "json",
+            **{key.replace("_", "."): value for key, value in settings.items()},
+        }
+        config = directory / f"{broker_id}-{next(_names)}.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        argv: list[str | Path] = [sys.executable, "-m", "controller", "run", "--config", config]
+        self.process = Process(f"replica {broker_id}", argv, config.with_suffix(".log"))
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            sys.stderr.write(f"--- the end of {self.process.log_file} ---\n{self.process.tail(40)}\n")
+        self.process.stop()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of one page of its HTTP server; status 0 where nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def leader(self) -> dict[str, Any]:
+        """What `/leader` says; empty where nobody answers."""
+        status, text = self.get("/leader")
+        return json.loads(text) if status == 200 else {}
+
+    @property
+    def phase(self) -> str | None:
+        """Where it stands, or None."""
+        phase = self.leader().get("phase")
+        return None if phase is None else str(phase)
+
+    def await_phase(self, phase: str, timeout_s: float = 40.0) -> None:
+        """Wait until it leads, or stands by knowing who leads."""
+
+        def is_so() -> bool:
+            assert self.process.is_alive, f"it ended with {self.process.exit_code}:\n{self.process.tail(20)}"
+            seen = self.leader()
+            return seen.get("phase") == phase and bool(seen["is_ready"])
+
+        wait_until(is_so, f"{self.process.name} was {phase}", timeout_s)
+
+    def measure(self, name: str, **labels: str) -> float:
+        """The sum of a measure's samples with these labels; the name is that of the sample, without prefix."""
+        _, text = self.get("/metrics")
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == PREFIX + name and labels.items() <= sample.labels.items()
+        )
+
+    def log(self, offset: int = 0) -> list[dict[str, Any]]:
+        """Its log records from a byte offset on; a line that is no record fails."""
+        text = self.process.output_since_start()[offset:].decode()
+        whole = text[: text.rfind("\n") + 1]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def log_size(self) -> int:
+        """Where the next record will begin."""
+        return len(self.process.output_since_start())
+
+    def complaints(self, offset: int = 0) -> list[dict[str, Any]]:
+        """Warnings and errors from a byte offset on."""
+        return [record for record in self.log(offset) if record["level"] not in ("debug", "info")]
+
+    def connect(self) -> socket.socket:
+        """A connection to its Kafka listener."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+    def ask(self, request: Request, version: int = 0) -> Any:
+        """One request over a connection of its own."""
+        header = RequestHeader(api_key_of(request), version, 1, "a test")
+        with self.connect() as connection:
+            connection.sendall(encode_request(header, request))
+            return decode_reply(header, receive_frame(connection))
+
+
+def receive_frame(connection: socket.socket) -> bytes:
+    """One message without its size."""
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        assert more, "hung up on"
+        data += more
+    return data

@@ -1,0 +1,210 @@
+"""Whenever the leading replica dies during a move, the other one finishes it, and no acknowledged record is lost."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import ReassignmentsAltered
+from controller.core.requests import AlterReassignments, MoveWish
+from controller.core.stage import Stage
+from controller.demo.asking import ask
+from controller.demo.checks import is_completion
+from controller.demo.clients import ConfigResource, ConfigResourceType, KafkaAdminClient
+from controller.demo.move import copied_share, next_plan
+from controller.demo.replicas import Replica
+from controller.demo.waiting import wait_for
+from controller.lab.cluster import LocalCluster
+from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, slow_cluster
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+
+PARTITIONS = 6
+BYTES = 4_000_000
+RATE_BYTES_S = 250_000
+TRIES = 4
+JAVA_STARTS_S = 0.3
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """Brokers that copy in small steps, so that a throttle is smooth."""
+    yield from slow_cluster()
+
+
+Look = Callable[[Topic], bool]
+
+
+class Victim(Struct, frozen=True):
+    """The leader that is to die, and its reign."""
+
+    replica: Replica
+    epoch: int
+
+
+class Death(Struct, frozen=True):
+    """How one leader died: where the partitions stood, and how long until the other commanded.
+
+    `native_reigns` counts brokers' own controllers that got hold of `/controller` in between.
+    """
+
+    moment: str
+    stages: str
+    failover_s: float
+    finished_s: float
+    native_reigns: int
+
+
+@pytest.mark.timeout(420)
+def test_a_leader_killed_at_ten_moments_of_moves_is_replaced_by_the_other_which_finishes(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with ruled(cluster, tmp_path) as rule:
+        topic = rule.topic("ten-moments", PARTITIONS)
+        traffic = topic.traffic()
+        traffic.fill(dict.fromkeys(topic.plan, BYTES // PARTITIONS))
+        with throttled(topic), traffic:
+            deaths = [
+                die_while_the_tool_starts(rule, topic),
+                die_on_being_asked(rule, topic),
+                die_when("it has just been accepted", lambda _: True, rule, topic),
+                die_when("a fifth is copied", copied(0.2), rule, topic),
+                die_when("half is copied", copied(0.5), rule, topic),
+                die_when("four fifths are copied", copied(0.8), rule, topic),
+                die_when("a target is in sync and a leaver still leads", at(Stage.HANDING_OVER), rule, topic),
+                die_when("a leaver shall delete its log", at(Stage.LETTING_GO), rule, topic),
+                die_when("half of the partitions have arrived", arrived(PARTITIONS // 2), rule, topic),
+                die_when("the last partition is left", arrived(PARTITIONS - 1), rule, topic),
+            ]
+        for death in deaths:
+            sys.stdout.write(f"{death}\n")
+        topic.tool.plan(topic.name, topic.plan)
+        verified = topic.tool.verify()
+        assert sum(map(is_completion, verified.stdout.splitlines())) == PARTITIONS, verified.output
+        assert_nothing_lost(traffic, at_least=5000)
+
+
+def die_while_the_tool_starts(rule: Ruled, topic: Topic) -> Death:
+    """Before anything was accepted: Kafka's tool finds the successor by itself."""
+    victim = set_out(rule, topic)
+    topic.tool.plan(topic.name, topic.plan)
+    with ThreadPoolExecutor(1) as aside:
+        executed = aside.submit(topic.tool.execute)
+        time.sleep(JAVA_STARTS_S)
+        death = finish("the tool has not asked yet", rule, topic, victim, kill(victim))
+        assert executed.result().exit_code == 0, executed.result().output
+    return death
+
+
+def die_on_being_asked(rule: Ruled, topic: Topic) -> Death:
+    """Asked, but no answer: whoever asked asks again, whether or not it was accepted."""
+    victim = set_out(rule, topic)
+    with ThreadPoolExecutor(1) as aside:
+        answer = aside.submit(submit, victim.replica, topic)
+        killed_at = kill(victim)
+        if answer.exception() is not None:
+            successor = rule.pair.wait_for_leader(killed_at, other_than=victim.replica).leader
+            wait_for(lambda: successor.is_leading, "the successor serves")
+            submit(successor, topic)
+    return finish("it was asked and has not answered", rule, topic, victim, killed_at)
+
+
+def die_when(moment: str, is_now: Look, rule: Ruled, topic: Topic) -> Death:
+    """Once the move is accepted and this is seen. A moment of milliseconds may be missed: then once more."""
+    for _ in range(TRIES):
+        victim = set_out(rule, topic)
+        submit(victim.replica, topic)
+        while not (is_seen := is_now(topic)):
+            if not any(p.assignment.is_moving for p in topic.partitions):
+                break
+        if is_seen:
+            return finish(moment, rule, topic, victim, kill(victim))
+        topic.await_arrival()
+    pytest.fail(f"in {TRIES} moves it was never seen that {moment}")
+
+
+def kill(victim: Victim) -> float:
+    """SIGKILL; when it was."""
+    victim.replica.process.kill()
+    return time.monotonic()
+
+
+def set_out(rule: Ruled, topic: Topic) -> Victim:
+    """Choose other brokers for all partitions; the leader, which is to die."""
+    topic.plan = next_plan(tuple(rule.cluster.brokers), topic.plan)
+    return Victim(rule.leader, rule.znodes.controller_epoch())
+
+
+def submit(leader: Replica, topic: Topic) -> None:
+    """Ask the controller for the move, as Kafka's tool does in the end."""
+    wishes = tuple(
+        MoveWish(TopicPartition(TopicName(topic.name), PartitionId(p)), tuple(map(BrokerId, replicas)))
+        for p, replicas in topic.plan.items()
+    )
+    answer = ask(leader.address, AlterReassignments(wishes))
+    assert isinstance(answer, ReassignmentsAltered)
+    assert answer.error is ErrorCode.NONE, answer
+    assert all(result.error is ErrorCode.NONE for result in answer.results), answer
+
+
+def finish(moment: str, rule: Ruled, topic: Topic, victim: Victim, killed_at: float) -> Death:
+    """The other one takes over and brings the move to its end; then the dead one comes back and stands by."""
+    stages = Counter(p.stage.value for p in topic.partitions)
+    change = rule.pair.wait_for_leader(killed_at, other_than=victim.replica)
+    topic.await_arrival()
+    finished_s = time.monotonic() - killed_at
+    topic.await_exact_disks()
+    assert rule.leader is change.leader, f"{moment}: {change.leader.replica_id} did not stay"
+    victim.replica.process.start()
+    wait_for(lambda: victim.replica.status().get("is_ready"), f"{victim.replica.replica_id} standing by")
+    counted = ", ".join(f"{count} {stage}" for stage, count in stages.items())
+    between = rule.znodes.controller_epoch() - victim.epoch - 1
+    return Death(moment, counted, round(change.commanding_s, 2), round(finished_s, 2), between)
+
+
+def copied(share: float) -> Look:
+    """The new replicas hold this share of the logs."""
+
+    def is_now(topic: Topic) -> bool:
+        shares = copied_share(topic.ruled.cluster, topic.name, topic.partitions)
+        return sum(shares.values()) + PARTITIONS - len(shares) >= share * PARTITIONS
+
+    return is_now
+
+
+def at(stage: Stage) -> Look:
+    """Some partition is at this stage."""
+    return lambda topic: any(p.stage is stage for p in topic.partitions)
+
+
+def arrived(count: int) -> Look:
+    """This many partitions do not move any more, and some still do."""
+    return lambda topic: count <= sum(p.stage is Stage.SETTLED for p in topic.partitions) < PARTITIONS
+
+
+@contextmanager
+def throttled(topic: Topic) -> Iterator[None]:
+    """Copies are slow, so that there are moments to choose from; replicas in sync are not held back."""
+    sides = ("leader", "follower")
+    wanted = [
+        ConfigResource(ConfigResourceType.BROKER, str(broker), {f"{s}.replication.throttled.rate": rate for s in sides})
+        for broker in topic.ruled.cluster.brokers
+        for rate in [str(RATE_BYTES_S)]
+    ]
+    replicas = {f"{side}.replication.throttled.replicas": "*" for side in sides}
+    wanted.append(ConfigResource(ConfigResourceType.TOPIC, topic.name, replicas))
+    admin = KafkaAdminClient(bootstrap_servers=topic.ruled.cluster.bootstrap_servers.split(","))
+    try:
+        admin.alter_configs(wanted, raise_on_unknown=False)
+        yield
+        admin.reset_configs(wanted, raise_on_unknown=False)
+    finally:
+        admin.close()

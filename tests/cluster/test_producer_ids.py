@@ -1,0 +1,144 @@
+"""Idempotent producers, which is what Java producers are unless told otherwise, get their ids while we are controller.
+
+Brokers keep a block of 1000 ids each and ask the controller for the next one when it is used up, or after a restart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import ProducerIdsAllocated
+from controller.core.requests import AllocateProducerIds
+from controller.lab.cluster import LocalCluster
+from tests.cluster.replica import Replica, receive_frame, wait_until
+from zk_layout.ids import BrokerEpoch, BrokerId
+
+BLOCK = "/latest_producer_id_block"
+MORE_THAN_A_BLOCK = 1_100
+LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS: the next block is on its way
+
+
+@pytest.fixture
+def zookeeper(cluster_3_9: LocalCluster) -> Iterator[KazooClient]:
+    client = KazooClient(cluster_3_9.zookeeper_connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def last_id(zookeeper: KazooClient) -> int:
+    """The highest id handed out to any broker; -1 where none was."""
+    data = zookeeper.get(BLOCK)[0]
+    return int(json.loads(data)["block_end"]) if data else -1
+
+
+def produce(cluster: LocalCluster, topic: str, record: str) -> None:
+    """By Kafka's own console producer, with its defaults."""
+    servers = ("--bootstrap-server", cluster.bootstrap_servers)
+    result = cluster.tools.run("kafka-console-producer", *servers, "--topic", topic, stdin=record + "\n")
+    assert result.exit_code == 0, result.output
+    assert "ERROR" not in result.output, result.output
+
+
+def producer_ids_in(cluster: LocalCluster, topic: str, broker: int) -> list[int]:
+    """Who wrote the batches of partition 0, as the broker's log on disk says."""
+    (segment,) = cluster.brokers[broker].log_dir.glob(f"{topic}-0/*.log")
+    dump = cluster.tools.run("kafka-dump-log", "--files", str(segment))
+    return [int(found) for found in re.findall(r"producerId: (-?\d+)", dump.output)]
+
+
+def ask_for_producer_ids(port: int, count: int) -> list[int]:
+    """InitProducerId (22), version 1, without a transactional id, until so many ids were given."""
+    request = struct.pack(">hhihhi", 22, 1, 7, -1, -1, 60_000)
+    ids: list[int] = []
+
+    def one_more() -> bool:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        _, _, error, producer_id, _ = struct.unpack(">iihqh", receive_frame(connection))
+        assert error in (0, LOADING)
+        if error == 0:
+            ids.append(producer_id)
+        return bool(error == 0)
+
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        while len(ids) < count:
+            wait_until(one_more, f"the broker at port {port} had another id")
+    return ids
+
+
+@pytest.mark.timeout(240)
+def test_a_java_producer_works_after_every_broker_was_restarted(
+    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    topic = "written-idempotently"
+    zookeeper.create(f"/brokers/topics/{topic}", b'{"version":1,"partitions":{"0":[1]}}')
+    produce(cluster_3_9, topic, "while a broker rules")
+    with Replica(cluster_3_9.zookeeper_connect, tmp_path) as leader:
+        leader.await_phase("active")
+        before = last_id(zookeeper)
+        for broker in cluster_3_9.brokers:
+            cluster_3_9.restart_broker(broker)
+
+        produce(cluster_3_9, topic, "while we rule")
+
+        after = last_id(zookeeper)
+        assert after > before
+        assert json.loads(zookeeper.get(BLOCK)[0])["broker"] in cluster_3_9.brokers
+        native, ours = producer_ids_in(cluster_3_9, topic, broker=1)
+        assert 0 <= native <= before < ours <= after
+
+
+@pytest.mark.timeout(240)
+def test_no_id_is_given_twice_while_blocks_are_used_up_and_controllers_change(
+    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    ports = [broker.port for broker in cluster_3_9.brokers.values()]
+    ends = [last_id(zookeeper)]
+    ids: list[int] = []
+
+    def use_up_a_block_of(broker: int) -> None:
+        ids.extend(ask_for_producer_ids(ports[broker], MORE_THAN_A_BLOCK))
+        ends.append(last_id(zookeeper))
+
+    use_up_a_block_of(0)
+    with (
+        Replica(cluster_3_9.zookeeper_connect, tmp_path, 901) as first,
+        Replica(cluster_3_9.zookeeper_connect, tmp_path, 902) as second,
+    ):
+        wait_until(lambda: "active" in (first.phase, second.phase), "one of them led")
+        leader, other = (first, second) if first.phase == "active" else (second, first)
+        use_up_a_block_of(0)
+        use_up_a_block_of(1)
+        leader.process.kill()
+        other.await_phase("active")
+        use_up_a_block_of(1)
+        other.process.stop()
+    use_up_a_block_of(1)
+
+    assert len(set(ids)) == len(ids) == 5 * MORE_THAN_A_BLOCK
+    assert all(before + 1000 <= after for before, after in itertools.pairwise(ends))
+    assert max(ids) <= ends[-1]
+
+
+def test_a_broker_of_another_life_gets_none(cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path) -> None:
+    with Replica(cluster_3_9.zookeeper_connect, tmp_path) as leader:
+        leader.await_phase("active")
+        before = zookeeper.get(BLOCK)
+
+        former = leader.ask(AllocateProducerIds(BrokerId(1), BrokerEpoch(1)))
+        stranger = leader.ask(AllocateProducerIds(BrokerId(77), BrokerEpoch(1)))
+
+        assert former == ProducerIdsAllocated(error=ErrorCode.STALE_BROKER_EPOCH)
+        assert stranger == ProducerIdsAllocated(error=ErrorCode.BROKER_ID_NOT_REGISTERED)
+        assert zookeeper.get(BLOCK) == before

@@ -1,0 +1,288 @@
+"""The same few commands to the broker model and to a real broker; what differs between them is hidden here only."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from kazoo.client import KazooClient
+
+from controller.core.commands import Command
+from controller.core.effects import Tell
+from controller.core.errors import ErrorCode
+from controller.core.replies import IsrResult, PartitionsAltered
+from controller.core.requests import AlterPartition
+from controller.lab.broker_model import BrokerModel, Traits
+from controller.lab.kafka_broker import KafkaBroker
+from controller.lab.ports import free_port
+from controller.lab.zookeeper import ZooKeeperServer
+from controller.wire.commands import CommandEncoder
+from controller.wire.frames import FrameBuffer
+from controller.wire.replies import encode_api_versions, encode_reply
+from controller.wire.requests import ApiVersionsRequest, decode_request
+from controller.wire.versions import parse_protocol
+from zk_layout import catalog
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, TopicPartition
+from zk_layout.znodes.brokers import Endpoint
+from zk_layout.znodes.controller import ControllerClaim
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+
+BROKER = BrokerId(1)
+CONTROLLER = BrokerId(100)
+LAG_S = 0.6
+PATIENCE_S = 20.0
+MAX_FRAME = 1 << 20
+
+
+class Backend(Protocol):
+    """One broker with id 1, and this test as its controller with id 100."""
+
+    broker_epoch: BrokerEpoch
+    controller_endpoint: Endpoint
+
+    def tell(
+        self, command: Command, controller_epoch: int, broker_epoch: int
+    ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
+        """Send a command; what is answered."""
+
+    def hosts(self, at: TopicPartition) -> bool:
+        """Whether a log of this replica is on its disk."""
+
+    def put_state(self, at: TopicPartition, state: PartitionState) -> None:
+        """Write a partition's state znode, as a controller does before it tells."""
+
+    def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
+        """The ISR it wants as the leader: asked of the controller, or written into the state znode."""
+
+    def times_asked(self, at: TopicPartition, answer: ErrorCode) -> int:
+        """How often it asks for an ISR in the time of several checks, if each time this is answered."""
+
+    def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
+        """Whether it has turned to this leader to follow it."""
+
+
+class FakeLeader:
+    """A listener that a follower may turn to."""
+
+    def __init__(self, broker: BrokerId) -> None:
+        self.broker = broker
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
+        self.endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self._listener.getsockname()[1])
+
+    def was_called(self, within_s: float) -> bool:
+        """Whether somebody connects, or has connected."""
+        self._listener.settimeout(within_s)
+        try:
+            connection, _ = self._listener.accept()
+        except TimeoutError:
+            return False
+        connection.close()
+        return True
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._listener.close()
+
+
+class Modelled:
+    """The broker model."""
+
+    def __init__(self, traits: Traits) -> None:
+        self.broker_epoch = BrokerEpoch(10)
+        self.controller_endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9)
+        self._model = BrokerModel(BROKER, traits)
+        self._model.broker_epoch = self.broker_epoch
+        self._now = 0.0
+
+    def tell(
+        self, command: Command, controller_epoch: int, broker_epoch: int
+    ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
+        """Send a command; what is answered."""
+        answer = self._model.receive(
+            command, CONTROLLER, ControllerEpoch(controller_epoch), BrokerEpoch(broker_epoch), self._now
+        )
+        return answer.error, answer.errors
+
+    def hosts(self, at: TopicPartition) -> bool:
+        """Whether a log of this replica is on its disk."""
+        return at in self._model.hosted()
+
+    def put_state(self, at: TopicPartition, state: PartitionState) -> None:
+        """The model knows no ZooKeeper."""
+
+    def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
+        """The ISR it wants as the leader."""
+        self._now += 2 * self._model.traits.replica_lag_s
+        return next(w for w in self._model.wishes(self._now) if w.topic.name == at.topic).isr
+
+    def times_asked(self, at: TopicPartition, answer: ErrorCode) -> int:
+        """How often it asks for an ISR, if each time this is answered."""
+        asked = 0
+        for _ in range(5):
+            self._now += 2 * self._model.traits.replica_lag_s
+            for wish in self._model.wishes(self._now):
+                if wish.topic.name == at.topic:
+                    asked += 1
+                    self._model.settle(at, wish, answer, wish.isr, wish.partition_epoch)
+        return asked
+
+    def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
+        """Whether it has turned to this leader to follow it."""
+        return at in self._model.replicas
+
+
+class RealBroker:
+    """A real broker, told over a socket."""
+
+    def __init__(self, server: ZooKeeperServer, version: str, protocol: str, directory: Path) -> None:
+        chroot = f"/{directory.name}"
+        self._zookeeper = KazooClient(server.connect)
+        self._zookeeper.start()
+        self._zookeeper.ensure_path(chroot)
+        self._zookeeper.chroot = chroot
+        self._zookeeper.create("/controller", catalog.encode(ControllerClaim(CONTROLLER)), ephemeral=True)
+        self._zookeeper.create("/controller_epoch", b"1")
+        self._broker = KafkaBroker(
+            BROKER,
+            version,
+            server.connect + chroot,
+            directory,
+            overrides={
+                "inter.broker.protocol.version": protocol,
+                "replica.lag.time.max.ms": int(LAG_S * 1000),
+                "controlled.shutdown.enable": "false",
+            },
+        )
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
+        self.controller_endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self._listener.getsockname()[1])
+        self.asked: list[AlterPartition] = []
+        self.answers: dict[str, ErrorCode] = {}
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._encoder = CommandEncoder(CONTROLLER, parse_protocol(protocol), "PLAINTEXT")
+        self._correlation = 0
+        self._writes_isr = not parse_protocol(protocol).leaders_use_alter_partition
+
+    def start(self) -> None:
+        """Start it, and connect to it."""
+        self._broker.start()
+        _, stat = self._zookeeper.get(f"/brokers/ids/{BROKER}")
+        self.broker_epoch = BrokerEpoch(stat.czxid)
+        self._socket = socket.create_connection(("127.0.0.1", self._broker.port), timeout=PATIENCE_S)
+        self._frames = FrameBuffer(MAX_FRAME)
+
+    def close(self) -> None:
+        """End it."""
+        with suppress(OSError, AttributeError):
+            self._socket.close()
+        self._listener.close()
+        self._broker.kill()
+        self._zookeeper.stop()
+        self._zookeeper.close()
+
+    def tell(
+        self, command: Command, controller_epoch: int, broker_epoch: int
+    ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
+        """Send a command; what is answered."""
+        tell = Tell(BROKER, BrokerEpoch(broker_epoch), ControllerEpoch(controller_epoch), command)
+        self._correlation += 10
+        frames = []
+        for request in self._encoder.encode(tell, self._correlation):
+            self._socket.sendall(b"".join(request.chunks))
+            frames.append(self._receive())
+        answer = self._encoder.decode_acknowledgement(tell, *frames)
+        return answer.error, dict(answer.errors)
+
+    def _receive(self) -> bytes:
+        while True:
+            frames = self._frames.feed(self._socket.recv(65536))
+            if frames:
+                return frames[0]
+
+    def hosts(self, at: TopicPartition) -> bool:
+        """Whether a log of this replica is on its disk, deletions under way aside."""
+        return str(at) in self._broker.replicas
+
+    def put_state(self, at: TopicPartition, state: PartitionState) -> None:
+        """Write a partition's state znode."""
+        path = StateAddress(at.topic, at.partition).path
+        self._zookeeper.create(path, catalog.encode(state), makepath=True)
+
+    def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
+        """The ISR it wants as the leader: by AlterPartition, or as it stands in the state znode."""
+        address = StateAddress(at.topic, at.partition)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            for request in list(self.asked):
+                for proposal in request.proposals:
+                    if proposal.topic.name == at.topic:
+                        return proposal.isr
+            if self._writes_isr:
+                data, stat = self._zookeeper.get(address.path)
+                state = catalog.decode(address, data)
+                if stat.version and isinstance(state, PartitionState):
+                    return state.isr
+            time.sleep(0.05)
+        raise AssertionError(f"broker {BROKER} never wanted another ISR for {at}")
+
+    def times_asked(self, at: TopicPartition, answer: ErrorCode) -> int:
+        """How often it asks for an ISR, if each time this is answered."""
+        self.answers[at.topic] = answer
+        time.sleep(6 * LAG_S)
+        return sum(p.topic.name == at.topic for request in self.asked for p in request.proposals)
+
+    def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
+        """Whether it has turned to this leader to follow it."""
+        return leader.was_called(within_s=3 * LAG_S)
+
+    # the controller's listener
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        buffer = FrameBuffer(MAX_FRAME)
+        with connection, suppress(OSError):
+            while data := connection.recv(65536):
+                for frame in buffer.feed(data):
+                    self._answer(connection, frame)
+
+    def _answer(self, connection: socket.socket, frame: bytes) -> None:
+        header, request = decode_request(frame)
+        if isinstance(request, ApiVersionsRequest):
+            connection.sendall(encode_api_versions(header))
+        elif isinstance(request, AlterPartition):
+            self.asked.append(request)
+            results = tuple(
+                IsrResult(
+                    p.topic.name,
+                    p.topic.topic_id,
+                    p.partition,
+                    self.answers.get(p.topic.name or "", ErrorCode.NONE),
+                    BROKER,
+                    p.leader_epoch,
+                    p.isr,
+                    0,
+                    PartitionEpoch(p.partition_epoch + 1),
+                )
+                for p in request.proposals
+            )
+            connection.sendall(encode_reply(header, PartitionsAltered(results)))
+
+
+@contextmanager
+def real_broker(server: ZooKeeperServer, version: str, protocol: str, directory: Path) -> Iterator[RealBroker]:
+    """A running real broker of one version."""
+    broker = RealBroker(server, version, protocol, directory)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.close()

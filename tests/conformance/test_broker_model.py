@@ -1,0 +1,384 @@
+"""What the broker model claims of brokers, asked of the model and of real ones alike: Kafka 3.9.1 and 2.4.1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from controller.core.commands import (
+    LeaderAndIsr,
+    LiveBroker,
+    PartitionView,
+    ReplicaStop,
+    StopReplica,
+    UpdateMetadata,
+)
+from controller.core.errors import ErrorCode
+from controller.lab.broker_model import KAFKA_2_4, KAFKA_3_9
+from controller.lab.errors import LabError
+from tests.conformance.broker_backends import (
+    BROKER,
+    CONTROLLER,
+    Backend,
+    FakeLeader,
+    Modelled,
+    real_broker,
+)
+from zk_layout.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    Replicas,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
+from zk_layout.znodes.brokers import Endpoint
+from zk_layout.znodes.partition_state import PartitionState
+
+EPOCH = 10
+OTHER = BrokerId(2)  # is said to live, but does not
+BOTH = (BROKER, OTHER)
+IDS = {
+    "3.9": (TopicId("AAAAAAAAQACAAAAAAAAAAQ"), TopicId("AAAAAAAAQACAAAAAAAAAAg")),
+    "2.4": (None, None),
+}
+_names = count(1)
+
+
+@pytest.fixture(scope="module", params=["model-3.9", "real-3.9", "model-2.4", "real-2.4"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    kind, release = request.param.split("-")
+    if kind == "model":
+        traits = KAFKA_3_9 if release == "3.9" else KAFKA_2_4
+        backend: Backend = Modelled(traits)
+        _introduce(backend)
+        yield backend
+        return
+    server = request.getfixturevalue("zookeeper_server")
+    version, protocol = ("3.9.1", "3.9") if release == "3.9" else ("2.4.1", "2.4")
+    try:
+        with real_broker(server, version, protocol, tmp_path_factory.mktemp(f"broker-{release}-")) as real:
+            _introduce(real)
+            yield real
+    except LabError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def release(request: pytest.FixtureRequest) -> str:
+    """Which release is asked; its behaviour may differ."""
+    parameter: str = request.node.callspec.params["broker"]
+    return parameter.rpartition("-")[2]
+
+
+@pytest.fixture
+def at() -> TopicPartition:
+    """A partition of its own for each test."""
+    return TopicPartition(TopicName(f"topic{next(_names)}"), PartitionId(0))
+
+
+def _live(backend: Backend, *more: FakeLeader) -> tuple[LiveBroker, ...]:
+    nowhere = Endpoint("PLAINTEXT", "127.0.0.1", 9)
+    return (
+        LiveBroker(BROKER, (nowhere,)),
+        LiveBroker(OTHER, (nowhere,)),
+        LiveBroker(CONTROLLER, (backend.controller_endpoint,)),
+        *(LiveBroker(leader.broker, (leader.endpoint,)) for leader in more),
+    )
+
+
+def _introduce(backend: Backend, *more: FakeLeader) -> None:
+    """Who lives, and who is the controller."""
+    told = backend.tell(UpdateMetadata((), _live(backend, *more)), EPOCH, backend.broker_epoch)
+    assert told == (ErrorCode.NONE, {})
+
+
+def view(
+    at: TopicPartition,
+    leader_epoch: int = 0,
+    *,
+    leader: BrokerId = BROKER,
+    isr: Replicas = (BROKER,),
+    replicas: Replicas = (BROKER,),
+    partition_epoch: int = 0,
+    topic_id: TopicId | None = None,
+) -> PartitionView:
+    return PartitionView(
+        at.topic,
+        topic_id,
+        at.partition,
+        ControllerEpoch(EPOCH),
+        leader,
+        LeaderEpoch(leader_epoch),
+        isr,
+        PartitionEpoch(partition_epoch),
+        0,
+        replicas,
+    )
+
+
+def lead(backend: Backend, partition: PartitionView) -> ErrorCode:
+    """What the broker says of one partition in a LeaderAndIsr."""
+    command = LeaderAndIsr((), (partition,), _live(backend)[:1])
+    error, errors = backend.tell(command, EPOCH, backend.broker_epoch)
+    assert error is ErrorCode.NONE
+    return errors.get(TopicPartition(partition.topic, partition.partition), ErrorCode.NONE)
+
+
+def stop(backend: Backend, at: TopicPartition, leader_epoch: int, *, is_deletion: bool = True) -> ErrorCode:
+    """What the broker says of one partition in a StopReplica."""
+    stops = (ReplicaStop(at.topic, at.partition, LeaderEpoch(leader_epoch), is_deletion),)
+    error, errors = backend.tell(StopReplica(stops), EPOCH, backend.broker_epoch)
+    assert error is ErrorCode.NONE
+    return errors.get(at, ErrorCode.NONE)
+
+
+def is_hosted(backend: Backend, at: TopicPartition, *, expected: bool) -> bool:
+    """Whether the log is there; a deletion on disk may take a moment."""
+    deadline = time.monotonic() + 5
+    while backend.hosts(at) != expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return backend.hosts(at)
+
+
+def test_a_new_partition_gets_a_log(broker: Backend, at: TopicPartition) -> None:
+    assert lead(broker, view(at)) is ErrorCode.NONE
+
+    assert is_hosted(broker, at, expected=True)
+
+
+def test_a_follower_gets_a_log_too(broker: Backend, at: TopicPartition) -> None:
+    assert lead(broker, view(at, leader=OTHER, isr=(OTHER,), replicas=BOTH)) is ErrorCode.NONE
+
+    assert is_hosted(broker, at, expected=True)
+
+
+@pytest.mark.parametrize(("leader_epoch", "is_accepted"), [(4, False), (5, False), (6, True)])
+def test_a_known_partition_wants_a_higher_leader_epoch(
+    broker: Backend, at: TopicPartition, leader_epoch: int, is_accepted: bool
+) -> None:
+    lead(broker, view(at, 5))
+
+    error = lead(broker, view(at, leader_epoch))
+
+    assert error is (ErrorCode.NONE if is_accepted else ErrorCode.STALE_CONTROLLER_EPOCH)
+
+
+def test_a_broker_hosts_only_what_names_it_as_a_replica(broker: Backend, at: TopicPartition) -> None:
+    error = lead(broker, view(at, leader=OTHER, isr=(OTHER,), replicas=(OTHER,)))
+
+    assert error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not broker.hosts(at)
+
+
+def test_an_older_controller_is_refused(broker: Backend, at: TopicPartition) -> None:
+    commands = (
+        LeaderAndIsr((), (view(at),), ()),
+        UpdateMetadata((), _live(broker)),
+        StopReplica((ReplicaStop(at.topic, at.partition, LeaderEpoch(0), is_deletion=True),)),
+    )
+    for command in commands:
+        error, _ = broker.tell(command, EPOCH - 1, broker.broker_epoch)
+        assert error is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert not broker.hosts(at)
+
+
+def test_a_command_to_an_earlier_life_is_refused(broker: Backend, at: TopicPartition) -> None:
+    commands = (
+        LeaderAndIsr((), (view(at),), ()),
+        UpdateMetadata((), _live(broker)),
+        StopReplica((ReplicaStop(at.topic, at.partition, LeaderEpoch(0), is_deletion=True),)),
+    )
+    for command in commands:
+        error, _ = broker.tell(command, EPOCH, broker.broker_epoch - 1)
+        assert error is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_the_broker_epoch_can_be_left_unchecked(broker: Backend) -> None:
+    assert broker.tell(UpdateMetadata((), _live(broker)), EPOCH, -1) == (ErrorCode.NONE, {})
+
+
+def test_a_command_to_a_later_life_is_accepted_but_by_2_4(broker: Backend, release: str) -> None:
+    error, _ = broker.tell(UpdateMetadata((), _live(broker)), EPOCH, broker.broker_epoch + 1)
+
+    assert error is (ErrorCode.UNKNOWN_SERVER_ERROR if release == "2.4" else ErrorCode.NONE)
+
+
+def test_deleting_a_replica_removes_its_log(broker: Backend, at: TopicPartition) -> None:
+    lead(broker, view(at, 5))
+
+    assert stop(broker, at, 6) is ErrorCode.NONE
+
+    assert not is_hosted(broker, at, expected=False)
+
+
+def test_stopping_a_replica_keeps_its_log(broker: Backend, at: TopicPartition) -> None:
+    lead(broker, view(at, 5))
+
+    assert stop(broker, at, 6, is_deletion=False) is ErrorCode.NONE
+
+    assert broker.hosts(at)
+
+
+def test_a_replica_that_was_only_stopped_can_be_deleted_later(broker: Backend, at: TopicPartition) -> None:
+    lead(broker, view(at, 5))
+    stop(broker, at, 6, is_deletion=False)
+
+    assert stop(broker, at, 6) is ErrorCode.NONE
+
+    assert not is_hosted(broker, at, expected=False)
+
+
+def test_deleting_what_is_not_there_is_no_error(broker: Backend, at: TopicPartition) -> None:
+    assert stop(broker, at, 0) is ErrorCode.NONE
+
+
+def test_an_older_leader_epoch_stops_nothing_but_on_2_4(broker: Backend, at: TopicPartition, release: str) -> None:
+    lead(broker, view(at, 5))
+
+    error = stop(broker, at, 4)
+
+    if release == "2.4":
+        assert error is ErrorCode.NONE  # its StopReplica carries no epoch
+        assert not is_hosted(broker, at, expected=False)
+    else:
+        assert error is ErrorCode.FENCED_LEADER_EPOCH
+        assert broker.hosts(at)
+
+
+def test_the_known_leader_epoch_is_enough_to_stop(broker: Backend, at: TopicPartition) -> None:
+    lead(broker, view(at, 5))
+
+    assert stop(broker, at, 5) is ErrorCode.NONE
+
+    assert not is_hosted(broker, at, expected=False)
+
+
+@pytest.mark.parametrize("sentinel", [-1, -2])
+def test_a_stop_without_a_leader_epoch_is_always_obeyed(broker: Backend, at: TopicPartition, sentinel: int) -> None:
+    lead(broker, view(at, 5))
+
+    assert stop(broker, at, sentinel) is ErrorCode.NONE
+
+    assert not is_hosted(broker, at, expected=False)
+
+
+def test_a_deleted_replica_can_come_back_with_any_leader_epoch(broker: Backend, at: TopicPartition) -> None:
+    lead(broker, view(at, 5))
+    stop(broker, at, 6)
+
+    assert lead(broker, view(at, 5)) is ErrorCode.NONE
+
+    assert is_hosted(broker, at, expected=True)
+
+
+def test_another_topic_id_is_refused_where_ids_are_known(broker: Backend, at: TopicPartition, release: str) -> None:
+    one, other = IDS[release]
+    if one is None:
+        pytest.skip("2.4 knows no topic ids")
+    lead(broker, view(at, 5, topic_id=one))
+
+    # The broker's answer names the topic by its id, so it is told apart by what is not accepted.
+    command = LeaderAndIsr((view(at, 6, topic_id=other),), (), _live(broker)[:1])
+    _, errors = broker.tell(command, EPOCH, broker.broker_epoch)
+
+    assert list(errors.values()) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
+def test_a_topic_id_may_be_left_out(broker: Backend, at: TopicPartition, release: str) -> None:
+    one, _ = IDS[release]
+    lead(broker, view(at, 5, topic_id=one))
+
+    command = LeaderAndIsr((view(at, 6, topic_id=None),), (), _live(broker)[:1])
+
+    assert broker.tell(command, EPOCH, broker.broker_epoch) == (ErrorCode.NONE, {})
+
+
+def test_a_leader_wants_a_follower_out_of_the_isr_that_never_fetches(broker: Backend, at: TopicPartition) -> None:
+    state = PartitionState(BROKER, LeaderEpoch(0), ControllerEpoch(EPOCH), BOTH)
+    broker.put_state(at, state)
+    lead(broker, view(at, isr=BOTH, replicas=BOTH))
+
+    assert broker.wanted_isr(at) == (BROKER,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "asks_again"),
+    [
+        (ErrorCode.INVALID_UPDATE_VERSION, False),
+        (ErrorCode.FENCED_LEADER_EPOCH, False),
+        (ErrorCode.INVALID_REQUEST, False),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, True),
+    ],
+)
+def test_after_most_refusals_a_leader_waits_for_a_new_leader_epoch(
+    broker: Backend, at: TopicPartition, release: str, answer: ErrorCode, asks_again: bool
+) -> None:
+    if release == "2.4":
+        pytest.skip("2.4 writes the state znode itself")
+    lead(broker, view(at, isr=BOTH, replicas=BOTH))
+
+    asked = broker.times_asked(at, answer)
+
+    assert asked > 1 if asks_again else asked == 1
+    lead(broker, view(at, 1, isr=BOTH, replicas=BOTH, partition_epoch=1))
+    assert broker.times_asked(at, answer) > asked or isinstance(broker, Modelled)
+
+
+@pytest.fixture
+def leader(broker: Backend) -> Iterator[FakeLeader]:
+    """A leader that only listens, unknown to the broker at first."""
+    leader = FakeLeader(BrokerId(1000 + next(_names)))
+    yield leader
+    leader.close()
+    _introduce(broker)
+
+
+def test_a_follower_turns_to_a_leader_that_is_said_to_live(
+    broker: Backend, at: TopicPartition, leader: FakeLeader
+) -> None:
+    _introduce(broker, leader)
+
+    lead(broker, view(at, leader=leader.broker, isr=(leader.broker,), replicas=(BROKER, leader.broker)))
+
+    assert broker.fetches_from(at, leader)
+
+
+def test_a_leader_that_is_not_said_to_live_is_followed_only_when_told_again(
+    broker: Backend, at: TopicPartition, leader: FakeLeader
+) -> None:
+    def follow(leader_epoch: int) -> ErrorCode:
+        replicas = (BROKER, leader.broker)
+        return lead(broker, view(at, leader_epoch, leader=leader.broker, isr=replicas[1:], replicas=replicas))
+
+    assert follow(5) is ErrorCode.NONE
+    assert not broker.fetches_from(at, leader)
+
+    _introduce(broker, leader)
+    assert not broker.fetches_from(at, leader)
+
+    # It has not taken that leader epoch on, so the same one will do; an older one, too.
+    assert follow(4) is ErrorCode.NONE
+    assert broker.fetches_from(at, leader)
+    assert follow(4) is ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+def test_a_topic_id_can_come_with_the_known_leader_epoch(broker: Backend, at: TopicPartition, release: str) -> None:
+    one, other = IDS[release]
+    if one is None:
+        pytest.skip("2.4 knows no topic ids")
+    lead(broker, view(at, 5))
+
+    def told(leader_epoch: int, topic_id: TopicId | None) -> list[ErrorCode]:
+        command = LeaderAndIsr((view(at, leader_epoch, topic_id=topic_id),), (), _live(broker)[:1])
+        return list(broker.tell(command, EPOCH, broker.broker_epoch)[1].values())
+
+    assert told(5, one) == []
+    assert told(6, other) == [ErrorCode.INCONSISTENT_TOPIC_ID]

@@ -1,0 +1,72 @@
+"""Does the adapter work with a real ZooKeeper 3.5, which knows no multi-read? Kafka 2.4 brings its jars."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.core.effects import Commit, Create
+from controller.core.events import CommitId, Committed, Event
+from controller.lab.errors import LabError
+from controller.lab.jars import kafka_class_path
+from controller.lab.zookeeper import ZooKeeperServer
+from controller.zk.reader import Reader
+from controller.zk.session import Claimed, Session
+from controller.zk.writer import Writer
+from tests.conformance.adapter_world import Seen, connected, create_topic, registration, someone, until
+from zk_layout.ids import BrokerId, TopicName
+from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.partition_state import StateAddress
+
+
+class OldServer(ZooKeeperServer):
+    """A server on the jars of Kafka 2.4."""
+
+    def _argv(self) -> list[str | Path]:
+        argv = super()._argv()
+        argv[argv.index("-cp") + 1] = ":".join(map(str, kafka_class_path("2.4.1")))
+        return argv
+
+
+@pytest.fixture(scope="module")
+def old_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    try:
+        server = OldServer(tmp_path_factory.mktemp("zookeeper-3.5"))
+    except LabError as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
+
+
+def test_election_load_and_writing_work_without_the_multi_read(old_server: ZooKeeperServer) -> None:
+    async def story() -> None:
+        assert "version: 3.5." in old_server.ask("srvr")
+        async with connected(old_server.connect) as bridge:
+            session = Session(bridge, lambda _: None, BrokerId(100))
+            await session.start()
+            assert bridge.knows_multi_read is False
+            reign = await session.claim(registration(), replace=False)
+            assert isinstance(reign, Claimed)
+            with someone(old_server.connect) as other:
+                for number in range(60):
+                    create_topic(other, f"t{number}", 5)
+                seen = Seen()
+                reader = Reader(bridge, seen)
+                await reader.load()
+                assert sum(isinstance(a, StateAddress) for a in seen.facts) == 300
+
+                outcomes: list[Event] = []
+                writer = Writer(bridge, outcomes.append, fence_version=reign.fence_version)
+                wish = Create(TopicDeletionAddress(TopicName("t1")), None)
+                writer.submit(Commit(CommitId(1), (wish,), (b"",), ("a test wants it",)))
+                await until(lambda: outcomes)
+                assert isinstance(outcomes[0], Committed)
+                await until(lambda: seen.version("/admin/delete_topics/t1") == 0)
+
+                other.set("/brokers/topics/t7", b"{}")
+                await until(lambda: seen.version("/brokers/topics/t7") == 1)
+            reader.stop()
+            session.stop()
+
+    asyncio.run(story())

@@ -1,0 +1,210 @@
+"""Is a decision written all or nothing, and does its outcome say exactly what happened?"""
+
+import asyncio
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller.core.effects import Commit, Create, Delete, Set, Write
+from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Unknown
+from controller.zk.writer import OversizedTransaction, Writer
+from tests.conformance.adapter_world import Line, connected, someone, until
+from zk_layout import catalog
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicName, ZnodeVersion
+from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+ORDERS = TopicName("orders")
+ZERO = PartitionId(0)
+FENCE = ZnodeVersion(0)
+
+
+def state(leader_epoch: int) -> PartitionState:
+    return PartitionState(BrokerId(1), LeaderEpoch(leader_epoch), ControllerEpoch(1), (BrokerId(1),))
+
+
+def commit(number: int, *writes: Write) -> Commit:
+    data = tuple(b"" if isinstance(write, Delete) else catalog.encode(write.value) for write in writes)
+    return Commit(CommitId(number), writes, data, ("a test wants it",))
+
+
+def creation_of_orders(number: int = 1) -> Commit:
+    return commit(
+        number,
+        Create(PartitionsAddress(ORDERS), None),
+        Create(PartitionAddress(ORDERS, ZERO), None),
+        Create(StateAddress(ORDERS, ZERO), state(0)),
+    )
+
+
+def prepare(client: KazooClient) -> None:
+    client.create("/controller_epoch", b"1")
+    client.create("/brokers/topics/orders", b"{}", makepath=True)
+
+
+def test_a_commit_is_told_with_the_zxid_that_its_znodes_have(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            async with connected(zookeeper) as bridge:
+                outcomes: list[Event] = []
+                writer = Writer(bridge, outcomes.append, fence_version=FENCE)
+                writer.submit(creation_of_orders())
+                # Sent without waiting: it builds on the first.
+                writer.submit(commit(2, Set(StateAddress(ORDERS, ZERO), state(1), ZnodeVersion(0))))
+                await until(lambda: len(outcomes) == 2)
+
+                data, stat = other.get(StateAddress(ORDERS, ZERO).path)
+                assert outcomes == [
+                    Committed(CommitId(1), stat.czxid),
+                    Committed(CommitId(2), stat.mzxid),
+                ]
+                assert catalog.decode(StateAddress(ORDERS, ZERO), data) == state(1)
+
+                writer.submit(commit(3, Delete(StateAddress(ORDERS, ZERO), ZnodeVersion(1))))
+                await until(lambda: len(outcomes) == 3)
+                assert other.exists(StateAddress(ORDERS, ZERO).path) is None
+
+    asyncio.run(story())
+
+
+def test_a_conflict_names_the_write_that_was_refused_and_nothing_is_written(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            async with connected(zookeeper) as bridge:
+                outcomes: list[Event] = []
+                writer = Writer(bridge, outcomes.append, fence_version=FENCE)
+                address = TopicAddress(ORDERS)
+                topic = Topic({ZERO: Assignment((BrokerId(1),))})
+                other.set(address.path, b"{}")
+                good = Create(PartitionsAddress(ORDERS), None)
+                missing = TopicAddress(TopicName("nope"))
+                writer.submit(commit(1, good, Set(address, topic, ZnodeVersion(0))))
+                writer.submit(commit(2, good, Create(address, topic)))
+                writer.submit(commit(3, good, Set(missing, topic, ZnodeVersion(0))))
+                writer.submit(commit(4, Create(PartitionAddress(ORDERS, ZERO), None)))
+                await until(lambda: len(outcomes) == 4)
+
+                path = address.path
+                assert outcomes == [
+                    Conflicted(CommitId(1), address, f"cannot set {path} at version 0: another version"),
+                    Conflicted(CommitId(2), address, f"cannot create {path}: exists already"),
+                    Conflicted(CommitId(3), missing, f"cannot set {missing.path} at version 0: no such znode"),
+                    Conflicted(
+                        CommitId(4),
+                        PartitionAddress(ORDERS, ZERO),
+                        f"cannot create {path}/partitions/0: no such znode",
+                    ),
+                ]
+                assert other.get_children(path) == []
+
+    asyncio.run(story())
+
+
+def test_a_risen_epoch_fences_everything_in_flight_and_later(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            async with connected(zookeeper) as bridge:
+                outcomes: list[Event] = []
+                writer = Writer(bridge, outcomes.append, fence_version=FENCE)
+                other.set("/controller_epoch", b"2")
+                for number in range(1, 4):
+                    writer.submit(creation_of_orders(number))
+                await until(lambda: len(outcomes) == 3)
+                assert outcomes == [Fenced(CommitId(number)) for number in (1, 2, 3)]
+                assert writer.is_fenced
+                other.delete("/controller_epoch")
+                writer.submit(creation_of_orders(4))
+                assert outcomes[-1] == Fenced(CommitId(4))
+                assert other.get_children("/brokers/topics/orders") == []
+
+    asyncio.run(story())
+
+
+def test_a_missing_epoch_fences_as_well(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            other.delete("/controller_epoch")
+            async with connected(zookeeper) as bridge:
+                outcomes: list[Event] = []
+                Writer(bridge, outcomes.append, fence_version=FENCE).submit(creation_of_orders())
+                await until(lambda: outcomes)
+                assert outcomes == [Fenced(CommitId(1))]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("is_carried_out", [True, False])
+def test_a_lost_answer_is_unknown_and_the_next_commit_goes_through(zookeeper: str, is_carried_out: bool) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            async with Line(zookeeper) as line, connected(line.connect) as bridge:
+                outcomes: list[Event] = []
+                writer = Writer(bridge, outcomes.append, fence_version=FENCE)
+
+                def lose(operation: int) -> str | None:
+                    if operation == 14 and not outcomes:
+                        line.is_mute = True
+                        return None if is_carried_out else "close"
+                    return None
+
+                line.on_request = lose
+                writer.submit(creation_of_orders())
+                await asyncio.sleep(0.3)
+                line.is_mute = False
+                line.cut()
+                await until(lambda: outcomes)
+                writer.submit(creation_of_orders(2))
+                await until(lambda: len(outcomes) == 2)
+
+                assert outcomes[0] == Unknown(CommitId(1))
+                assert isinstance(outcomes[1], Conflicted if is_carried_out else Committed)
+
+    asyncio.run(story())
+
+
+def test_a_transaction_that_the_server_would_never_take_is_not_sent(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            async with connected(zookeeper) as bridge:
+                outcomes: list[Event] = []
+                writer = Writer(bridge, outcomes.append, fence_version=FENCE)
+                wide = Topic({PartitionId(p): Assignment(tuple(map(BrokerId, range(20)))) for p in range(20_000)})
+                narrow = Create(PartitionsAddress(ORDERS), None)
+                with pytest.raises(OversizedTransaction) as oversized:
+                    writer.submit(commit(1, narrow, Set(TopicAddress(ORDERS), wide, ZnodeVersion(0))))
+                assert oversized.value.largest_path == "/brokers/topics/orders"
+                assert oversized.value.limit_bytes < oversized.value.largest_bytes < oversized.value.size_bytes
+                writer.submit(commit(2, narrow))
+                await until(lambda: outcomes)
+                assert isinstance(outcomes[0], Committed)
+
+    asyncio.run(story())
+
+
+def test_the_largest_transaction_that_passes_our_limit_passes_the_servers(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            async with connected(zookeeper) as bridge:
+                outcomes: list[Event] = []
+                writer = Writer(bridge, outcomes.append, fence_version=FENCE)
+                address = TopicAddress(ORDERS)
+
+                def of_size(size: int) -> Commit:
+                    write = Set(address, Topic({}), ZnodeVersion(0))
+                    return Commit(CommitId(1), (write,), (b"x" * size,), ("as large as may be",))
+
+                with pytest.raises(OversizedTransaction) as oversized:
+                    writer.submit(of_size(2_000_000))
+                overhead = oversized.value.size_bytes - 2_000_000
+                writer.submit(of_size(oversized.value.limit_bytes - overhead))
+                await until(lambda: outcomes)
+                assert isinstance(outcomes[0], Committed)
+
+    asyncio.run(story())

@@ -1,0 +1,289 @@
+"""What the simulation claims of ZooKeeper, asked of the simulated and of a real one alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.zookeeper_backends import Backend, Real, Simulated
+from tests.simulation.zookeeper import (
+    CheckVersion,
+    Happened,
+    MakeNode,
+    RemoveNode,
+    SetData,
+    WatchEvent,
+    ZkError,
+)
+from zk_layout.facts import Stat
+
+
+@pytest.fixture(params=["simulated", "real"])
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    if request.param == "simulated":
+        yield Simulated()
+        return
+    real = Real(request.getfixturevalue("zookeeper"))
+    yield real
+    real.close()
+
+
+def stat_of(found: tuple[bytes, Stat] | None) -> Stat:
+    assert found is not None
+    return found[1]
+
+
+def test_a_version_counts_the_changes_of_the_data(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/a", b"0"))
+
+    versions = [stat_of(session.get("/a")).version]
+    for data in (b"1", b"1", b"2"):
+        session.multi(SetData("/a", data))
+        versions.append(stat_of(session.get("/a")).version)
+
+    assert versions == [0, 1, 2, 3]
+
+
+def test_a_transaction_gives_everything_in_it_one_zxid(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/a"))
+
+    session.multi(MakeNode("/b"), SetData("/a", b"1"), MakeNode("/b/c"))
+
+    zxids = {stat_of(session.get(path)).mzxid for path in ("/a", "/b", "/b/c")}
+    assert len(zxids) == 1
+    assert zxids.pop() > stat_of(session.get("/a")).czxid
+
+
+def test_a_later_write_has_a_higher_zxid_whoever_wrote(backend: Backend) -> None:
+    one, other = backend.session(), backend.session()
+    one.multi(MakeNode("/a"))
+    other.multi(MakeNode("/b"))
+    one.multi(SetData("/a", b"1"))
+
+    a, b = stat_of(other.get("/a")), stat_of(one.get("/b"))
+
+    assert a.czxid < b.czxid < a.mzxid
+
+
+def test_a_znode_created_again_begins_at_version_0_with_a_higher_czxid(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/a"))
+    session.multi(SetData("/a", b"1"))
+    before = stat_of(session.get("/a"))
+
+    session.multi(RemoveNode("/a"), MakeNode("/a"))
+
+    after = stat_of(session.get("/a"))
+    assert (before.version, after.version) == (1, 0)
+    assert after.czxid == after.mzxid > before.mzxid
+
+
+def test_a_transaction_is_written_as_a_whole_or_not_at_all(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/a", b"0"))
+
+    done = session.multi(SetData("/a", b"1"), MakeNode("/b"), SetData("/a", b"2", 0), MakeNode("/c"))
+
+    assert done.errors == (
+        ZkError.ROLLED_BACK,
+        ZkError.ROLLED_BACK,
+        ZkError.BAD_VERSION,
+        ZkError.INCONSISTENT,
+    )
+    assert session.get("/b") is None
+    assert session.get("/a") == (b"0", stat_of(session.get("/a")))
+    assert stat_of(session.get("/a")).version == 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    [
+        (CheckVersion("/a", 1), ZkError.BAD_VERSION),
+        (CheckVersion("/missing", 0), ZkError.NO_NODE),
+        (SetData("/a", b"", 1), ZkError.BAD_VERSION),
+        (SetData("/missing", b""), ZkError.NO_NODE),
+        (MakeNode("/a"), ZkError.NODE_EXISTS),
+        (MakeNode("/missing/b"), ZkError.NO_NODE),
+        (MakeNode("/ephemeral/b"), ZkError.EPHEMERAL_PARENT),
+        (RemoveNode("/a", 1), ZkError.BAD_VERSION),
+        (RemoveNode("/parent"), ZkError.NOT_EMPTY),
+        (RemoveNode("/missing"), ZkError.NO_NODE),
+    ],
+    ids=str,
+)
+def test_the_first_operation_that_cannot_be_done_names_the_error(
+    backend: Backend, operation: CheckVersion | SetData | MakeNode | RemoveNode, error: ZkError
+) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/a"), MakeNode("/parent"), MakeNode("/parent/b"), MakeNode("/ephemeral", is_ephemeral=True))
+
+    done = session.multi(CheckVersion("/a", 0), operation, SetData("/a", b"", 7))
+
+    assert done.errors == (ZkError.ROLLED_BACK, error, ZkError.INCONSISTENT)
+
+
+def test_operations_of_a_transaction_see_those_before_them(backend: Backend) -> None:
+    session = backend.session()
+
+    done = session.multi(
+        MakeNode("/a"), SetData("/a", b"1", 0), CheckVersion("/a", 1), MakeNode("/a/b"), RemoveNode("/a/b"),
+        RemoveNode("/a", 1), MakeNode("/a", b"again"),
+    )  # fmt: skip
+
+    assert not done.errors
+    found = session.get("/a")
+    assert found is not None
+    assert (found[0], found[1].version) == (b"again", 0)
+
+
+def test_a_registration_made_in_two_steps_of_one_transaction_is_at_version_1(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/id", b"", is_ephemeral=True), SetData("/id", b"registration", 0))
+
+    found = session.get("/id")
+
+    assert found is not None
+    assert (found[0], found[1].version) == (b"registration", 1)
+    assert found[1].czxid == found[1].mzxid
+
+
+def test_sequential_names_grow_by_one(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/n"))
+
+    made = [session.multi(MakeNode("/n/isr_change_", is_sequential=True)).results[0] for _ in range(3)]
+
+    assert made == [f"/n/isr_change_{i:010d}" for i in range(3)]
+
+
+def test_a_sequence_goes_on_when_its_znodes_are_deleted(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/n"))
+    session.multi(MakeNode("/n/e_", is_sequential=True))
+    session.multi(RemoveNode("/n/e_0000000000"))
+
+    made = session.multi(MakeNode("/n/e_", is_sequential=True))
+
+    assert made.results == ("/n/e_0000000001",)
+
+
+def test_ephemeral_znodes_end_with_their_session(backend: Backend) -> None:
+    leaving, staying = backend.session(), backend.session()
+    leaving.multi(MakeNode("/leaving", is_ephemeral=True), MakeNode("/kept"))
+    staying.multi(MakeNode("/staying", is_ephemeral=True))
+
+    leaving.end()
+
+    assert staying.get("/leaving") is None
+    assert staying.get("/kept") is not None
+    assert stat_of(staying.get("/staying")).owner
+
+
+def test_all_ephemeral_znodes_of_a_session_end_together(backend: Backend) -> None:
+    leaving, staying = backend.session(), backend.session()
+    staying.multi(MakeNode("/p"))
+    leaving.multi(MakeNode("/p/a", is_ephemeral=True), MakeNode("/p/b", is_ephemeral=True))
+    staying.children("/p", watch=True)
+
+    leaving.end()
+
+    assert staying.events() == [WatchEvent(Happened.CHILDREN, "/p")]
+    assert staying.children("/p") == ()
+
+
+def test_a_watch_tells_one_change_only(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/a"))
+    session.get("/a", watch=True)
+
+    session.multi(SetData("/a", b"1"))
+    session.multi(SetData("/a", b"2"))
+
+    assert session.events() == [WatchEvent(Happened.CHANGED, "/a")]
+
+
+def test_a_watch_on_an_absent_znode_tells_its_creation(backend: Backend) -> None:
+    session, other = backend.session(), backend.session()
+    session.get("/a", watch=True)
+
+    other.multi(MakeNode("/a"))
+    other.multi(SetData("/a", b"1"))
+
+    assert session.events() == [WatchEvent(Happened.CREATED, "/a")]
+
+
+def test_a_child_watch_tells_who_comes_and_goes_but_not_what_changes(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/p"))
+    session.multi(MakeNode("/p/a"))
+    session.children("/p", watch=True)
+
+    session.multi(SetData("/p/a", b"1"))
+    session.multi(SetData("/p", b"1"))
+    assert session.events() == []
+
+    session.multi(MakeNode("/p/b"))
+    assert session.events() == [WatchEvent(Happened.CHILDREN, "/p")]
+
+
+def test_watches_fire_in_the_order_of_the_changes(backend: Backend) -> None:
+    session, other = backend.session(), backend.session()
+    other.multi(MakeNode("/p"))
+    other.multi(MakeNode("/p/a"))
+    session.get("/p/a", watch=True)
+    session.get("/p/b", watch=True)
+    session.children("/p", watch=True)
+
+    other.multi(SetData("/p/a", b"1"))
+    other.multi(MakeNode("/p/b"))
+
+    assert session.events() == [
+        WatchEvent(Happened.CHANGED, "/p/a"),
+        WatchEvent(Happened.CREATED, "/p/b"),
+        WatchEvent(Happened.CHILDREN, "/p"),
+    ]
+
+
+def test_a_refused_transaction_fires_no_watch(backend: Backend) -> None:
+    session = backend.session()
+    session.multi(MakeNode("/a"))
+    session.get("/a", watch=True)
+
+    session.multi(SetData("/a", b"1"), CheckVersion("/a", 9))
+
+    assert session.events() == []
+
+
+def test_the_watches_of_an_ended_session_are_gone(backend: Backend) -> None:
+    leaving, staying = backend.session(), backend.session()
+    staying.multi(MakeNode("/a"))
+    leaving.get("/a", watch=True)
+    leaving.end()
+
+    staying.multi(SetData("/a", b"1"))
+
+    assert staying.events() == []
+
+
+def test_taking_over_is_one_transaction_that_nobody_can_get_between(backend: Backend) -> None:
+    former, next_one, third = backend.session(), backend.session(), backend.session()
+    former.multi(MakeNode("/epoch", b"1"), MakeNode("/controller", b"1", is_ephemeral=True))
+    third.get("/controller", watch=True)
+
+    done = next_one.multi(
+        SetData("/epoch", b"2", 0), RemoveNode("/controller", 0), MakeNode("/controller", b"2", is_ephemeral=True)
+    )
+
+    assert not done.errors
+    assert former.multi(CheckVersion("/epoch", 0), MakeNode("/late")).errors == (
+        ZkError.BAD_VERSION,
+        ZkError.INCONSISTENT,
+    )
+    former.end()
+    found = third.get("/controller")
+    assert found is not None
+    assert found[0] == b"2"
+    assert third.events()[0] == WatchEvent(Happened.DELETED, "/controller")

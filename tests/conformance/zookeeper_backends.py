@@ -1,0 +1,212 @@
+"""The same few calls on the simulated and on a real ZooKeeper; what differs between them is hidden here only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from kazoo import exceptions
+from kazoo.client import KazooClient
+from kazoo.protocol.states import WatchedEvent
+
+from tests.simulation.zookeeper import (
+    CheckVersion,
+    Happened,
+    MakeNode,
+    Multi,
+    Operation,
+    RemoveNode,
+    SetData,
+    WatchEvent,
+    ZkError,
+    ZooKeeper,
+)
+from zk_layout.facts import Stat
+from zk_layout.ids import SessionId, ZnodeVersion, Zxid
+
+_ERRORS: dict[type[Exception], ZkError] = {
+    exceptions.NoNodeError: ZkError.NO_NODE,
+    exceptions.NodeExistsError: ZkError.NODE_EXISTS,
+    exceptions.BadVersionError: ZkError.BAD_VERSION,
+    exceptions.NotEmptyError: ZkError.NOT_EMPTY,
+    exceptions.NoChildrenForEphemeralsError: ZkError.EPHEMERAL_PARENT,
+    exceptions.RolledBackError: ZkError.ROLLED_BACK,
+    exceptions.RuntimeInconsistency: ZkError.INCONSISTENT,
+}
+_HAPPENED = {
+    "CREATED": Happened.CREATED,
+    "DELETED": Happened.DELETED,
+    "CHANGED": Happened.CHANGED,
+    "CHILD": Happened.CHILDREN,
+}
+PATIENCE_S = 5.0
+
+
+class Session(Protocol):
+    """One client."""
+
+    def multi(self, *operations: Operation) -> Multi:
+        """Write all or nothing."""
+
+    def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat] | None:
+        """Data and stat, or None."""
+
+    def children(self, path: str, *, watch: bool = False) -> tuple[str, ...] | None:
+        """The children's names, or None."""
+
+    def events(self) -> list[WatchEvent]:
+        """What its watches saw, in order."""
+
+    def end(self) -> None:
+        """End the session; its ephemeral znodes are gone when this returns."""
+
+
+class Backend(Protocol):
+    """One ensemble."""
+
+    def session(self) -> Session:
+        """A new client."""
+
+
+class SimulatedSession:
+    """A client of the simulated ZooKeeper."""
+
+    def __init__(self, backend: Simulated) -> None:
+        self._zookeeper = backend.zookeeper
+        self._seen = backend.seen
+        self._session = self._zookeeper.open_session()
+
+    def multi(self, *operations: Operation) -> Multi:
+        """Write all or nothing."""
+        return self._zookeeper.multi(self._session, operations)
+
+    def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat] | None:
+        """Data and stat, or None."""
+        return self._zookeeper.get(self._session, path, watch)
+
+    def children(self, path: str, *, watch: bool = False) -> tuple[str, ...] | None:
+        """The children's names, or None."""
+        return self._zookeeper.children(self._session, path, watch)
+
+    def events(self) -> list[WatchEvent]:
+        """What its watches saw, in order."""
+        return [event for session, event in self._seen if session == self._session]
+
+    def end(self) -> None:
+        """End the session."""
+        self._zookeeper.close_session(self._session)
+
+
+class Simulated:
+    """The simulated ZooKeeper."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[SessionId, WatchEvent]] = []
+        self.zookeeper = ZooKeeper(lambda session, event: self.seen.append((session, event)), lambda *_: None)
+
+    def session(self) -> SimulatedSession:
+        """A new client."""
+        return SimulatedSession(self)
+
+
+class RealSession:
+    """A client of a real server, through kazoo."""
+
+    def __init__(self, connect: str) -> None:
+        self._client = KazooClient(connect, timeout=4.0)
+        self._client.start()
+        self._seen: list[WatchEvent] = []
+
+    def multi(self, *operations: Operation) -> Multi:
+        """Write all or nothing."""
+        transaction = self._client.transaction()
+        for operation in operations:
+            _add(transaction, operation)
+        results = transaction.commit()
+        if any(isinstance(r, Exception) for r in results):
+            return Multi(Zxid(0), (), tuple(_ERRORS[type(r)] for r in results))
+        return Multi(Zxid(self._client.last_zxid), tuple(self._result(r) for r in results), ())
+
+    def _result(self, result: Any) -> str | Stat | None:
+        if result is True:
+            return None
+        return result if isinstance(result, str) else _stat(result)
+
+    def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat] | None:
+        """Data and stat, or None; an absent znode is watched as Kafka and we do, with an exists-watch."""
+        watcher = self._saw if watch else None
+        try:
+            data, stat = self._client.get(path, watch=watcher)
+        except exceptions.NoNodeError:
+            if watch:
+                self._client.exists(path, watch=watcher)
+            return None
+        return data, _stat(stat)
+
+    def children(self, path: str, *, watch: bool = False) -> tuple[str, ...] | None:
+        """The children's names, or None."""
+        try:
+            return tuple(sorted(self._client.get_children(path, watch=self._saw if watch else None)))
+        except exceptions.NoNodeError:
+            return None
+
+    def _saw(self, event: WatchedEvent) -> None:
+        self._seen.append(WatchEvent(_HAPPENED[event.type], event.path))
+
+    def events(self) -> list[WatchEvent]:
+        """What its watches saw, in order; a read after the writes has brought all of it."""
+        self._client.sync("/")
+        self._client.exists("/")
+        seen, deadline = -1, time.monotonic() + PATIENCE_S
+        while seen != len(self._seen) and time.monotonic() < deadline:
+            seen = len(self._seen)
+            time.sleep(0.05)
+        return list(self._seen)
+
+    def end(self) -> None:
+        """End the session; the server has removed its ephemeral znodes when it has answered."""
+        self._client.stop()
+        self._client.close()
+
+
+class Real:
+    """A real server."""
+
+    def __init__(self, connect: str) -> None:
+        self._connect = connect
+        self._sessions: list[RealSession] = []
+
+    def session(self) -> RealSession:
+        """A new client."""
+        session = RealSession(self._connect)
+        self._sessions.append(session)
+        return session
+
+    def close(self) -> None:
+        """End all sessions."""
+        for session in self._sessions:
+            session.end()
+
+
+def _add(transaction: Any, operation: Operation) -> None:
+    match operation:
+        case MakeNode(path, data, is_ephemeral, is_sequential):
+            transaction.create(path, data, ephemeral=is_ephemeral, sequence=is_sequential)
+        case SetData(path, data, version):
+            transaction.set_data(path, data, version)
+        case RemoveNode(path, version):
+            transaction.delete(path, version)
+        case CheckVersion(path, version):
+            transaction.check(path, version)
+
+
+def _stat(stat: Any) -> Stat:
+    return Stat(
+        Zxid(stat.czxid), Zxid(stat.mzxid), ZnodeVersion(stat.version), SessionId(int(bool(stat.ephemeralOwner)))
+    )
+
+
+def errors(done: Multi) -> Sequence[ZkError]:
+    """What was refused, operation by operation."""
+    return done.errors

@@ -1,0 +1,53 @@
+"""What do tests of every kind need? A mark per folder, and a real ZooKeeper on demand."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+from kazoo.client import KazooClient
+
+from controller.lab.errors import LabError
+from controller.lab.zookeeper import ZooKeeperServer
+
+TESTS = Path(__file__).parent
+MARKED_FOLDERS = frozenset({"simulation", "conformance", "cluster", "lab", "replay"})
+
+# How long one example takes says more about the neighbours on a small machine than about the code.
+hypothesis.settings.register_profile("project", deadline=None, max_examples=60)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000)  # --hypothesis-profile=thorough
+hypothesis.settings.load_profile("project")
+
+_chroots = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its folder's name, so that `-m` selects by folder."""
+    for item in items:
+        if item.path.is_relative_to(TESTS) and (folder := item.path.relative_to(TESTS).parts[0]) in MARKED_FOLDERS:
+            item.add_marker(folder)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """One real ZooKeeper server for all tests that do not stop it."""
+    try:
+        server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    except LabError as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: ZooKeeperServer) -> Iterator[str]:
+    """The connect string of a real ZooKeeper with an empty chroot of its own."""
+    chroot = f"/test-{next(_chroots)}"
+    client = KazooClient(zookeeper_server.connect)
+    client.start()
+    client.create(chroot)
+    yield zookeeper_server.connect + chroot
+    client.delete(chroot, recursive=True)
+    client.stop()
+    client.close()

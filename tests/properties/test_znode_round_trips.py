@@ -1,0 +1,133 @@
+"""Whatever this controller writes into a znode, it reads back; whatever lies there, it survives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zk_layout import catalog
+from zk_layout.facts import Malformed
+from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes import brokers, notifications, replica_deletions, topics
+from zk_layout.znodes.admin import (
+    LegacyMove,
+    LegacyReassignment,
+    LegacyReassignmentAddress,
+    PreferredElection,
+    PreferredElectionAddress,
+    TopicDeletionAddress,
+)
+from zk_layout.znodes.configs import Config, TopicConfigAddress
+from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+from zk_layout.znodes.features import FeatureAddress, Features
+from zk_layout.znodes.partition_state import (
+    PartitionAddress,
+    PartitionsAddress,
+    PartitionState,
+    StateAddress,
+)
+from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
+
+ids = st.integers(0, 2**31 - 1)
+names = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(lambda n: n not in (".", ".."))
+topic_ids = st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True)
+replicas = st.lists(ids, max_size=5).map(tuple)
+texts = st.text(max_size=20)
+partitions = st.builds(TopicPartition, names, ids)
+endpoints = st.builds(
+    brokers.Endpoint,
+    st.sampled_from(("INSIDE", "CLIENTS", "PLAINTEXT", "A_B-C.D")),
+    st.sampled_from(("localhost", "10.0.0.1", "::1", "fe80::1", "a.b-c.example")),
+    st.integers(-1, 65535),
+    st.sampled_from(brokers.SECURITY_PROTOCOLS),
+)
+registrations = st.builds(
+    brokers.Registration,
+    st.lists(endpoints, min_size=1, max_size=4, unique_by=lambda e: e.listener).map(tuple),
+    st.none() | texts,
+    st.dictionaries(names, st.dictionaries(names, st.integers(0, 99), max_size=2), max_size=2),
+)
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> topics.Assignment:
+    """Any three lists: a znode may hold what arithmetic would not."""
+    return topics.Assignment(draw(replicas), draw(replicas), draw(replicas))
+
+
+@st.composite
+def producer_id_blocks(draw: st.DrawFn) -> ProducerIdBlock:
+    first, last = sorted(draw(st.tuples(*[st.integers(0, HIGHEST_PRODUCER_ID)] * 2)))
+    return ProducerIdBlock(draw(ids), first, last)
+
+
+FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
+    brokers.BrokerAddress(BrokerId(3)): registrations,
+    topics.TopicAddress(TopicName("t")): st.builds(
+        topics.Topic, st.dictionaries(ids, assignments(), max_size=4), st.none() | topic_ids
+    ),
+    StateAddress(TopicName("t"), PartitionId(0)): st.builds(
+        PartitionState, st.integers(-2, 99), st.integers(0, 2**31 - 2), ids, replicas, st.sampled_from((0, 1))
+    ),
+    ControllerAddress(): st.builds(ControllerClaim, ids, st.booleans(), st.integers(0, 2**53)),
+    ControllerEpochAddress(): ids.map(ControllerEpoch),
+    LegacyReassignmentAddress(): st.builds(
+        LegacyReassignment, st.lists(st.builds(LegacyMove, names, ids, replicas)).map(tuple)
+    ),
+    PreferredElectionAddress(): st.builds(PreferredElection, st.lists(partitions).map(tuple)),
+    notifications.IsrChangeAddress("isr_change_0000000001"): st.builds(
+        notifications.IsrChange, st.lists(partitions).map(tuple)
+    ),
+    notifications.LogDirEventAddress("log_dir_event_0000000001"): st.builds(notifications.LogDirEvent, ids),
+    TopicConfigAddress(TopicName("t")): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
+    FeatureAddress(): st.builds(Features, st.booleans()),
+    replica_deletions.ReplicaDeletionsAddress(TopicName("t")): st.builds(
+        replica_deletions.ReplicaDeletions, st.dictionaries(ids, replicas, max_size=4), st.none() | topic_ids
+    ),
+    ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
+}
+WITHOUT_DATA: tuple[catalog.Address, ...] = (
+    PartitionAddress(TopicName("t"), PartitionId(0)),
+    PartitionsAddress(TopicName("t")),
+    TopicDeletionAddress(TopicName("t")),
+)
+ALL = (*FAMILIES, *WITHOUT_DATA)
+
+
+@pytest.mark.parametrize("address", FAMILIES, ids=lambda a: type(a).__name__)
+@given(data=st.data())
+def test_what_is_written_is_read_back(address: catalog.Address, data: st.DataObject) -> None:
+    value = data.draw(FAMILIES[address])
+
+    assert catalog.decode(address, catalog.encode(value)) == value
+
+
+@pytest.mark.parametrize("address", ALL, ids=lambda a: type(a).__name__)
+def test_a_path_names_the_address_it_came_from(address: catalog.Address) -> None:
+    assert catalog.address_of(address.path) == address
+
+
+@pytest.mark.parametrize("address", FAMILIES, ids=lambda a: type(a).__name__)
+@given(data=st.binary(max_size=60) | st.from_regex(rb'[\[\]{}":,0-9a-z -]{0,60}', fullmatch=True))
+def test_whatever_lies_there_is_a_value_or_a_reason(address: catalog.Address, data: bytes) -> None:
+    value = catalog.decode(address, data)
+
+    if isinstance(value, Malformed):
+        assert value.reason
+        assert "\n" not in value.reason
+        assert value.size_bytes == len(data)
+    else:
+        assert catalog.decode(address, catalog.encode(value)) == value
+
+
+@pytest.mark.parametrize("address", WITHOUT_DATA, ids=lambda a: type(a).__name__)
+@given(data=st.binary(max_size=20))
+def test_what_lies_in_a_znode_without_data_does_not_matter(address: catalog.Address, data: bytes) -> None:
+    assert catalog.decode(address, data) is None
+
+
+def test_every_known_family_has_its_round_trip() -> None:
+    tested = {type(address) for address in ALL}
+
+    assert tested == set(catalog.Address.__args__)

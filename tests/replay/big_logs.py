@@ -1,0 +1,140 @@
+"""Write large transaction logs, as a busy cluster would leave them: `python -m tests.replay.big_logs KIND FILE COUNT`.
+
+small: COUNT transactions that change partition states, half of them fenced as a controller's, with a move now and
+then. large: a topic of COUNT / 2 partitions moved one by one, COUNT rewrites of its znode: 7,880 make 1.7 GB.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from zlib import adler32
+
+from tests.unit.storage import zk_files as zk
+from zk_layout.storage import operations as ops
+from zk_layout.storage.jute import encode_bytes, encode_text
+
+START_MS = 1_790_000_000_000
+FENCE = zk.check("/controller_epoch", 2)
+BROKERS = 30
+
+
+def small(count: int, topics: int = 500, partitions: int = 20) -> Iterator[bytes]:
+    """Every partition's ISR shrinks and grows again; its epoch rises now and then."""
+    number = 0
+    states: list[tuple[bytes, int]] = []
+    zxid = 0
+    for body in _beginning():
+        zxid += 1
+        yield zk.header(zxid, ops.CREATE, 7, 0, START_MS) + body
+    for t in range(topics):
+        topic = f"topic-{t:04d}"
+        replicas = ",".join(
+            f'"{p}":[{(t + p) % BROKERS},{(t + p + 1) % BROKERS},{(t + p + 2) % BROKERS}]' for p in range(partitions)
+        )
+        parts = [
+            (ops.CREATE, zk.create(f"/brokers/topics/{topic}", b'{"version":2,"partitions":{%s}}' % replicas.encode()))
+        ]
+        for p in range(partitions):
+            path = f"/brokers/topics/{topic}/partitions/{p}/state"
+            a = (t + p) % BROKERS
+            parts.append((ops.CREATE, zk.create(path, _state(a, 0, f"{a},{(a + 1) % BROKERS},{(a + 2) % BROKERS}"))))
+            states.append((encode_text(path), a))
+        zxid += 1
+        yield zk.header(zxid, ops.MULTI, 7, 0, START_MS) + zk.multi(*parts)
+    epochs, versions = [0] * len(states), [0] * len(states)
+    while zxid < count:
+        at = number * 7919 % len(states)
+        encoded_path, a = states[at]
+        version = versions[at]
+        number += 1
+        zxid += 1
+        versions[at] = version + 1
+        is_fenced = number % 2 == 0
+        if is_fenced:
+            epochs[at] += 1
+        isr = f"{a},{(a + 1) % BROKERS}" if version % 2 == 0 else f"{a},{(a + 1) % BROKERS},{(a + 2) % BROKERS}"
+        body = encoded_path + encode_bytes(_state(a, epochs[at], isr)) + pack(">i", version + 1)
+        time_ms = START_MS + zxid
+        if is_fenced:
+            yield zk.header(zxid, ops.MULTI, 7, number, time_ms) + zk.multi((ops.CHECK, FENCE), (ops.SET_DATA, body))
+        else:
+            yield zk.header(zxid, ops.SET_DATA, 9, number, time_ms) + body
+
+
+def large(count: int) -> Iterator[bytes]:
+    """All moves are asked for one by one, then end one by one, as Kafka's controller does it."""
+    partitions = count // 2
+    zxid = 0
+    for body in _beginning():
+        zxid += 1
+        yield zk.header(zxid, ops.CREATE, 7, 0, START_MS) + body
+    path = "/brokers/topics/wide"
+    entries = [b'"%d":[1001,1002,1003]' % p for p in range(partitions)]
+    adding: dict[int, bytes] = {}
+    removing: dict[int, bytes] = {}
+    zxid += 1
+    yield zk.header(zxid, ops.CREATE, 7, 0, START_MS) + zk.create(path, _topic(entries, adding, removing))
+    for p in range(partitions):
+        zxid += 1
+        body = zk.create(f"{path}/partitions/{p}/state", _state(1001, 0, "1001,1002,1003"))
+        yield zk.header(zxid, ops.CREATE, 7, 0, START_MS) + body
+    for written in range(count):
+        p, is_end = written % partitions, written >= partitions
+        if is_end:
+            entries[p] = b'"%d":[1004,1005,1006]' % p
+            del adding[p], removing[p]
+        else:
+            entries[p] = b'"%d":[1004,1005,1006,1001,1002,1003]' % p
+            adding[p], removing[p] = b'"%d":[1004,1005,1006]' % p, b'"%d":[1001,1002,1003]' % p
+        writes = [(path, _topic(entries, adding, removing), written + 1)]
+        state = f"{path}/partitions/{p}/state"
+        if is_end:
+            writes.insert(0, (state, _state(1004, 2, "1004,1005,1006"), 3))
+        else:
+            writes.append((state, _state(1001, 1, "1001,1002,1003"), 1))
+            writes.append((state, _state(1001, 1, "1001,1002,1003,1004,1005,1006"), 2))
+        for where, data, version in writes:
+            zxid += 1
+            parts = zk.multi((ops.CHECK, FENCE), (ops.SET_DATA, zk.set_data(where, data, version)))
+            yield zk.header(zxid, ops.MULTI, 7, zxid, START_MS + zxid * 10) + parts
+
+
+def _beginning() -> Iterator[bytes]:
+    for broker in (*range(BROKERS), *range(1001, 1007)):
+        yield zk.create(f"/brokers/ids/{broker}", b'{"endpoints":["PLAINTEXT://b:9092"],"version":5}', ephemeral=True)
+    yield zk.create("/controller_epoch", b"1")
+    yield zk.create("/controller", b'{"version":1,"brokerid":1,"timestamp":"0"}', ephemeral=True)
+
+
+def _topic(entries: list[bytes], adding: dict[int, bytes], removing: dict[int, bytes]) -> bytes:
+    maps = (b",".join(entries), b",".join(adding.values()), b",".join(removing.values()))
+    return b'{"version":2,"partitions":{%s},"adding_replicas":{%s},"removing_replicas":{%s}}' % maps
+
+
+def _state(leader: int, epoch: int, isr: str) -> bytes:
+    text = f'{{"controller_epoch":1,"leader":{leader},"version":1,"leader_epoch":{epoch},"isr":[{isr}]}}'
+    return text.encode()
+
+
+def write(kind: str, target: Path, count: int) -> int:
+    """The size of the log in bytes."""
+    bodies = small(count) if kind == "small" else large(count)
+    with target.open("wb") as file:
+        file.write(zk.LOG_HEADER)
+        held: list[bytes] = []
+        size = 0
+        for body in bodies:
+            held += (pack(">Qi", adler32(body), len(body)), body, b"B")
+            size += len(body)
+            if size > 8 << 20:
+                file.write(b"".join(held))
+                held, size = [], 0
+        file.write(b"".join(held) + bytes(4096))
+    return target.stat().st_size
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,73 @@
+"""One partition's history, written as a person would tell it."""
+
+from __future__ import annotations
+
+from metrics.replay.moves import Happened
+from zk_layout.ids import BrokerId, Replicas
+
+
+def ids(text: str) -> Replicas:
+    return tuple(BrokerId(int(part)) for part in text.split(",") if part)
+
+
+class History:
+    """Each call adds one event; a second passes between two."""
+
+    def __init__(self) -> None:
+        self.events: list[Happened] = []
+        self._leader_epoch = 0
+        self._version = -1
+        self._now_ms = 1_000_000
+
+    def assigned(
+        self, replicas: str, adding: str = "", removing: str = "", *, op: str = "set", fence: int | None = 1,
+        after_ms: int = 1000,
+    ) -> History:  # fmt: skip
+        return self._add(
+            after_ms, op=op, kind="assignment", replicas=ids(replicas), adding=ids(adding), removing=ids(removing),
+            fence=fence,
+        )  # fmt: skip
+
+    def created(self, replicas: str) -> History:
+        return self.assigned(replicas, op="create", fence=None)
+
+    def state(
+        self, leader: int, isr: str, *, raised: int = 1, epoch: int = 1, fence: int | None = 1, after_ms: int = 1000,
+        skipped_versions: int = 0,
+    ) -> History:  # fmt: skip
+        is_first = self._version < 0
+        self._leader_epoch = 0 if is_first else self._leader_epoch + raised
+        self._version += 1 + skipped_versions
+        return self._add(
+            after_ms, op="create" if is_first else "set", kind="state", leader=leader,
+            leader_epoch=self._leader_epoch, controller_epoch=epoch, isr=ids(isr), version=self._version, fence=fence,
+        )  # fmt: skip
+
+    def isr(self, leader: int, isr: str, **more: int) -> History:
+        return self.state(leader, isr, raised=0, fence=None, **more)
+
+    def legacy(self, replicas: str) -> History:
+        return self._add(1000, op="create", kind="legacy_move", replicas=ids(replicas))
+
+    def deleted(self) -> History:
+        return self._add(1000, op="delete", kind="state")
+
+    def _add(self, after_ms: int, **fields: object) -> History:
+        self._now_ms += after_ms
+        empty: dict[str, object] = dict.fromkeys(Happened._fields)
+        known = {"zxid": 100 + len(self.events), "time_ms": self._now_ms, "session": 7}
+        self.events.append(Happened(**{**empty, **known, **fields}))
+        return self
+
+
+def moving() -> History:
+    """A partition on 1,2 that was asked to move to 3,4."""
+    return History().created("1,2").state(1, "1,2").assigned("3,4,1,2", "3,4", "1,2")
+
+
+def moved_as_kafka_does() -> History:
+    """The writes of Kafka's own controller, from first to last."""
+    return (
+        moving().state(1, "1,2").isr(1, "1,2,3").isr(1, "1,2,3,4").state(3, "1,2,3,4").state(3, "2,3,4")
+        .state(3, "3,4").assigned("3,4")
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""A real browser runs the report's script to its end."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics.replay.report import page, sentence
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+T = 1_790_000_000_000
+MOVE = ["or</script>ders", 3, T, T + 9000, "finished", "api", [1, 2], [3, 4], 5000, 3000, 1000, False, 2, 6]
+STUCK = ["payments", 0, T, None, "unfinished", "legacy", [1], [2], 7000, 0, 0, True, 1, 1]
+
+DATA: dict[str, Any] = {
+    "span": {"from": T, "to": T + 10_000, "first_zxid": 1, "last_zxid": 255, "events": 99},
+    "counts": {"moves": 2, "finished": 1, "stalled": 1, "unfinished": 1, "slowest": {"at": "orders-3", "ms": 9000}},
+    "moves": [MOVE, STUCK],
+    "pairs": [{"from": 1, "to": 3, "count": 1}],
+    "load": [{"broker": 7, "points": [[T, 1, 2], [T + 5000, 2, 3]]}],
+    "health": [[T, 1, 0, 2], [T + 9000, 0, 0, 1]],
+    "changes": {"from": T, "width": 125, "topics": ["orders"], "buckets": 80, "cells": [[0, 3, 4]]},
+    "controllers": [{"broker": 1, "from": T, "to": None, "controller_epoch": 4, "vacancy_ms": 12, "ended_by": None}],
+    "brokers": [{"broker": 7, "from": T, "to": T + 4000, "ended_by": "expire"}],
+    "topics": [], "broker_health": [], "znodes": [], "damage": [], "seconds": {"read": 0.1},
+    "audit": [{"verdict": "listed", "what": "state", "rule": "isr", "writes": 3, "example": "why"}],
+    "findings": [
+        {
+            "zxid": 9, "at": T, "what": "state", "on_what": "o-1", "verdict": "listed", "rule": "isr", "why": "w",
+            "ours": "",
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_the_report_is_drawn_to_its_end(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(page({**DATA, "sentence": sentence(DATA)}))
+
+    dom = subprocess.run(
+        [
+            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+            "--virtual-time-budget=3000", "--dump-dom", report.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=90, check=True,
+    ).stdout  # fmt: skip
+    shown = re.sub(r"<script>.*</script>", "", dom, flags=re.DOTALL)
+
+    assert "2 moves, 1 stalled, 1 unfinished, the slowest, orders-3, took 9 s; 0 fail-overs; 0 violations" in shown
+    assert "2 of 2 moves" in shown
+    assert "or&lt;/script&gt;ders-3" in shown
+    assert re.search(r'id="k-load".*broker 7', shown)

@@ -1,0 +1,69 @@
+"""Decoding only what differs gives what decoding everything gives."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics.replay.topic_changes import TopicContent, changed_assignments
+from zk_layout.ids import PartitionId
+from zk_layout.znodes import topics
+from zk_layout.znodes.topics import Assignment, Topic
+
+replicas = st.lists(st.integers(0, 120), max_size=4, unique=True).map(tuple)
+assignments = st.builds(Assignment, replicas, replicas, replicas)
+numbers = st.integers(0, 30).map(PartitionId)
+contents = st.dictionaries(numbers, assignments, max_size=12)
+orders = st.randoms(use_true_random=False)
+
+
+def written(partitions: dict[PartitionId, Assignment], dice: Random | None = None, *, spaced: bool = False) -> bytes:
+    items = list(partitions.items())
+    if dice is not None:
+        dice.shuffle(items)
+    data = topics.encode(Topic(dict(items)))
+    return json.dumps(json.loads(data)).encode() if spaced else data
+
+
+@given(st.lists(st.tuples(contents, st.none() | orders, st.booleans()), max_size=8))
+def test_the_changes_of_each_write_add_up_to_its_content(
+    writes: list[tuple[dict[PartitionId, Assignment], Random | None, bool]],
+) -> None:
+    topic = TopicContent()
+    held: dict[PartitionId, Assignment] = {}
+    for partitions, order, spaced in writes:
+        before = dict(held)
+        for partition, assignment in topic.change_to(written(partitions, order, spaced=spaced)).items():
+            assert assignment != before.get(partition)
+            if assignment is None:
+                del held[partition]
+            else:
+                held[partition] = assignment
+
+        assert held == {p: Assignment(a.replicas, a.adding, a.removing) for p, a in partitions.items()}
+
+
+@given(contents, numbers, assignments)
+def test_one_partition_changed_is_one_change(
+    partitions: dict[PartitionId, Assignment], partition: PartitionId, new: Assignment
+) -> None:
+    topic = TopicContent()
+    topic.change_to(written(partitions))
+
+    changed = topic.change_to(written({**partitions, partition: new}))
+
+    assert changed == ({} if partitions.get(partition) == new else {partition: new})
+
+
+def test_a_malformed_write_changes_nothing() -> None:
+    topic = TopicContent()
+    topic.change_to(b'{"partitions":{"0":[1]}}')
+
+    assert changed_assignments(topic, b"{") == {}
+    assert changed_assignments(topic, b'{"partitions":{"0":["x"]}}') == {}
+    assert topic.change_to(b'{"partitions":{"0":[1]}}') == {}
+    assert msgspec.to_builtins(topic.change_to(b'{"partitions":{"0":[2]}}')[PartitionId(0)])["replicas"] == (2,)

@@ -1,0 +1,353 @@
+"""The language of scenarios: what does each command line do?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from controller.core.errors import ErrorCode
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    DescribeCluster,
+    IsrProposal,
+    ListReassignments,
+    MoveWish,
+    TopicReference,
+)
+from tests.scenarios.theatre import Theatre
+from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
+from zk_layout import catalog
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    Replicas,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
+from zk_layout.znodes.admin import PreferredElection
+from zk_layout.znodes.configs import Config
+from zk_layout.znodes.notifications import IsrChange
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment, Topic
+
+LEGACY = "/admin/reassign_partitions"
+
+
+def obey(theatre: Theatre, line: str) -> None:
+    """Carry out one command line."""
+    for words in (3, 2, 1):
+        name, arguments = " ".join(line.split(" ")[:words]), line.split(" ")[words:]
+        if name in _COMMANDS:
+            _COMMANDS[name](theatre, *arguments)
+            return
+        if line.startswith("broker ") and words == 3:
+            _broker(theatre, BrokerId(int(line.split(" ")[1])), line.split(" ")[2])
+            return
+    raise ValueError(f"unknown command: {line}")
+
+
+def _replicas(text: str) -> Replicas:
+    return tuple(BrokerId(int(r)) for r in text.split(",") if r)
+
+
+def _at(text: str) -> TopicPartition:
+    topic, _, partition = text.rpartition("-")
+    return TopicPartition(TopicName(topic), PartitionId(int(partition)))
+
+
+def _options(words: tuple[str, ...]) -> dict[str, str]:
+    return dict(word.partition("=")[::2] for word in words if "=" in word)
+
+
+def _state_path(at: TopicPartition) -> str:
+    return f"/brokers/topics/{at.topic}/partitions/{at.partition}/state"
+
+
+def _state(theatre: Theatre, at: TopicPartition) -> tuple[PartitionState, int]:
+    node = theatre.zookeeper.nodes[_state_path(at)]
+    address = catalog.address_of(_state_path(at))
+    assert address is not None
+    value = catalog.decode(address, node.data)
+    assert isinstance(value, PartitionState)
+    return value, node.version
+
+
+def _topic(theatre: Theatre, name: str) -> Topic:
+    path = f"/brokers/topics/{name}"
+    address = catalog.address_of(path)
+    assert address is not None
+    value = catalog.decode(address, theatre.zookeeper.nodes[path].data)
+    assert isinstance(value, Topic)
+    return value
+
+
+# the cluster
+
+
+def _set(theatre: Theatre, *words: str) -> None:
+    """`set unclean_election=true`: settings of the machines elected from now on."""
+    theatre.settings.update({name: json.loads(value) for name, value in _options(words).items()})
+
+
+def _brokers(theatre: Theatre, brokers: str) -> None:
+    """`brokers 1,2,3`: these are there."""
+    for broker in _replicas(brokers):
+        theatre.register(broker)
+    theatre.run()
+
+
+def _broker(theatre: Theatre, broker: BrokerId, verb: str) -> None:
+    """`broker 3 dies|returns|bounces|hangs|goes-on`."""
+    match verb:
+        case "dies":
+            theatre.zookeeper.close_session(theatre.brokers.pop(broker))
+        case "returns":
+            theatre.register(broker)
+        case "bounces":
+            theatre.zookeeper.close_session(theatre.brokers.pop(broker))
+            theatre.register(broker)
+        case "hangs":
+            theatre.mute[broker] = None
+        case "goes-on":
+            del theatre.mute[broker]
+        case _:
+            raise ValueError(f"a broker cannot {verb}")
+    theatre.run()
+
+
+def _refuses(theatre: Theatre, command: str, error: str) -> None:
+    """`next refusal LeaderAndIsr STALE_BROKER_EPOCH`: the next such command is refused as a whole."""
+    theatre.refusals[command] = ErrorCode[error]
+
+
+def _topic_there(theatre: Theatre, name: str, *words: str) -> None:
+    """`topic orders 0=1,2 [id=none]`: a topic that has been there, each first replica leading, all in sync."""
+    partitions, topic_id = _partitions(name, words)
+    path = f"/brokers/topics/{name}"
+    theatre.zookeeper.make_path(path)
+    theatre.zookeeper.nodes[path].data = catalog.encode(Topic(partitions, topic_id))
+    for number, assignment in partitions.items():
+        state = PartitionState(assignment.replicas[0], LeaderEpoch(0), ControllerEpoch(0), assignment.replicas)
+        state_path = _state_path(TopicPartition(TopicName(name), number))
+        theatre.zookeeper.make_path(state_path)
+        theatre.zookeeper.nodes[state_path].data = catalog.encode(state)
+
+
+def _partitions(name: str, words: tuple[str, ...]) -> tuple[dict[PartitionId, Assignment], TopicId | None]:
+    options = _options(words)
+    topic_id = options.pop("id", f"id-of-{name}".ljust(22, "_"))
+    partitions = {PartitionId(int(p)): Assignment(_replicas(r)) for p, r in options.items()}
+    return partitions, None if topic_id == "none" else TopicId(topic_id)
+
+
+def _create_topic(theatre: Theatre, name: str, *words: str) -> None:
+    """`create topic orders 0=1,2`: what a client writes to create a topic."""
+    partitions, topic_id = _partitions(name, words)
+    data = catalog.encode(Topic(partitions, topic_id))
+    theatre.write(MakeNode(f"/brokers/topics/{name}", data))
+
+
+def _add_partition(theatre: Theatre, name: str, *words: str) -> None:
+    """`add partition orders 1=2,3`: what a client writes to grow a topic."""
+    added, _ = _partitions(name, words)
+    topic = _topic(theatre, name)
+    grown = Topic({**topic.partitions, **added}, topic.topic_id)
+    theatre.write(SetData(f"/brokers/topics/{name}", catalog.encode(grown)))
+
+
+def _write_state(theatre: Theatre, partition: str, *words: str) -> None:
+    """`state orders-0 leader=1 isr=1,2 leader_epoch=3`: before an election, what the state znode holds."""
+    at, options = _at(partition), _options(words)
+    held, _ = _state(theatre, at)
+    state = PartitionState(
+        BrokerId(int(options.get("leader", held.leader))),
+        LeaderEpoch(int(options.get("leader_epoch", held.leader_epoch))),
+        held.controller_epoch,
+        _replicas(options["isr"]) if "isr" in options else held.isr,
+    )
+    theatre.write(SetData(_state_path(at), catalog.encode(state)))
+
+
+def _config(theatre: Theatre, topic: str, *words: str) -> None:
+    """`config orders unclean.leader.election.enable=true`."""
+    path = f"/config/topics/{topic}"
+    data = catalog.encode(Config(_options(words)))
+    exists = path in theatre.zookeeper.nodes
+    theatre.write(SetData(path, data) if exists else MakeNode(path, data))
+
+
+def _malformed(theatre: Theatre, path: str, *junk: str) -> None:
+    """`malformed /path [bytes]`: somebody writes what does not belong there."""
+    data = (" ".join(junk) or "{not json").encode()
+    exists = path in theatre.zookeeper.nodes
+    theatre.write(SetData(path, data) if exists else MakeNode(path, data))
+
+
+def _remove(theatre: Theatre, path: str) -> None:
+    """`remove /path`: somebody deletes a znode."""
+    theatre.write(RemoveNode(path))
+
+
+# the controller
+
+
+def _elect(theatre: Theatre) -> None:
+    """`elect`: a controller begins its reign; also what follows after a crash."""
+    theatre.elect()
+
+
+def _trouble(kind: str) -> Callable[..., None]:
+    def arm(theatre: Theatre, *words: str) -> None:
+        theatre.trouble.append(f"{kind} {' '.join(words)}".strip())
+
+    return arm
+
+
+def _crash_after(theatre: Theatre, number: str) -> None:
+    """`crash after-commit 2`: the controller dies when ZooKeeper has accepted its second transaction from now."""
+    theatre.trouble.extend([""] * (int(number) - 1) + ["crash"])
+
+
+def _time(theatre: Theatre, seconds: str) -> None:
+    """`time +10s`."""
+    theatre.wait(float(seconds.strip("+s")))
+
+
+# requests
+
+
+def _ask_reassign(theatre: Theatre, *words: str) -> None:
+    """`ask reassign orders-0 to=3,4 orders-1 to=1,2`."""
+    wishes = []
+    for partition, target in zip(words[::2], words[1::2], strict=True):
+        wishes.append(MoveWish(_at(partition), _replicas(target.removeprefix("to="))))
+    theatre.ask(AlterReassignments(tuple(wishes)))
+
+
+def _ask_cancel(theatre: Theatre, *partitions: str) -> None:
+    """`ask cancel orders-0 orders-1`."""
+    theatre.ask(AlterReassignments(tuple(MoveWish(_at(p), None) for p in partitions)))
+
+
+def _ask_list(theatre: Theatre) -> None:
+    """`ask list`: what moves."""
+    theatre.ask(ListReassignments(None))
+
+
+def _ask_metadata(theatre: Theatre) -> None:
+    """`ask metadata`."""
+    theatre.ask(DescribeCluster(None))
+
+
+def _isr(theatre: Theatre, partition: str, isr: str, *words: str) -> None:
+    """`isr orders-0 1,2,3 [broker= broker_epoch= leader_epoch= partition_epoch= by=id]`: its leader asks."""
+    at, options = _at(partition), _options(words)
+    state, version = _state(theatre, at) if _state_path(at) in theatre.zookeeper.nodes else (None, 0)
+    leader = BrokerId(int(options.get("broker", state.leader if state else 1)))
+    topic = TopicReference(name=at.topic)
+    if "by" in options:
+        topic = TopicReference(topic_id=TopicId(options["by"]))
+    proposal = IsrProposal(
+        topic,
+        at.partition,
+        LeaderEpoch(int(options.get("leader_epoch", state.leader_epoch if state else 0))),
+        PartitionEpoch(int(options.get("partition_epoch", version))),
+        _replicas(isr),
+        tuple(BrokerEpoch(int(e)) for e in options["epochs"].split(",")) if "epochs" in options else (),
+        int(options.get("recovering", 0)),
+    )
+    epoch = options.get("broker_epoch")
+    broker_epoch = theatre.epoch_of(leader) if epoch is None else BrokerEpoch(int(epoch))
+    theatre.ask(AlterPartition(leader, broker_epoch, (proposal,), names_topics_by_id="by" in options))
+
+
+def _leader_writes(theatre: Theatre, partition: str, isr: str) -> None:
+    """`leader writes orders-0 1,2,3`: an old leader writes its ISR into the state znode."""
+    at = _at(partition)
+    state, version = _state(theatre, at)
+    written = PartitionState(state.leader, state.leader_epoch, state.controller_epoch, _replicas(isr))
+    theatre.write(SetData(_state_path(at), catalog.encode(written), version))
+
+
+def _notify(theatre: Theatre, *partitions: str) -> None:
+    """`notify orders-0 orders-1`: an old leader tells of the ISRs it wrote."""
+    change = IsrChange(tuple(_at(p) for p in partitions))
+    path = "/isr_change_notification/isr_change_"
+    theatre.write(MakeNode(path, catalog.encode(change), is_sequential=True))
+
+
+def _legacy(theatre: Theatre, *words: str) -> None:
+    """`legacy orders-0=3,4 orders-1=1`: an old tool writes the znode."""
+    entries = [
+        {"topic": _at(p).topic, "partition": _at(p).partition, "replicas": _replicas(r)}
+        for p, r in _options(words).items()
+    ]
+    theatre.write(MakeNode(LEGACY, json.dumps({"version": 1, "partitions": entries}).encode()))
+
+
+def _prefer(theatre: Theatre, *partitions: str) -> None:
+    """`prefer orders-0 orders-1`: an old tool asks for preferred leaders."""
+    election = PreferredElection(tuple(_at(p) for p in partitions))
+    theatre.write(MakeNode("/admin/preferred_replica_election", catalog.encode(election)))
+
+
+def _shutdown(theatre: Theatre, broker: str, *words: str) -> None:
+    """`shutdown 2 [broker_epoch=]`: a broker asks to leave."""
+    epoch = _options(words).get("broker_epoch")
+    broker_id = BrokerId(int(broker))
+    broker_epoch = theatre.epoch_of(broker_id) if epoch is None else BrokerEpoch(int(epoch))
+    theatre.ask(ControlledShutdown(broker_id, broker_epoch))
+
+
+def _producer_ids(theatre: Theatre, broker: str, *words: str) -> None:
+    """`producer ids 2 [broker_epoch=]`: a broker has used up its block."""
+    epoch = _options(words).get("broker_epoch")
+    broker_id = BrokerId(int(broker))
+    broker_epoch = theatre.epoch_of(broker_id) if epoch is None else BrokerEpoch(int(epoch))
+    theatre.ask(AllocateProducerIds(broker_id, broker_epoch))
+
+
+def _znode(theatre: Theatre, path: str, *data: str) -> None:
+    """`znode /path [data]`: somebody else writes a znode, as it should be."""
+    content = " ".join(data).encode()
+    theatre.write(SetData(path, content) if path in theatre.zookeeper.nodes else MakeNode(path, content))
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "set": _set,
+    "brokers": _brokers,
+    "next refusal": _refuses,
+    "topic": _topic_there,
+    "create topic": _create_topic,
+    "add partition": _add_partition,
+    "state": _write_state,
+    "config": _config,
+    "malformed": _malformed,
+    "remove": _remove,
+    "elect": _elect,
+    "conflict": _trouble("conflict"),
+    "lose reply": _trouble("lose-reply"),
+    "lose request": _trouble("lose-request"),
+    "crash after-commit": _crash_after,
+    "time": _time,
+    "ask reassign": _ask_reassign,
+    "ask cancel": _ask_cancel,
+    "ask list": _ask_list,
+    "ask metadata": _ask_metadata,
+    "isr": _isr,
+    "leader writes": _leader_writes,
+    "notify": _notify,
+    "legacy": _legacy,
+    "prefer": _prefer,
+    "shutdown": _shutdown,
+    "producer ids": _producer_ids,
+    "znode": _znode,
+}

@@ -1,0 +1,273 @@
+"""Where scenarios are played: one ZooKeeper, one machine, brokers that obey at once, and no delays."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from controller.core.dice import Dice
+from controller.core.effects import (
+    Answer,
+    Commit,
+    Connect,
+    Disconnect,
+    Drained,
+    Effect,
+    Notice,
+    Read,
+    StepDown,
+    Tell,
+    Wake,
+)
+from controller.core.errors import ErrorCode
+from controller.core.events import (
+    Acknowledged,
+    Asked,
+    AskId,
+    Committed,
+    Conflicted,
+    Event,
+    Fenced,
+    Unknown,
+    Woke,
+)
+from controller.core.machine import Machine, MachineSettings
+from controller.core.requests import Caller, Request
+from tests.scenarios.writing import Telling, reply_lines, write_lines
+from tests.simulation.controllers import operation_of
+from tests.simulation.reader import Reader
+from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, SetData, WatchEvent, ZooKeeper
+from zk_layout import catalog
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId
+from zk_layout.znodes.brokers import Endpoint, Registration
+
+OWN_ID = BrokerId(100)
+EPOCH = "/controller_epoch"
+PATHS = (
+    "/brokers/ids",
+    "/brokers/topics",
+    "/admin/delete_topics",
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+    "/config/topics",
+    "/kafka_zk_controller/replica_deletions",
+    EPOCH,
+)
+TURNS = 1000
+
+
+class _AtOnce:
+    """A connection to ZooKeeper without any delay."""
+
+    def call(self, perform: Any, reply: Any) -> None:
+        """Perform, and reply."""
+        reply(perform())
+
+
+class Theatre:
+    """Everything a scenario's commands can touch; `output` is what they brought about."""
+
+    def __init__(self) -> None:
+        self.output: list[str] = []
+        self.settings: dict[str, Any] = {}
+        self.now = 0.0
+        self.zookeeper = ZooKeeper(self._watch_fired, lambda *_: None)
+        for path in PATHS:
+            self.zookeeper.make_path(path)
+        self.zookeeper.nodes[EPOCH].data = b"0"
+        self.world = self.zookeeper.open_session()
+        self.brokers: dict[BrokerId, SessionId] = {}
+        self.mute: dict[BrokerId, None] = {}
+        self.refusals: dict[str, ErrorCode] = {}
+        self.trouble: deque[str] = deque()
+        self.machine: Machine | None = None
+        self.reader: Reader | None = None
+        self._session = SessionId(0)
+        self._events: deque[Event] = deque()
+        self._alarms: dict[str, float] = {}
+        self._asks = 0
+        self._telling = Telling()
+        self._fired: deque[WatchEvent] = deque()
+
+    def say(self, line: str) -> None:
+        """One line of output."""
+        self.output.append(line)
+
+    def _say_more(self, verb: str, broker: BrokerId) -> None:
+        if self.output and self.output[-1].startswith(verb):
+            self.output[-1] += f",{broker}"
+        else:
+            self.say(f"{verb}{broker}")
+
+    # what commands do
+
+    def write(self, *operations: Operation) -> None:
+        """Somebody else writes to ZooKeeper."""
+        done = self.zookeeper.multi(self.world, operations)
+        if done.errors:
+            raise ValueError(f"a scenario's write failed: {operations} {done.errors}")
+        self.run()
+
+    def register(self, broker: BrokerId) -> None:
+        """A broker's registration appears."""
+        session = self.brokers[broker] = self.zookeeper.open_session()
+        registration = Registration((Endpoint("PLAINTEXT", f"host{broker}", 9092),))
+        path = f"/brokers/ids/{broker}"
+        self.zookeeper.multi(
+            session, [MakeNode(path, b"", is_ephemeral=True), SetData(path, catalog.encode(registration), 0)]
+        )
+
+    def elect(self) -> None:
+        """A new controller begins its reign, whatever became of the one before."""
+        if self._session:
+            self.zookeeper.close_session(self._session)
+        self._events.clear()
+        self._alarms.clear()
+        self._fired.clear()
+        self._session, self._telling = self.zookeeper.open_session(), Telling()
+        epoch = ControllerEpoch(int(self.zookeeper.nodes[EPOCH].data) + 1)
+        self.zookeeper.multi(self._session, [SetData(EPOCH, str(epoch).encode())])
+        self._fence = self.zookeeper.nodes[EPOCH].version
+        own = catalog.encode(Registration((Endpoint("PLAINTEXT", "controller", 9092),)))
+        self.zookeeper.multi(self._session, [MakeNode(f"/brokers/ids/{OWN_ID}", own, is_ephemeral=True)])
+        settings = MachineSettings(own_id=OWN_ID, cluster_id="scenario", **self.settings)
+        self.machine = Machine(settings, epoch, Dice(str(epoch).encode()))
+        self.say(f"controller epoch {epoch}")
+        connection: Any = _AtOnce()
+        self.reader = Reader(self.zookeeper, self._session, connection, self._events.append)
+        self.reader.load()
+        self.run()
+
+    def ask(self, request: Request) -> None:
+        """A request comes in."""
+        self._asks += 1
+        self._events.append(Asked(AskId(self._asks), request, Caller("PLAINTEXT", "127.0.0.1")))
+        self.run()
+
+    def wait(self, seconds: float) -> None:
+        """Time goes by; alarms ring in their order."""
+        end = self.now + seconds
+        while True:
+            due = sorted((at, key) for key, at in self._alarms.items() if at <= end)
+            if not due:
+                break
+            at, key = due[0]
+            self.now = max(self.now, at)
+            del self._alarms[key]
+            self._events.append(Woke(key))
+            self.run()
+        self.now = end
+
+    def epoch_of(self, broker: BrokerId) -> BrokerEpoch:
+        """A registered broker's epoch."""
+        return BrokerEpoch(self.zookeeper.nodes[f"/brokers/ids/{broker}"].czxid)
+
+    # turns
+
+    def _watch_fired(self, session: SessionId, event: WatchEvent) -> None:
+        if session == self._session:
+            self._fired.append(event)
+
+    def run(self) -> None:
+        """Turn after turn until nothing happens any more."""
+        for _ in range(TURNS):
+            while self._fired and self.reader is not None:
+                self.reader.fired(self._fired.popleft())
+            if self.machine is None:
+                self._events.clear()
+                return
+            due = [key for key, at in self._alarms.items() if at <= self.now]
+            for key in due:
+                del self._alarms[key]
+                self._events.append(Woke(key))
+            if not self._events:
+                return
+            events = list(self._events)
+            self._events.clear()
+            self._carry_out(self.machine.turn(events, self.now))
+        raise RuntimeError("the scenario does not come to rest")
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        tells = [e for e in effects if isinstance(e, Tell)]
+        is_told = False
+        for effect in effects:
+            if self.machine is None:
+                return
+            if isinstance(effect, Tell):
+                if not is_told:
+                    self.output.extend(self._telling.lines(tells))
+                    is_told = True
+                self._obey(effect)
+            else:
+                self._carry_out_one(effect)
+
+    def _carry_out_one(self, effect: Effect) -> None:
+        match effect:
+            case Commit():
+                self._commit(effect)
+            case Read(addresses, watch):
+                assert self.reader is not None
+                self.reader.read(addresses, watch)
+            case Connect(broker, _, _):
+                self._say_more("  connect ", broker)
+            case Disconnect(broker):
+                self._say_more("  disconnect ", broker)
+            case Answer(_, reply):
+                self.output.extend(reply_lines(reply))
+            case Wake(key, at):
+                self._alarms[key] = at
+            case Notice(kind, text):
+                self.say(f"  notice ({kind}) {text}")
+            case StepDown(reason):
+                self.say(f"  step down: {reason}")
+                self.machine = None
+            case Drained():
+                self.say("  drained")
+                self.machine = None
+            case _:
+                pass
+
+    def _obey(self, tell: Tell) -> None:
+        if tell.broker in self.mute or tell.broker not in self.brokers:
+            return
+        refused = self.refusals.pop(type(tell.command).__name__, ErrorCode.NONE)
+        self._events.append(Acknowledged(tell.broker, tell.broker_epoch, tell.command, refused))
+
+    def _commit(self, commit: Commit) -> None:
+        self.say(f"commit #{commit.commit}  {commit.why[0] if commit.why else ''}".rstrip())
+        for why in commit.why[1:]:
+            self.say(f"          {why}")
+        for write in commit.writes:
+            node = self.zookeeper.nodes.get(write.address.path)
+            before = None if node is None else catalog.decode(write.address, node.data)
+            self.output.extend(write_lines(write, before))
+        self._write(commit, self.trouble.popleft() if self.trouble else "")
+
+    def _write(self, commit: Commit, trouble: str) -> None:
+        kind, _, path = trouble.partition(" ")
+        if kind == "lose-request":
+            self.say(f"unknown #{commit.commit}")
+            self._events.append(Unknown(commit.commit))
+            return
+        if kind == "conflict":
+            self.zookeeper.multi(self.world, [SetData(path, self.zookeeper.nodes[path].data)])
+        operations = [operation_of(w, d) for w, d in zip(commit.writes, commit.data, strict=True)]
+        done = self.zookeeper.multi(self._session, [CheckVersion(EPOCH, self._fence), *operations])
+        failed_at = done.failed_at
+        if failed_at == 0:
+            self.say(f"fenced #{commit.commit}")
+            self._events.append(Fenced(commit.commit))
+        elif failed_at is not None:
+            address = commit.writes[failed_at - 1].address
+            self.say(f"conflicted #{commit.commit}  {done.errors[failed_at]} {address.path}")
+            self._events.append(Conflicted(commit.commit, address, str(done.errors[failed_at])))
+        elif kind == "lose-reply":
+            self.say(f"unknown #{commit.commit}  (it was written)")
+            self._events.append(Unknown(commit.commit))
+        elif kind == "crash":
+            self.say(f"committed #{commit.commit}, and the controller crashes")
+            self.machine = None
+        else:
+            self.say(f"committed #{commit.commit}")
+            self._events.append(Committed(commit.commit, done.zxid))

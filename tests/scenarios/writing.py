@@ -1,0 +1,176 @@
+"""How does what happened read: commits, commands to brokers, answers?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.effects import Create, Delete, Set, Tell, Write
+from controller.core.errors import ErrorCode
+from controller.core.replies import (
+    ClusterDescription,
+    PartitionsAltered,
+    ProducerIdsAllocated,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    Reply,
+    ShutdownPermitted,
+)
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.admin import LegacyReassignment
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.producer_ids import ProducerIdBlock
+from zk_layout.znodes.replica_deletions import ReplicaDeletions
+from zk_layout.znodes.topics import Assignment, Topic
+
+
+def ids(brokers: Sequence[int]) -> str:
+    """Brokers as one word: 1,2,3."""
+    return ",".join(map(str, brokers))
+
+
+def write_lines(write: Write, before: object) -> list[str]:
+    """One write; of a topic, only the partitions that change."""
+    match write:
+        case Create(address, value):
+            return [f"  create {address.path}  {_value_text(value)}".rstrip()]
+        case Delete(address, expected):
+            return [f"  delete {address.path} v{expected}"]
+        case Set(address, Topic() as value, expected) if isinstance(before, Topic):
+            changed = [p for p, a in value.partitions.items() if before.partitions.get(p) != a]
+            head = f"  set {address.path} v{expected}"
+            kept = "" if value.topic_id == before.topic_id else f" topic_id={value.topic_id}"
+            if len(changed) == 1:
+                return [f"{head}  {changed[0]}: {_assignment_text(value.partitions[changed[0]])}{kept}"]
+            return [f"{head}{kept}", *(f"    {p}: {_assignment_text(value.partitions[p])}" for p in changed)]
+        case Set(address, value, expected):
+            return [f"  set {address.path} v{expected}  {_value_text(value)}"]
+
+
+def _assignment_text(assignment: Assignment) -> str:
+    text = f"replicas={list(assignment.replicas)}"
+    if assignment.is_moving:
+        text += f" adding={list(assignment.adding)} removing={list(assignment.removing)}"
+    return text
+
+
+def _value_text(value: object) -> str:
+    match value:
+        case PartitionState():
+            recovering = " recovering" if value.leader_recovery_state else ""
+            return f"leader={value.leader} isr={list(value.isr)} leader_epoch={value.leader_epoch}{recovering}"
+        case Topic():
+            return "; ".join(f"{p}: {_assignment_text(a)}" for p, a in value.partitions.items())
+        case LegacyReassignment():
+            return " ".join(f"{m.topic_partition}={ids(m.replicas)}" for m in value.moves)
+        case ProducerIdBlock(broker, first, last):
+            return f"broker={broker} {first} to {last}"
+        case ReplicaDeletions():
+            return " ".join(f"{p}={ids(replicas)}" for p, replicas in value.replicas.items())
+        case None:
+            return ""
+        case _:
+            return str(value)
+
+
+class Telling:
+    """Says what brokers are told: each thing once, with all who are told it, and the rest only where it is news."""
+
+    def __init__(self) -> None:
+        self._alive = ""
+
+    def lines(self, tells: Sequence[Tell]) -> list[str]:
+        """What one turn tells, in the order told."""
+        told: dict[str, list[BrokerId]] = {}
+        new: dict[str, list[BrokerId]] = {}
+        led = {
+            view
+            for t in tells
+            if isinstance(t.command, LeaderAndIsr)
+            for view in (*t.command.partitions, *t.command.new)
+        }
+        alive = self._alive
+        for tell in tells:
+            for text, is_new in self._texts(tell.command, led, alive):
+                if tell.broker in told.setdefault(text, []):
+                    continue
+                told[text].append(tell.broker)
+                if is_new:
+                    new.setdefault(text, []).append(tell.broker)
+        return [
+            f"  tell {ids(sorted(brokers))}  {text}" + (f" new on {ids(sorted(new[text]))}" if text in new else "")
+            for text, brokers in told.items()
+        ]
+
+    def _texts(self, command: Command, led: set[PartitionView], alive: str) -> Iterator[tuple[str, bool]]:
+        match command:
+            case LeaderAndIsr(partitions, new, _):
+                yield from ((f"LeaderAndIsr {_view_text(v)}", False) for v in partitions)
+                yield from ((f"LeaderAndIsr {_view_text(v)}", True) for v in new)
+            case UpdateMetadata(partitions, brokers):
+                self._alive = ids(sorted(b.broker for b in brokers))
+                if self._alive != alive or not partitions:
+                    yield f"UpdateMetadata brokers={self._alive}", False
+                for view in partitions:
+                    known = f"{view.topic}-{view.partition}" if view in led else _view_text(view)
+                    yield f"UpdateMetadata {known}", False
+            case StopReplica(stops):
+                for stop in stops:
+                    kind = " delete" if stop.is_deletion else ""
+                    at = f"{stop.topic}-{stop.partition}"
+                    yield f"StopReplica {at} leader_epoch={stop.leader_epoch}{kind}", False
+
+
+def _view_text(view: PartitionView) -> str:
+    text = (
+        f"{view.topic}-{view.partition} leader={view.leader} leader_epoch={view.leader_epoch} "
+        f"isr={list(view.isr)} v{view.partition_epoch} replicas={list(view.replicas)}"
+    )
+    if view.adding or view.removing:
+        text += f" adding={list(view.adding)} removing={list(view.removing)}"
+    if view.offline:
+        text += f" offline={list(view.offline)}"
+    if view.leader_recovery_state:
+        text += " recovering"
+    return text
+
+
+def reply_lines(reply: Reply) -> list[str]:
+    """An answer, one line a partition."""
+    match reply:
+        case ReassignmentsAltered(results):
+            lines = [f"  answer {r.topic_partition} {_error(r.error, r.message)}" for r in results]
+            return lines if lines and not reply.error else [f"  answer {_error(reply.error, reply.message)}"]
+        case PartitionsAltered(results):
+            if reply.error:
+                return [f"  answer {reply.error.name}"]
+            return [
+                f"  answer {r.topic or r.topic_id}-{r.partition} {r.error.name}"
+                + ("" if r.error else f" leader={r.leader} isr={list(r.isr)} v{r.partition_epoch}")
+                for r in results
+            ]
+        case ReassignmentsListed(moves):
+            return [
+                f"  answer {m.topic_partition} replicas={list(m.replicas)} "
+                f"adding={list(m.adding)} removing={list(m.removing)}"
+                for m in moves
+            ] or ["  answer nothing moves"]
+        case ShutdownPermitted(remaining):
+            left = " ".join(map(str, remaining))
+            return [f"  answer {reply.error.name} remaining: {left or 'none'}"]
+        case ProducerIdsAllocated(first, length, error):
+            return [f"  answer {error.name}" if error else f"  answer producer ids {first} to {first + length - 1}"]
+        case ClusterDescription():
+            return [
+                f"  answer controller={reply.controller} brokers={ids([n.broker for n in reply.nodes])}",
+                *(
+                    f"  answer {t.name}-{p.partition} leader={p.leader} isr={list(p.isr)} "
+                    f"replicas={list(p.replicas)} {p.error.name}"
+                    for t in reply.topics
+                    for p in t.partitions
+                ),
+            ]
+
+
+def _error(error: ErrorCode, message: str | None) -> str:
+    return error.name if message is None else f"{error.name}: {message}"

@@ -1,0 +1,268 @@
+"""What does a broker's process do around the model? Registration, replication, ISR changes, shutting down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from controller.core.effects import Tell
+from controller.core.errors import ErrorCode
+from controller.core.replies import PartitionsAltered, Reply, ShutdownPermitted
+from controller.core.requests import AllocateProducerIds, AlterPartition, ControlledShutdown, IsrProposal
+from controller.lab.broker_model import Acknowledgement, BrokerModel, Disk, Traits
+from tests.simulation.network import LOST, ZkConnection
+from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, SetData
+from zk_layout import catalog
+from zk_layout.facts import Stat
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, SessionId, TopicPartition
+from zk_layout.znodes.brokers import Endpoint, Registration
+from zk_layout.znodes.notifications import ISR_CHANGES, IsrChange
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TICK_S = 0.25
+NOTIFY_S = 1.0
+SHUTDOWN_TRIES = 3
+SHUTDOWN_RETRY_S = 2.0
+
+
+class Broker:
+    """One broker: its disk outlives its processes."""
+
+    def __init__(self, world: World, broker: BrokerId, traits: Traits) -> None:
+        self.world = world
+        self.broker = broker
+        self.name = f"broker {broker}"
+        self.traits = traits
+        self.disk: Disk = {}
+        self.model: BrokerModel | None = None
+        self.session = SessionId(0)
+        self.life = 0
+        self.is_cut_off = False  # controllers and it cannot reach each other
+        self.is_lagging = False  # it does not fetch
+        self.is_asking = False
+        self.is_leaving = False
+        self.is_retired = False  # it never starts again
+        self._to_notify: dict[TopicPartition, None] = {}
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process runs."""
+        return self.model is not None
+
+    # process and session
+
+    def start(self) -> None:
+        """A new process registers itself and begins to work."""
+        if self.is_up or self.is_retired:
+            return
+        self.life += 1
+        self.is_asking = self.is_leaving = False
+        self._to_notify.clear()
+        self.model = BrokerModel(self.broker, self.traits, self.disk)
+        self.world.say(self.name, "starts")
+        self.register()
+        life = self.life
+        self.world.clock.after(TICK_S, lambda: self._tick(life))
+        self.world.clock.after(NOTIFY_S, lambda: self._notify(life))
+
+    def register(self) -> None:
+        """Register in a new session, replacing what an earlier session of its own left."""
+        assert self.model is not None
+        zookeeper = self.world.zookeeper
+        self.session = zookeeper.open_session()
+        self.connection = ZkConnection(self.world.network)
+        path = f"/brokers/ids/{self.broker}"
+        data = catalog.encode(Registration((Endpoint("PLAINTEXT", self.name.replace(" ", "-"), 9092),)))
+        if path in zookeeper.nodes:
+            zookeeper.multi(self.session, [RemoveNode(path)])
+        create: list[Operation] = [MakeNode(path, b"", is_ephemeral=True), SetData(path, data, 0)]
+        zookeeper.multi(self.session, create)
+        self.model.broker_epoch = BrokerEpoch(zookeeper.nodes[path].czxid)
+        self.world.say(self.name, f"registers with epoch {self.model.broker_epoch}")
+
+    def crash(self, restart_s: float | None) -> None:
+        """The process is killed; its registration lives on until the session expires."""
+        if not self.is_up:
+            return
+        self.world.say(self.name, "is killed" + (f", back in {restart_s:.1f}s" if restart_s is not None else ""))
+        self._stop()
+        session = self.session
+        self.world.clock.after(self.world.plan.session_timeout_s, lambda: self.world.expire(session))
+        if restart_s is not None:
+            self.world.clock.after(restart_s, self.start)
+
+    def _stop(self) -> None:
+        self.model = None
+        self.life += 1
+        self.connection.close()
+
+    def lose_session(self) -> None:
+        """The session expires while the process lives; it registers again."""
+        if not self.is_up:
+            return
+        self.world.say(self.name, "loses its session")
+        self.connection.close()
+        self.world.expire(self.session)
+        life = self.life
+
+        def again() -> None:
+            if life == self.life:
+                self.register()
+
+        self.world.clock.after(self.world.random.uniform(0.01, 2.0), again)
+
+    def receive(self, controller: BrokerId, tell: Tell) -> Acknowledgement | None:
+        """A command arrives; None where nobody is there to answer."""
+        if self.model is None or self.is_cut_off:
+            return None
+        return self.model.receive(
+            tell.command, controller, tell.controller_epoch, tell.broker_epoch, self.world.clock.now
+        )
+
+    # replication
+
+    def _tick(self, life: int) -> None:
+        if life != self.life or self.model is None:
+            return
+        if not self.is_lagging:
+            self._fetch()
+        wishes = [] if self.is_asking else self.model.wishes(self.world.clock.now)
+        if wishes and self.traits.uses_alter_partition:
+            self._send(life, wishes)
+        for wish in wishes if not self.traits.uses_alter_partition else ():
+            self._write(life, wish)
+        self.world.checker.acknowledged(self.model)
+        self.world.clock.after(TICK_S, lambda: self._tick(life))
+
+    def _fetch(self) -> None:
+        assert self.model is not None
+        for topic_partition, replica in self.model.replicas.items():
+            leader = self.world.brokers.get(replica.view.leader)
+            if leader is not None and leader is not self and leader.model is not None:
+                self.model.fetch(topic_partition, leader.model, self.world.clock.now)
+
+    # ISR changes by request
+
+    def _partition_of(self, proposal: IsrProposal) -> TopicPartition | None:
+        assert self.model is not None
+        for topic_partition, replica in self.model.replicas.items():
+            if replica.pending is proposal:
+                return topic_partition
+        return None
+
+    def _send(self, life: int, wishes: list[IsrProposal]) -> None:
+        if life != self.life or self.model is None:
+            return
+        self.is_asking = True
+        wishes = [w for w in wishes if self._partition_of(w) is not None]
+        if not wishes:
+            self.is_asking = False
+            return
+        by_id = all(w.topic.topic_id is not None for w in wishes)
+        request = AlterPartition(self.broker, self.model.broker_epoch, tuple(wishes), by_id)
+        names = ", ".join(f"{self._partition_of(w)} isr={list(w.isr)}" for w in wishes)
+        self.world.say(self.name, f"asks for {names}")
+        self._ask(life, request, lambda reply: self._altered(life, wishes, reply))
+
+    def _ask(self, life: int, request: Any, use: Any) -> None:
+        assert self.model is not None
+        controller = None if self.is_cut_off else self.model.controller
+
+        def answered(reply: Reply | None) -> None:
+            if life == self.life and self.model is not None:
+                use(None if self.is_cut_off else reply)
+
+        self.world.ask(controller, request, answered)
+
+    def _altered(self, life: int, wishes: list[IsrProposal], reply: Reply | None) -> None:
+        assert self.model is not None
+        again = wishes
+        if isinstance(reply, PartitionsAltered) and reply.error is ErrorCode.NONE:
+            again = []
+            for wish, result in zip(wishes, reply.results, strict=True):
+                topic_partition = self._partition_of(wish)
+                if topic_partition is not None and self.model.settle(
+                    topic_partition, wish, result.error, result.isr, result.partition_epoch
+                ):
+                    again.append(wish)
+        if again:
+            self.world.clock.after(0.5, lambda: self._send(life, again))
+        else:
+            self.is_asking = False
+
+    # producer ids
+
+    def ask_for_producer_ids(self, use: Callable[[Reply | None], None]) -> None:
+        """Ask the controller it knows for the next block."""
+        assert self.model is not None
+        self._ask(self.life, AllocateProducerIds(self.broker, self.model.broker_epoch), use)
+
+    # ISR changes by writing
+
+    def _write(self, life: int, wish: IsrProposal) -> None:
+        assert self.model is not None
+        topic_partition = self._partition_of(wish)
+        assert topic_partition is not None
+        view = self.model.replicas[topic_partition].view
+        epoch = ControllerEpoch(view.controller_epoch)
+        state = PartitionState(self.broker, view.leader_epoch, epoch, wish.isr)
+        path = StateAddress(topic_partition.topic, topic_partition.partition).path
+        operation = SetData(path, catalog.encode(state), wish.partition_epoch)
+
+        def written(done: Multi | object) -> None:
+            if life != self.life or self.model is None:
+                return
+            if done is LOST or not isinstance(done, Multi) or done.errors:
+                self.world.say(self.name, f"cannot write {topic_partition} isr={list(wish.isr)}")
+                self.model.forget_wish(topic_partition, wish)
+                return
+            stat = done.results[0]
+            assert isinstance(stat, Stat)
+            self._to_notify[topic_partition] = None
+            self.model.settle(topic_partition, wish, ErrorCode.NONE, wish.isr, PartitionEpoch(stat.version))
+
+        self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), written)
+
+    def _notify(self, life: int) -> None:
+        if life != self.life:
+            return
+        if self._to_notify:
+            change, self._to_notify = IsrChange(tuple(self._to_notify)), {}
+            operation = MakeNode(f"{ISR_CHANGES}/isr_change_", catalog.encode(change), is_sequential=True)
+            self.world.say(self.name, f"notifies of {', '.join(map(str, change.partitions))}")
+            self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), lambda _: None)
+        self.world.clock.after(NOTIFY_S, lambda: self._notify(life))
+
+    # controlled shutdown
+
+    def shut_down(self, restart_s: float) -> None:
+        """Ask to leave; leave when allowed, or after some tries anyway; come back later."""
+        if self.is_up and not self.is_leaving:
+            self.is_leaving = True
+            self.world.say(self.name, "wants to shut down")
+            self._try_to_leave(self.life, SHUTDOWN_TRIES, restart_s)
+
+    def _try_to_leave(self, life: int, tries: int, restart_s: float) -> None:
+        if life != self.life or self.model is None:
+            return
+        if not tries:
+            self._leave(restart_s)
+            return
+
+        def answered(reply: Reply | None) -> None:
+            if isinstance(reply, ShutdownPermitted) and reply == ShutdownPermitted():
+                self._leave(restart_s)
+            else:
+                again = SHUTDOWN_RETRY_S
+                self.world.clock.after(again, lambda: self._try_to_leave(life, tries - 1, restart_s))
+
+        self._ask(life, ControlledShutdown(self.broker, self.model.broker_epoch), answered)
+
+    def _leave(self, restart_s: float) -> None:
+        self.world.say(self.name, f"shuts down, back in {restart_s:.1f}s")
+        self._stop()
+        self.world.expire(self.session)
+        self.world.clock.after(restart_s, self.start)

@@ -1,0 +1,348 @@
+"""Which promises must hold after every step, and which once the faults have stopped?
+
+Source: architecture section 6. A broken promise raises `Broken`, with the seed's trace to explain it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
+from controller.core.events import AskId
+from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered
+from controller.core.requests import AlterPartition, AlterReassignments, Request
+from controller.lab.broker_model import DELETING_LEADER, BrokerModel
+from tests.simulation.zookeeper import Operation
+from zk_layout import catalog
+from zk_layout.facts import Malformed
+from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, SessionId, TopicName, TopicPartition, Zxid
+from zk_layout.znodes.controller import ControllerEpochAddress
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+if TYPE_CHECKING:
+    from tests.simulation.controllers import Controller
+    from tests.simulation.world import World
+
+
+class Broken(Exception):
+    """A promise was broken."""
+
+
+class Checker:
+    """Remembers what ZooKeeper has held, and compares everything with it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.topics: dict[TopicName, Topic] = {}
+        self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
+        self.assigned: dict[TopicPartition, dict[Assignment, None]] = {}
+        self.together: dict[TopicPartition, dict[tuple[int, Assignment], None]] = {}
+        self.was_in_sync: dict[TopicPartition, bool] = {}
+        self.acked: dict[TopicPartition, int] = {}
+        self.lost: dict[TopicPartition, None] = {}
+        self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
+        self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
+        self._touched: dict[str, SessionId] = {}
+        self._open: dict[AskId, Request] = {}
+        self._epoch = 0
+
+    # what ZooKeeper holds
+
+    def begin(self) -> None:
+        """What was written so far is the beginning, and no step."""
+        self._touched.clear()
+
+    def wrote(self, session: SessionId, operation: Operation, zxid: Zxid) -> None:
+        """One change of the tree; looked at when the whole transaction is through."""
+        self._touched[operation.path] = session
+
+    def after_step(self) -> None:
+        """Everything that changed together must fit together."""
+        touched, self._touched = self._touched, {}
+        former = {path: self.topics.get(address.topic) for path, address in self._topics_in(touched)}
+        for path, address in self._topics_in(touched):
+            self._topic_changed(address, path)
+        for path, session in touched.items():
+            match catalog.address_of(path):
+                case StateAddress(topic, partition):
+                    self._state_changed(TopicPartition(topic, partition), path, session)
+                case ControllerEpochAddress():
+                    self._epoch_changed(path)
+        self._note_pairs(touched)
+        for path, before in former.items():
+            if before is not None:
+                self._nobody_left_early(before, TopicName(path.rpartition("/")[2]))
+        for broker in self.world.brokers.values():
+            if broker.model is not None and broker.model.violations:
+                raise Broken(broker.model.violations[0])
+
+    def _note_pairs(self, touched: dict[str, SessionId]) -> None:
+        """Which assignment and which state of a partition held at the same time."""
+        for path in touched:
+            address = catalog.address_of(path)
+            if isinstance(address, TopicAddress):
+                names = [TopicPartition(address.topic, n) for n in self.topics[address.topic].partitions]
+            elif isinstance(address, StateAddress):
+                names = [TopicPartition(address.topic, address.partition)]
+            else:
+                continue
+            for at in names:
+                node = self.world.zookeeper.nodes.get(StateAddress(at.topic, at.partition).path)
+                if node is not None:
+                    assignment = self.topics[at.topic].partitions[at.partition]
+                    pairs = self.together.setdefault(at, {})
+                    pairs[node.version, assignment] = pairs[node.version, Assignment(assignment.target)] = None
+
+    @staticmethod
+    def _topics_in(touched: dict[str, SessionId]) -> list[tuple[str, TopicAddress]]:
+        pairs = [(path, catalog.address_of(path)) for path in touched]
+        return [(path, address) for path, address in pairs if isinstance(address, TopicAddress)]
+
+    def _read(self, path: str) -> object:
+        node = self.world.zookeeper.nodes.get(path)
+        address = catalog.address_of(path)
+        return None if node is None or address is None else catalog.decode(address, node.data)
+
+    def _epoch_changed(self, path: str) -> None:
+        epoch = self._read(path)
+        if not isinstance(epoch, int) or epoch <= self._epoch:
+            raise Broken(f"the controller epoch went from {self._epoch} to {epoch}")
+        self._epoch = epoch
+
+    def _topic_changed(self, address: TopicAddress, path: str) -> None:
+        value, before = self._read(path), self.topics.get(address.topic)
+        if isinstance(value, Malformed) or value is None:
+            return
+        assert isinstance(value, Topic)
+        if before is not None:
+            if before.topic_id is not None and before.topic_id != value.topic_id:
+                raise Broken(f"topic {address.topic} lost its id")
+            for number in before.partitions:
+                if number not in value.partitions:
+                    raise Broken(f"{address.topic}-{number} was dropped from the topic znode")
+        for number, assignment in value.partitions.items():
+            self._assignment_is_sane(TopicPartition(address.topic, number), assignment)
+        self.topics[address.topic] = value
+
+    def _assignment_is_sane(self, at: TopicPartition, assignment: Assignment) -> None:
+        history = self.assigned.setdefault(at, {})
+        if assignment not in history:
+            moves = {**dict.fromkeys(assignment.adding), **dict.fromkeys(assignment.removing)}
+            if len(moves) != len(assignment.adding) + len(assignment.removing):
+                raise Broken(f"{at} adds and removes the same replica: {assignment}")
+            if any(r not in assignment.replicas for r in moves) or not assignment.target:
+                raise Broken(f"{at} has an impossible assignment: {assignment}")
+            if len(dict.fromkeys(assignment.replicas)) != len(assignment.replicas):
+                raise Broken(f"{at} has a duplicate replica: {assignment}")
+        history[assignment] = None
+        history[Assignment(assignment.target)] = None
+
+    def _state_changed(self, at: TopicPartition, path: str, session: SessionId) -> None:
+        value, before = self._read(path), self.states.get(at)
+        if not isinstance(value, PartitionState):
+            return
+        replicas = self.topics[at.topic].partitions[at.partition].replicas
+        if not value.isr or len(dict.fromkeys(value.isr)) != len(value.isr):
+            raise Broken(f"{at} has the ISR {list(value.isr)}")
+        if value.leader != NO_LEADER and value.leader not in value.isr:
+            raise Broken(f"{at} is led by {value.leader}, which is not in the ISR {list(value.isr)}")
+        if any(r not in replicas for r in value.isr):
+            raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
+        if before is not None:
+            self._state_follows(at, before, value, session)
+        self.states[at] = value
+        node = self.world.zookeeper.nodes[path]
+        self.accepted.setdefault((at, node.version), []).append(value)
+        self._note_sync(at)
+
+    def _state_follows(
+        self, at: TopicPartition, before: PartitionState, after: PartitionState, session: SessionId
+    ) -> None:
+        if after.leader_epoch < before.leader_epoch:
+            raise Broken(f"the leader epoch of {at} fell from {before.leader_epoch} to {after.leader_epoch}")
+        if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
+            raise Broken(f"{at} changed its leader within leader epoch {after.leader_epoch}")
+        if after.controller_epoch < before.controller_epoch:
+            raise Broken(f"the controller epoch in the state of {at} fell")
+        if after.leader != NO_LEADER and after.leader not in before.isr and after.leader != before.leader:
+            self._unclean(at, after)
+        is_by_controller = any(c.session == session for c in self.world.controllers.values())
+        if is_by_controller and after.controller_epoch != self._epoch:
+            raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
+
+    def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
+        if not self.world.plan.unclean_election:
+            raise Broken(f"{at} elected {after.leader}, which was not in sync")
+        self.world.say("checker", f"{at} was elected uncleanly; acknowledged records may be gone")
+        self.lost[at] = None
+        self._acked_numbers.pop(at, None)
+
+    # moves
+
+    def _note_sync(self, at: TopicPartition) -> None:
+        topic, state = self.topics.get(at.topic), self.states.get(at)
+        if topic is None or state is None or at.partition not in topic.partitions:
+            return
+        assignment = topic.partitions[at.partition]
+        if assignment.is_moving and all(r in state.isr for r in assignment.target):
+            self.was_in_sync[at] = True
+
+    def _nobody_left_early(self, before: Topic, name: TopicName) -> None:
+        after = self.topics[name]
+        for number, held in before.partitions.items():
+            at, now = TopicPartition(name, number), after.partitions[number]
+            state = self.states.get(at)
+            gone = [r for r in held.replicas if r not in now.replicas]
+            if state is not None and not any(r in now.replicas for r in state.isr):
+                raise Broken(f"{at} has no in-sync replica among {list(now.replicas)}; ISR {list(state.isr)}")
+            lets_go = bool(held.adding) and any(r in held.removing for r in gone)
+            if lets_go and state is not None and not self.was_in_sync.get(at):
+                raise Broken(f"{at} let {gone} go before {list(held.target)} were in sync")
+            if now != held:
+                self.was_in_sync.pop(at, None)
+                self._note_sync(at)
+
+    # what a controller does
+
+    def reign_began(self, controller: Controller) -> None:
+        """One more controller believes to lead."""
+
+    def reign_ended(self, controller: Controller) -> None:
+        """What was asked of it will not be answered any more."""
+        for ask in controller.asks:
+            self._open.pop(ask, None)
+
+    def asked(self, ask: AskId, request: Request) -> None:
+        """A request reached a leading controller."""
+        self._open[ask] = request
+
+    def committed(self, controller: Controller, commit: Commit) -> None:
+        """ZooKeeper accepted a transaction of this controller."""
+        held = self._read("/controller_epoch")
+        if held != controller.epoch:
+            raise Broken(f"{controller.name} wrote in epoch {controller.epoch}, while {held} rules")
+
+    def effect(self, controller: Controller, effect: Effect) -> None:
+        """A controller has decided something."""
+        match effect:
+            case Answer(ask, reply):
+                request = self._open.pop(ask, None)
+                if request is None:
+                    raise Broken(f"{controller.name} answered {ask} twice, or without having been asked")
+                self._answer_fits(request, reply)
+                if isinstance(reply, ProducerIdsAllocated):
+                    self.world.producer_ids.answered(reply, controller.name)
+            case Tell():
+                self._tell_is_true(controller, effect)
+            case StepDown(reason):
+                self.world.say(controller.name, f"wants to step down: {reason}")
+
+    def _answer_fits(self, request: Request, reply: object) -> None:
+        if isinstance(request, AlterReassignments) and isinstance(reply, ReassignmentsAltered) and not reply.error:
+            wished = [w.topic_partition for w in request.wishes]
+            if [r.topic_partition for r in reply.results] != wished:
+                raise Broken(f"the answer to {request} does not cover it: {reply}")
+        if isinstance(request, AlterPartition) and isinstance(reply, PartitionsAltered) and not reply.error:
+            asked = [p.partition for p in request.proposals]
+            if [r.partition for r in reply.results] != asked:
+                raise Broken(f"the answer to {request} does not cover it: {reply}")
+
+    def _tell_is_true(self, controller: Controller, tell: Tell) -> None:
+        if tell.broker == controller.own_id:
+            raise Broken(f"{controller.name} told itself something")
+        if tell.broker not in controller.links:
+            raise Broken(f"{controller.name} told broker {tell.broker} something without a channel to it")
+        match tell.command:
+            case LeaderAndIsr(partitions, new, _):
+                for view in (*partitions, *new):
+                    self._leadership_is_true(controller, tell.broker, view)
+            case UpdateMetadata(partitions, brokers):
+                if controller.own_id not in [b.broker for b in brokers]:
+                    raise Broken(f"{controller.name} does not list itself among the brokers")
+                for view in partitions:
+                    self._view_is_true(view)
+            case StopReplica():
+                pass
+
+    def _view_is_true(self, view: PartitionView) -> None:
+        if view.leader == DELETING_LEADER:
+            return
+        at = TopicPartition(view.topic, view.partition)
+        told = PartitionState(
+            view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state
+        )
+        if told not in self.accepted.get((at, view.partition_epoch), ()):
+            raise Broken(f"told but never accepted by ZooKeeper: {view}")
+        if Assignment(view.replicas, view.adding, view.removing) not in self.assigned.get(at, {}):
+            raise Broken(f"told replicas that ZooKeeper never accepted: {view}")
+
+    def _leadership_is_true(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
+        if broker not in view.replicas:
+            raise Broken(f"broker {broker} is told to host {view}")
+        self._view_is_true(view)
+        if controller.epoch == self._epoch:
+            self._pair_is_true(view)
+
+    def _pair_is_true(self, view: PartitionView) -> None:
+        """What a deposed controller mixes up is fenced by the brokers; who rules must not mix anything up."""
+        at = TopicPartition(view.topic, view.partition)
+        told = view.partition_epoch, Assignment(view.replicas, view.adding, view.removing)
+        if told not in self.together[at]:
+            raise Broken(f"told a leader and replicas that never were together in ZooKeeper: {view}")
+
+    # what brokers keep
+
+    def deleted(self, model: BrokerModel, at: TopicPartition, command: Command) -> None:
+        """A broker has just deleted a replica.
+
+        One that was told to go and has been wanted again since may go first: it comes back empty.
+        """
+        state, topic = self.states.get(at), self.topics.get(at.topic)
+        if state is not None and model.broker in state.isr:
+            raise Broken(f"broker {model.broker} deleted {at}, being in its ISR {list(state.isr)}")
+        stops = command.stops if isinstance(command, StopReplica) else ()
+        epochs = [s.leader_epoch for s in stops if (s.topic, s.partition) == at]
+        is_recent = state is None or any(e >= state.leader_epoch for e in epochs)
+        assignment = None if topic is None else topic.partitions[at.partition]
+        if is_recent and assignment is not None and model.broker in assignment.target:
+            raise Broken(f"broker {model.broker} deleted {at}, which it shall keep: {assignment}")
+
+    def acknowledged(self, model: BrokerModel) -> None:
+        """Note every record that has passed the high watermark of a leader: its producer was told so."""
+        for at in model.led():
+            log = model.disk[at]
+            key = (model.broker, at)
+            epoch = model.replicas[at].view.leader_epoch
+            if at in self.lost and epoch != self.states[at].leader_epoch:
+                continue  # what a deposed leader acknowledges is lost, as an unclean election means it to be
+            mark, marked_in = self._seen_marks.get(key, (0, -1))
+            start = mark if marked_in == epoch else 0
+            numbers = self._acked_numbers.setdefault(at, {})
+            for record in log.records[min(start, log.high_watermark) : log.high_watermark]:
+                numbers[record.number] = None
+            self._seen_marks[key] = (log.high_watermark, epoch)
+
+    def leads_with_everything(self, model: BrokerModel, at: TopicPartition) -> None:
+        """The leader that ZooKeeper names must have every acknowledged record."""
+        state = self.states.get(at)
+        replica = model.replicas.get(at)
+        if state is None or replica is None or state.leader != model.broker:
+            return
+        if replica.view.leader_epoch != state.leader_epoch:
+            return
+        held = {record.number for record in model.disk[at].records}
+        missing = [number for number in self._acked_numbers.get(at, {}) if number not in held]
+        if missing:
+            raise Broken(f"leader {model.broker} of {at} lacks the acknowledged records {missing[:5]}")
+
+    @property
+    def unanswered(self) -> dict[AskId, Request]:
+        """Requests that a controller has and has not answered."""
+        return self._open
+
+    def current_epoch(self) -> ControllerEpoch:
+        """The epoch of whoever claimed last."""
+        return ControllerEpoch(self._epoch)

@@ -1,0 +1,156 @@
+"""What do people and tools ask for, sensible or not?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.core.replies import Reply
+from controller.core.requests import (
+    AlterReassignments,
+    DescribeCluster,
+    ListReassignments,
+    MoveWish,
+    Request,
+)
+from tests.simulation.zookeeper import MakeNode, SetData
+from zk_layout import catalog
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicId, TopicName, TopicPartition
+from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, PreferredElection
+from zk_layout.znodes.topics import Assignment, Topic
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LEGACY = "/admin/reassign_partitions"
+PREFERRED = "/admin/preferred_replica_election"
+
+
+class Clients:
+    """Everybody who is not a broker and not a controller."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.random
+        self._numbers: dict[TopicPartition, int] = {}
+        self._topics_made = 0
+
+    # data
+
+    def produce(self) -> None:
+        """One record to each partition that has a leader."""
+        for at, state in self.world.checker.states.items():
+            leader = self.world.brokers.get(state.leader)
+            if leader is None or leader.model is None:
+                continue
+            number = self._numbers[at] = self._numbers.get(at, 0) + 1
+            leader.model.append(at, number)
+
+    # topics
+
+    def create_topic(self) -> None:
+        """Write a topic znode, as a broker does for an auto-created topic; it may name the controller."""
+        self._topics_made += 1
+        name = TopicName(f"topic{self._topics_made}")
+        candidates = list(self.world.brokers)
+        if self.random.random() < 0.3:
+            leader = self.world.leading()
+            candidates.extend([leader.own_id] if leader else [])
+        size = self.random.randint(1, min(3, len(self.world.brokers)))
+        partitions = {
+            PartitionId(p): Assignment(tuple(self.random.sample(candidates, size)))
+            for p in range(self.random.randint(1, 4))
+        }
+        topic_id = TopicId(f"{self.random.getrandbits(128):022x}"[:22]) if self.world.plan.topic_ids else None
+        self.world.say("client", f"creates {name} {[list(a.replicas) for a in partitions.values()]}")
+        operation = MakeNode(f"/brokers/topics/{name}", catalog.encode(Topic(partitions, topic_id)))
+        self.world.write(operation)
+
+    def add_partition(self) -> None:
+        """Write one more partition into a topic znode, keeping the moves in it."""
+        name = self._any_topic()
+        topic = self.world.checker.topics[name]
+        number = PartitionId(max(topic.partitions) + 1)
+        size = self.random.randint(1, min(3, len(self.world.brokers)))
+        added = Assignment(tuple(self.random.sample(list(self.world.brokers), size)))
+        grown = Topic({**topic.partitions, number: added}, topic.topic_id)
+        path = f"/brokers/topics/{name}"
+        version = self.world.zookeeper.nodes[path].version
+        self.world.say("client", f"adds {name}-{number} {list(added.replicas)}")
+        self.world.write(SetData(path, catalog.encode(grown), version))
+
+    def _any_topic(self) -> TopicName:
+        return self.random.choice(list(self.world.checker.topics))
+
+    def _any_partition(self) -> TopicPartition:
+        name = self._any_topic()
+        return TopicPartition(name, self.random.choice(list(self.world.checker.topics[name].partitions)))
+
+    # moves
+
+    def _any_replicas(self) -> Replicas:
+        brokers = list(self.world.brokers)
+        return tuple(self.random.sample(brokers, self.random.randint(1, min(3, len(brokers)))))
+
+    def _bad_replicas(self) -> Replicas:
+        some = self._any_replicas()
+        one = some[0]
+        return self.random.choice([(), (*some, one), (BrokerId(-2), *some), (BrokerId(77),), (BrokerId(100), one)])
+
+    def _any_wish(self) -> MoveWish:
+        chance = self.random.random()
+        at = self._any_partition()
+        if chance < 0.1:
+            return MoveWish(at, self._bad_replicas())
+        if chance < 0.3:
+            return MoveWish(at, None)
+        if chance < 0.35:
+            return MoveWish(TopicPartition(TopicName("nowhere"), PartitionId(0)), self._any_replicas())
+        return MoveWish(at, self._any_replicas())
+
+    def reassign(self) -> None:
+        """Ask for some moves and cancellations at once."""
+        wishes = {w.topic_partition: w for w in (self._any_wish() for _ in range(self.random.randint(1, 4)))}
+        text = ", ".join(f"{at}→{w.replicas if w.replicas is None else list(w.replicas)}" for at, w in wishes.items())
+        self._ask(AlterReassignments(tuple(wishes.values())), f"reassign {text}")
+
+    def prefer(self) -> None:
+        """Write the znode that asks for preferred leaders, unless one is there, as old tools do."""
+        if PREFERRED in self.world.zookeeper.nodes:
+            return
+        some = dict.fromkeys(self._any_partition() for _ in range(3))
+        self.world.say("client", f"wants the preferred leaders of {', '.join(map(str, some))}")
+        self.world.write(MakeNode(PREFERRED, catalog.encode(PreferredElection(tuple(some)))))
+
+    def list_moves(self) -> None:
+        """Ask what is moving, and who is there."""
+        self._ask(ListReassignments(None), "list")
+        self._ask(DescribeCluster(None), "describe")
+
+    def _ask(self, request: Request, text: str) -> None:
+        leader = self.world.leading()
+        if leader is None:
+            return
+        number = self.world.next_ask()
+        self.world.say("client", f"asks #{number} {leader.own_id} to {text}")
+
+        def answered(reply: Reply | None) -> None:
+            self.world.say("client", f"#{number} gets {reply}")
+
+        self.world.ask(leader.own_id, request, answered, number)
+
+    def legacy(self) -> None:
+        """Write the legacy znode, unless one is there, as old tools do."""
+        if LEGACY in self.world.zookeeper.nodes:
+            return
+        if self.random.random() < 0.1:
+            self.world.say("client", "writes a malformed legacy znode")
+            self.world.write(MakeNode(LEGACY, b'{"version":1,"partitions":'))
+            return
+        moves = []
+        for _ in range(self.random.randint(1, 3)):
+            at = self._any_partition()
+            replicas = self._bad_replicas() if self.random.random() < 0.15 else self._any_replicas()
+            moves.append(LegacyMove(at.topic, at.partition, replicas))
+        text = ", ".join(f"{m.topic_partition}→{list(m.replicas)}" for m in moves)
+        self.world.say("client", f"writes the legacy znode {text}")
+        self.world.write(MakeNode(LEGACY, catalog.encode(LegacyReassignment(tuple(moves)))))

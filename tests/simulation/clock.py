@@ -1,0 +1,32 @@
+"""What happens next, and when? A queue of things to happen in simulated time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+
+class Clock:
+    """Simulated time in seconds; things at the same time happen in the order in which they were set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+
+    def after(self, delay_s: float, happening: Callable[[], None]) -> None:
+        """Let something happen later."""
+        heapq.heappush(self._queue, (self.now + delay_s, next(self._order), happening))
+
+    def step(self) -> bool:
+        """Let the next thing happen; False when nothing is left."""
+        if not self._queue:
+            return False
+        self.now, _, happening = heapq.heappop(self._queue)
+        happening()
+        return True
+
+    def next_at(self) -> float | None:
+        """When the next thing happens."""
+        return self._queue[0][0] if self._queue else None

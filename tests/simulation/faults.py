@@ -1,0 +1,214 @@
+"""What goes wrong?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.controllers import Controller, Role
+from tests.simulation.native import rule_briefly
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers import Broker
+    from tests.simulation.world import World
+
+
+class Faults:
+    """Each fault is drawn from the world's seed; `heal` ends them all."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.random
+        self._kinds: list[tuple[int, Callable[[], None]]] = [
+            (3, self.crash_controller),
+            (6, self.crash_controller_at_a_commit),
+            (4, self.crash_controller_in_a_turn),
+            (3, self.pause_controller),
+            (2, self.expire_controller),
+            (4, self.drop_controller_connection),
+            (3, self.usurp),
+            (2, self.let_a_broker_rule),
+            (4, self.crash_broker),
+            (3, self.bounce_broker),
+            (2, self.expire_broker),
+            (2, self.cut_broker_off),
+            (3, self.slow_broker),
+            (3, self.let_broker_lag),
+            (3, self.shut_broker_down),
+            (1, self.lossy_network),
+        ]
+
+    def strike(self) -> None:
+        """One fault."""
+        weights = [weight for weight, _ in self._kinds]
+        self.random.choices([kind for _, kind in self._kinds], weights)[0]()
+
+    # controllers
+
+    def _leader(self) -> Controller | None:
+        return self.world.leading()
+
+    def _restart_later(self, controller: Controller) -> None:
+        def restart() -> None:
+            if controller.role is Role.DOWN:
+                controller.start()
+
+        self.world.clock.after(self.random.uniform(0.5, 10.0), restart)
+
+    def crash_controller(self) -> None:
+        """Kill a controller process."""
+        controller = self.random.choice(list(self.world.controllers.values()))
+        controller.crash()
+        self._restart_later(controller)
+
+    def crash_controller_at_a_commit(self) -> None:
+        """Kill the leading one right after ZooKeeper accepted one of its next transactions."""
+        leader = self._leader()
+        if leader is not None:
+            leader.crash_at_commit = self.random.randint(1, 4)
+
+    def crash_controller_in_a_turn(self) -> None:
+        """Kill the leading one when part of a turn's effects have been carried out."""
+        leader = self._leader()
+        if leader is not None:
+            leader.crash_in_turn = True
+
+    def pause_controller(self) -> None:
+        """Stop the leading process for a while; it goes on with what it believed."""
+        leader = self._leader()
+        if leader is not None:
+            pause_s = self.random.uniform(0.2, 2 * self.world.plan.session_timeout_s)
+            self.world.say(leader.name, f"is paused for {pause_s:.1f}s")
+            leader.paused_until = self.world.clock.now + pause_s
+            session, until = leader.session, leader.paused_until
+            if pause_s > self.world.plan.session_timeout_s:
+                delay = self.world.plan.session_timeout_s
+                self.world.clock.after(delay, lambda: self._expire_if_paused(leader, session, until))
+
+    def _expire_if_paused(self, leader: Controller, session: int, until: float) -> None:
+        if leader.session == session and leader.paused_until == until:
+            self.world.expire(leader.session)
+
+    def expire_controller(self) -> None:
+        """The leading one's session expires."""
+        leader = self._leader()
+        if leader is not None:
+            self.world.say(leader.name, "loses its session")
+            self.world.expire(leader.session)
+
+    def drop_controller_connection(self) -> None:
+        """The leading one loses its connection to ZooKeeper: outcomes of what is in flight are unknown."""
+        leader = self._leader()
+        if leader is not None:
+            self.world.say(leader.name, "loses its connection to ZooKeeper")
+            leader.connection.drop(self.random.uniform(0.01, 0.8 * self.world.plan.session_timeout_s))
+
+    def usurp(self) -> None:
+        """A standby takes over although the leading one lives."""
+        for controller in self.world.controllers.values():
+            if controller.role is Role.STANDBY:
+                self.world.say(controller.name, "takes over by force")
+                controller.claim()
+                return
+
+    def let_a_broker_rule(self) -> None:
+        """A broker's own controller takes over for a moment."""
+        broker = self._up_broker()
+        if broker is not None:
+            rule_briefly(self.world, broker.broker, self.random.uniform(0.01, 3.0))
+
+    # brokers
+
+    def _up_broker(self) -> Broker | None:
+        up = [b for b in self.world.brokers.values() if b.is_up]
+        return self.random.choice(up) if up else None
+
+    def crash_broker(self) -> None:
+        """Kill a broker; it comes back later."""
+        broker = self._up_broker()
+        if broker is not None:
+            broker.crash(self.random.uniform(1.0, 4 * self.world.plan.session_timeout_s))
+
+    def bounce_broker(self) -> None:
+        """Kill a broker; it is back before anybody could see that it was gone."""
+        broker = self._up_broker()
+        if broker is not None:
+            broker.crash(self.random.uniform(0.01, 0.5))
+
+    def expire_broker(self) -> None:
+        """A broker's session expires."""
+        broker = self._up_broker()
+        if broker is not None:
+            broker.lose_session()
+
+    def shut_broker_down(self) -> None:
+        """An operator stops a broker."""
+        broker = self._up_broker()
+        if broker is not None:
+            broker.shut_down(self.random.uniform(0.5, 10.0))
+
+    def cut_broker_off(self) -> None:
+        """A broker and the controllers cannot reach each other for a while."""
+        broker = self._up_broker()
+        if broker is not None:
+            self.world.say(broker.name, "is cut off from the controllers")
+            broker.is_cut_off = True
+
+            def mend() -> None:
+                broker.is_cut_off = False
+
+            self.world.clock.after(self.random.uniform(1.0, 15.0), mend)
+
+    def slow_broker(self) -> None:
+        """Commands reach a broker late for a while."""
+        broker = self._up_broker()
+        if broker is not None:
+            slow_s = self.random.uniform(0.2, 3.0)
+            self.world.say(broker.name, f"is slow by {slow_s:.1f}s")
+            self.world.network.slow[broker.broker] = slow_s
+
+            def hurry_again() -> None:
+                self.world.network.slow.pop(broker.broker, None)
+
+            self.world.clock.after(self.random.uniform(2.0, 15.0), hurry_again)
+
+    def let_broker_lag(self) -> None:
+        """A broker does not fetch for a while."""
+        broker = self._up_broker()
+        if broker is not None:
+            self.world.say(broker.name, "lags")
+            broker.is_lagging = True
+
+            def go_on() -> None:
+                broker.is_lagging = False
+
+            self.world.clock.after(self.random.uniform(1.0, 20.0), go_on)
+
+    def lossy_network(self) -> None:
+        """Every third command or answer gets lost for a while."""
+        self.world.say("network", "gets lossy")
+        self.world.network.loss = 0.3
+
+        def mend() -> None:
+            self.world.network.loss = 0.0
+
+        self.world.clock.after(self.random.uniform(2.0, 10.0), mend)
+
+    def heal(self) -> None:
+        """End all faults; now and then a broker stays away for good."""
+        self.world.say("faults", "stop")
+        self.world.network.loss = 0.0
+        self.world.network.slow.clear()
+        gone = self.random.choice(list(self.world.brokers)) if self.random.random() < 0.3 else None
+        for broker in self.world.brokers.values():
+            broker.is_cut_off = broker.is_lagging = False
+            if broker.broker == gone:
+                broker.is_retired = True
+                broker.crash(None)
+            else:
+                broker.start()
+        for controller in self.world.controllers.values():
+            controller.paused_until = 0.0
+            controller.crash_at_commit, controller.crash_in_turn = 0, False
+            if controller.role is Role.DOWN:
+                controller.start()

@@ -1,0 +1,122 @@
+"""Once the faults have stopped: has everything come to the end it should?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.lab.broker_model import BrokerModel
+from tests.simulation.checker import Broken
+from tests.simulation.clients import LEGACY, PREFERRED
+from tests.simulation.controllers import Role
+from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def check_outcome(world: World) -> None:
+    """Every promise about the end.
+
+    Raises:
+        Broken: one of them does not hold.
+    """
+    leading = [c for c in world.controllers.values() if c.role is Role.LEADING]
+    if len(leading) != 1:
+        raise Broken(f"{len(leading)} controllers lead in the end")
+    if world.checker.unanswered:
+        raise Broken(f"never answered: {world.checker.unanswered}")
+    live = {b.broker: b.model for b in world.brokers.values() if b.model is not None}
+    for name, topic in world.checker.topics.items():
+        for number, assignment in topic.partitions.items():
+            at = TopicPartition(name, number)
+            _is_led(world, at, assignment, live)
+            _does_not_move(world, at, assignment, live)
+            _is_known(world, at, assignment, live)
+    for broker, model in live.items():
+        _has_no_strays(world, broker, model)
+        _knows_who_lives(world, model, leading[0].own_id, live)
+        for at in model.led():
+            world.checker.leads_with_everything(model, at)
+    _nothing_is_left_over(world)
+
+
+def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
+    state = world.checker.states.get(at)
+    if state is None:
+        if any(r in live for r in assignment.replicas):
+            raise Broken(f"{at} was never given a leader, though of {assignment.replicas} some live")
+        return
+    if state.leader not in live and any(r in live for r in state.isr):
+        raise Broken(f"{at} has no live leader, though of its ISR {list(state.isr)} some live: {state}")
+    if state.leader != NO_LEADER and state.leader in live:
+        if not live[state.leader].leads(at):
+            raise Broken(f"broker {state.leader} does not know that it leads {at}")
+        alive_replicas = [r for r in assignment.target if r in live]
+        missing = [r for r in alive_replicas if r not in state.isr]
+        if missing:
+            raise Broken(f"live replicas {missing} of {at} are not in its ISR {list(state.isr)}")
+
+
+def _does_not_move(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
+    state = world.checker.states.get(at)
+    can_finish = all(r in live for r in assignment.target) and (state is None or state.leader in live)
+    if assignment.is_moving and can_finish:
+        raise Broken(f"{at} still moves, though its target lives: {assignment} {state}")
+    leading = [c.own_id for c in world.controllers.values() if c.role is Role.LEADING]
+    if any(r in leading for r in assignment.target) and live:
+        raise Broken(f"{at} is still placed on a controller: {assignment}")
+
+
+def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
+    state = world.checker.states.get(at)
+    if state is None:
+        return
+    version = world.zookeeper.nodes[f"/brokers/topics/{at.topic}/partitions/{at.partition}/state"].version
+    for broker, model in live.items():
+        view = model.cache.get(at)
+        if view is None:
+            raise Broken(f"broker {broker} has never heard of {at}")
+        told = (
+            PartitionState(view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state),
+            view.partition_epoch,
+        )
+        if told != (state, version) or view.replicas not in (assignment.replicas, assignment.target):
+            raise Broken(f"broker {broker} knows {view}, ZooKeeper has {state} v{version} {assignment}")
+        # Without a live leader a replica keeps its log, and whatever epoch it was in.
+        if broker in assignment.target and state.leader in live:
+            epoch = model.replicas[at].view.leader_epoch if at in model.replicas else None
+            if epoch != state.leader_epoch:
+                raise Broken(f"broker {broker} is in leader epoch {epoch} of {at}, not {state.leader_epoch}")
+
+
+def _has_no_strays(world: World, broker: BrokerId, model: BrokerModel) -> None:
+    for at in model.hosted():
+        topic = world.checker.topics.get(at.topic)
+        if topic is None or broker not in topic.partitions[at.partition].replicas:
+            raise Broken(f"broker {broker} keeps a stray replica of {at}")
+
+
+def _knows_who_lives(world: World, model: BrokerModel, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:
+    if sorted(model.alive) != sorted([*live, leader]):
+        raise Broken(f"broker {model.broker} believes that {sorted(model.alive)} live, not {sorted([*live, leader])}")
+    if model.controller != leader:
+        raise Broken(f"broker {model.broker} takes {model.controller} for the controller, not {leader}")
+
+
+def _nothing_is_left_over(world: World) -> None:
+    nodes = world.zookeeper.nodes
+    left = [p for p in nodes if p in (LEGACY, PREFERRED) or p.startswith("/isr_change_notification/")]
+    moving = [t for t in world.checker.topics.values() if any(a.is_moving for a in t.partitions.values())]
+    if left and not (moving and left == [LEGACY]):
+        raise Broken(f"left over in ZooKeeper: {left}")
+    live = {b.broker for b in world.brokers.values() if b.is_up}
+    for path, node in nodes.items():
+        if path.startswith("/kafka_zk_controller/replica_deletions/"):
+            from zk_layout.znodes import replica_deletions
+
+            held = replica_deletions.decode(node.data)
+            owed = {b for replicas in held.replicas.values() for b in replicas} & live
+            if owed:
+                raise Broken(f"{path} still names live brokers {sorted(owed)}")

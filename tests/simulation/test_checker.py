@@ -1,0 +1,160 @@
+"""The checker sees what a wrong controller does: each of these spoils a right one a little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+import pytest
+
+from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write
+from controller.core.events import Event
+from controller.core.machine import Machine
+from tests.simulation.checker import Broken
+from tests.simulation.world import World
+from zk_layout import catalog
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment, Topic
+
+SEEDS = 40
+Spoil = Callable[[Effect], Iterable[Effect]]
+
+
+class SpoiledMachine:
+    """A right machine whose effects are spoiled."""
+
+    def __init__(self, machine: Machine, spoil: Spoil) -> None:
+        self._machine = machine
+        self._spoil = spoil
+
+    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+        return [spoiled for effect in self._machine.turn(events, now) for spoiled in self._spoil(effect)]
+
+
+def broken_by(spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The first promise that some seed finds broken."""
+    right = World.new_machine
+
+    def spoiled(world: World, own_id: BrokerId, epoch: ControllerEpoch) -> SpoiledMachine:
+        return SpoiledMachine(right(world, own_id, epoch), spoil)
+
+    monkeypatch.setattr(World, "new_machine", spoiled)
+    for seed in range(SEEDS):
+        try:
+            World(seed).run()
+        except Broken as broken:
+            return str(broken)
+    return "nothing"
+
+
+def rewritten(commit: Commit, rewrite: Callable[[Write], Write]) -> Commit:
+    writes = tuple(rewrite(write) for write in commit.writes)
+    data = tuple(
+        catalog.encode(new.value) if isinstance(new, Set) and new is not old else held
+        for old, new, held in zip(commit.writes, writes, commit.data, strict=True)
+    )
+    return msgspec.structs.replace(commit, writes=writes, data=data)
+
+
+def writing(rewrite: Callable[[Write], Write]) -> Spoil:
+    """Write something else, and tell nobody anything, so that only ZooKeeper's side is looked at."""
+
+    def spoil(effect: Effect) -> Iterable[Effect]:
+        if isinstance(effect, Commit):
+            return [rewritten(effect, rewrite)]
+        return [] if isinstance(effect, Tell) else [effect]
+
+    return spoil
+
+
+def test_a_replica_that_is_never_told_to_go_is_a_stray(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(effect: Effect) -> Iterable[Effect]:
+        if isinstance(effect, Tell) and isinstance(effect.command, StopReplica):
+            return [msgspec.structs.replace(effect, command=StopReplica(()))]
+        return [effect]
+
+    assert "keeps a stray replica" in broken_by(spoil, monkeypatch)
+
+
+def test_brokers_must_hear_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(effect: Effect) -> Iterable[Effect]:
+        if isinstance(effect, Tell) and isinstance(effect.command, UpdateMetadata):
+            return [msgspec.structs.replace(effect, command=UpdateMetadata((), effect.command.brokers))]
+        return [effect]
+
+    message = broken_by(spoil, monkeypatch)
+
+    assert "has never heard of" in message or "ZooKeeper has" in message
+
+
+def test_nothing_may_be_told_that_zookeeper_has_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(effect: Effect) -> Iterable[Effect]:
+        if isinstance(effect, Tell) and isinstance(effect.command, LeaderAndIsr) and effect.command.new:
+            view = effect.command.new[0]
+            ahead = msgspec.structs.replace(view, leader_epoch=LeaderEpoch(view.leader_epoch + 1))
+            command = msgspec.structs.replace(effect.command, new=(ahead,))
+            return [msgspec.structs.replace(effect, command=command)]
+        return [effect]
+
+    assert "never accepted by ZooKeeper" in broken_by(spoil, monkeypatch)
+
+
+def test_an_answer_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(effect: Effect) -> Iterable[Effect]:
+        return [effect, effect] if isinstance(effect, Answer) else [effect]
+
+    assert "twice" in broken_by(spoil, monkeypatch)
+
+
+def test_an_answer_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(effect: Effect) -> Iterable[Effect]:
+        return [] if isinstance(effect, Answer) else [effect]
+
+    assert "never answered" in broken_by(spoil, monkeypatch)
+
+
+def test_a_leader_is_elected_among_the_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rewrite(write: Write) -> Write:
+        if isinstance(write, Set) and isinstance(write.value, PartitionState) and len(write.value.isr) > 1:
+            spoilt = msgspec.structs.replace(write.value, leader=write.value.isr[0], isr=write.value.isr[1:])
+            return msgspec.structs.replace(write, value=spoilt)
+        return write
+
+    assert "is not in the ISR" in broken_by(writing(rewrite), monkeypatch)
+
+
+def test_a_leader_epoch_rises_with_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rewrite(write: Write) -> Write:
+        if isinstance(write, Set) and isinstance(write.value, PartitionState):
+            return msgspec.structs.replace(write, value=msgspec.structs.replace(write.value, leader_epoch=0))
+        return write
+
+    message = broken_by(writing(rewrite), monkeypatch)
+
+    assert "within leader epoch" in message or "leader epoch of" in message
+
+
+def test_a_topic_keeps_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rewrite(write: Write) -> Write:
+        if isinstance(write, Set) and isinstance(write.value, Topic):
+            return msgspec.structs.replace(write, value=Topic(write.value.partitions))
+        return write
+
+    assert "lost its id" in broken_by(writing(rewrite), monkeypatch)
+
+
+def test_nobody_is_let_go_before_the_target_is_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(assignment: Assignment) -> Assignment:
+        return Assignment(assignment.target)
+
+    def rewrite(write: Write) -> Write:
+        if isinstance(write, Set) and isinstance(write.value, Topic):
+            partitions = {p: at_once(a) for p, a in write.value.partitions.items()}
+            return msgspec.structs.replace(write, value=Topic(partitions, write.value.topic_id))
+        return write
+
+    message = broken_by(writing(rewrite), monkeypatch)
+
+    assert "no in-sync replica among" in message or "but the replicas" in message

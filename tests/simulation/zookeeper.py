@@ -1,0 +1,346 @@
+"""What would ZooKeeper answer? Its data tree, sessions and one-shot watches, in memory and without time.
+
+What is claimed here about a real server is tested against one in `tests/conformance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from itertools import count
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from zk_layout.facts import Stat
+from zk_layout.ids import SessionId, ZnodeVersion, Zxid
+
+
+class ZkError(StrEnum):
+    """Why ZooKeeper refused an operation."""
+
+    NO_NODE = "no node"
+    NODE_EXISTS = "node exists"
+    BAD_VERSION = "bad version"
+    NOT_EMPTY = "not empty"
+    EPHEMERAL_PARENT = "no children for ephemerals"
+    ROLLED_BACK = "rolled back"
+    INCONSISTENT = "runtime inconsistency"
+
+
+class Refused(Exception):
+    """An operation of its own was refused."""
+
+    def __init__(self, error: ZkError, path: str) -> None:
+        super().__init__(f"{error}: {path}")
+        self.error = error
+
+
+class SessionExpired(Exception):
+    """The session does not exist any more."""
+
+
+class MakeNode(Struct, frozen=True):
+    """Create."""
+
+    path: str
+    data: bytes = b""
+    is_ephemeral: bool = False
+    is_sequential: bool = False
+
+
+class SetData(Struct, frozen=True):
+    """Set the data; -1 is any version."""
+
+    path: str
+    data: bytes
+    version: int = -1
+
+
+class RemoveNode(Struct, frozen=True):
+    """Delete; -1 is any version."""
+
+    path: str
+    version: int = -1
+
+
+class CheckVersion(Struct, frozen=True):
+    """Check the version."""
+
+    path: str
+    version: int
+
+
+Operation = MakeNode | SetData | RemoveNode | CheckVersion
+
+
+class Happened(StrEnum):
+    """What a watch saw."""
+
+    CREATED = "created"
+    DELETED = "deleted"
+    CHANGED = "changed"
+    CHILDREN = "children"
+
+
+class WatchEvent(NamedTuple):
+    """A watch fired."""
+
+    happened: Happened
+    path: str
+
+
+class Znode:
+    """One node of the tree."""
+
+    __slots__ = ("children", "czxid", "data", "mzxid", "owner", "sequence", "version")
+
+    def __init__(self, data: bytes, zxid: int, owner: int) -> None:
+        self.data = data
+        self.czxid = self.mzxid = zxid
+        self.version = 0
+        self.owner = owner
+        self.children: dict[str, None] = {}
+        self.sequence = 0
+
+    def stat(self) -> Stat:
+        """When it was created and changed, how often, and by which session it lives."""
+        return Stat(Zxid(self.czxid), Zxid(self.mzxid), ZnodeVersion(self.version), SessionId(self.owner))
+
+
+class Multi(NamedTuple):
+    """The outcome of a transaction: a result for each operation, or an error for each."""
+
+    zxid: Zxid
+    results: tuple[str | Stat | None, ...]
+    errors: tuple[ZkError, ...]
+
+    @property
+    def failed_at(self) -> int | None:
+        """Which operation was the one refused."""
+        for index, error in enumerate(self.errors):
+            if error is not ZkError.ROLLED_BACK:
+                return index
+        return None
+
+
+def parent_of(path: str) -> str:
+    """The parent's path."""
+    return path.rpartition("/")[0] or "/"
+
+
+class ZooKeeper:
+    """One ensemble, seen as the single order of writes that it is.
+
+    `on_event` is called for each watch that fires, `on_write` for each change of the tree, in order.
+    """
+
+    def __init__(
+        self,
+        on_event: Callable[[SessionId, WatchEvent], None],
+        on_write: Callable[[SessionId, Operation, Zxid], None],
+    ) -> None:
+        self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0)}
+        self.zxid = Zxid(0)
+        self.sessions: dict[SessionId, None] = {}
+        self._on_event = on_event
+        self._on_write = on_write
+        self._session_ids = count(1)
+        self._data_watches: dict[str, dict[SessionId, None]] = {}
+        self._child_watches: dict[str, dict[SessionId, None]] = {}
+
+    # sessions
+
+    def open_session(self) -> SessionId:
+        """A new session."""
+        session = SessionId(next(self._session_ids))
+        self._next_zxid()
+        self.sessions[session] = None
+        return session
+
+    def close_session(self, session: SessionId) -> None:
+        """End a session, by itself or by expiry: its watches and ephemeral nodes go, all at one zxid."""
+        if session not in self.sessions:
+            return
+        del self.sessions[session]
+        for watches in (*self._data_watches.values(), *self._child_watches.values()):
+            watches.pop(session, None)
+        zxid = self._next_zxid()
+        for path in [path for path, node in self.nodes.items() if node.owner == session]:
+            self._apply(SessionId(0), RemoveNode(path), zxid)
+
+    # reads
+
+    def get(self, session: SessionId, path: str, watch: bool = False) -> tuple[bytes, Stat] | None:
+        """Data and stat, or None; a watch is left in both cases."""
+        self._touch(session)
+        if watch:
+            self._data_watches.setdefault(path, {})[session] = None
+        node = self.nodes.get(path)
+        return None if node is None else (node.data, node.stat())
+
+    def children(self, session: SessionId, path: str, watch: bool = False) -> tuple[str, ...] | None:
+        """The children's names in order, or None; a watch is left only where the node exists."""
+        self._touch(session)
+        node = self.nodes.get(path)
+        if node is None:
+            return None
+        if watch:
+            self._child_watches.setdefault(path, {})[session] = None
+        return tuple(sorted(node.children))
+
+    # writes
+
+    def multi(self, session: SessionId, operations: Sequence[Operation]) -> Multi:
+        """All of it at one zxid, or nothing."""
+        self._touch(session)
+        zxid = self._next_zxid()
+        staged = _Staged(self.nodes)
+        for index, operation in enumerate(operations):
+            error = staged.try_out(operation)
+            if error is not None:
+                before, after = [ZkError.ROLLED_BACK] * index, len(operations) - index - 1
+                return Multi(zxid, (), (*before, error, *[ZkError.INCONSISTENT] * after))
+        return Multi(zxid, tuple([self._apply(session, o, zxid) for o in operations]), ())
+
+    def write(self, session: SessionId, operation: Operation) -> str | Stat | None:
+        """One operation of its own."""
+        outcome = self.multi(session, [operation])
+        if outcome.errors:
+            raise Refused(outcome.errors[0], operation.path)
+        return outcome.results[0]
+
+    def make_path(self, path: str) -> None:
+        """Create a persistent node and the parents it lacks, before anything else happens."""
+        if path not in self.nodes:
+            self.make_path(parent_of(path))
+            self._apply(SessionId(0), MakeNode(path), self._next_zxid())
+
+    # inside
+
+    def _touch(self, session: SessionId) -> None:
+        if session not in self.sessions:
+            raise SessionExpired
+
+    def _next_zxid(self) -> Zxid:
+        self.zxid = Zxid(self.zxid + 1)
+        return self.zxid
+
+    def _apply(self, session: SessionId, operation: Operation, zxid: Zxid) -> str | Stat | None:
+        result: str | Stat | None = None
+        match operation:
+            case MakeNode():
+                result = self._make(session, operation, zxid)
+                operation = MakeNode(result, operation.data, operation.is_ephemeral)
+            case SetData(path, data):
+                node = self.nodes[path]
+                node.data, node.mzxid, node.version = data, zxid, node.version + 1
+                result = node.stat()
+                self._fire(self._data_watches, path, Happened.CHANGED)
+            case RemoveNode(path):
+                self._remove(path)
+            case CheckVersion():
+                return None
+        self._on_write(session, operation, zxid)
+        return result
+
+    def _make(self, session: SessionId, operation: MakeNode, zxid: Zxid) -> str:
+        parent_path = parent_of(operation.path)
+        parent = self.nodes[parent_path]
+        path = operation.path + (f"{parent.sequence:010d}" if operation.is_sequential else "")
+        parent.sequence += 1
+        self.nodes[path] = Znode(operation.data, zxid, session if operation.is_ephemeral else 0)
+        parent.children[path.rpartition("/")[2]] = None
+        self._fire(self._data_watches, path, Happened.CREATED)
+        self._fire(self._child_watches, parent_path, Happened.CHILDREN)
+        return path
+
+    def _remove(self, path: str) -> None:
+        del self.nodes[path]
+        parent_path = parent_of(path)
+        del self.nodes[parent_path].children[path.rpartition("/")[2]]
+        told = self._fire(self._data_watches, path, Happened.DELETED)
+        self._fire(self._child_watches, path, Happened.DELETED, told)
+        self._fire(self._child_watches, parent_path, Happened.CHILDREN)
+
+    def _fire(
+        self,
+        watches: dict[str, dict[SessionId, None]],
+        path: str,
+        happened: Happened,
+        already_told: dict[SessionId, None] | None = None,
+    ) -> dict[SessionId, None]:
+        told = watches.pop(path, {})
+        for session in told:
+            if not already_told or session not in already_told:
+                self._on_event(session, WatchEvent(happened, path))
+        return told
+
+
+class _Staged:
+    """The tree as it would be while the operations of one transaction are tried out."""
+
+    def __init__(self, nodes: dict[str, Znode]) -> None:
+        self._nodes = nodes
+        self._versions: dict[str, int | None] = {}
+        self._children: dict[str, int] = {}
+        self._ephemeral: dict[str, bool] = {}
+
+    def _version(self, path: str) -> int | None:
+        if path in self._versions:
+            return self._versions[path]
+        node = self._nodes.get(path)
+        return None if node is None else node.version
+
+    def _child_count(self, path: str) -> int:
+        node = self._nodes.get(path)
+        return self._children.get(path, len(node.children) if node else 0)
+
+    def _is_ephemeral(self, path: str) -> bool:
+        node = self._nodes.get(path)
+        return self._ephemeral.get(path, bool(node and node.owner))
+
+    def try_out(self, operation: Operation) -> ZkError | None:
+        """Why it would be refused, or None."""
+        match operation:
+            case MakeNode():
+                return self._try_make(operation)
+            case RemoveNode(path, version):
+                return self._try_remove(path, version)
+            case SetData(path, _, version) | CheckVersion(path, version):
+                held = self._version(path)
+                if held is None:
+                    return ZkError.NO_NODE
+                if version not in (-1, held):
+                    return ZkError.BAD_VERSION
+                if isinstance(operation, SetData):
+                    self._versions[path] = held + 1
+        return None
+
+    def _try_make(self, operation: MakeNode) -> ZkError | None:
+        parent = parent_of(operation.path)
+        if self._version(parent) is None:
+            return ZkError.NO_NODE
+        if not operation.is_sequential and self._version(operation.path) is not None:
+            return ZkError.NODE_EXISTS
+        if self._is_ephemeral(parent):
+            return ZkError.EPHEMERAL_PARENT
+        if not operation.is_sequential:
+            self._versions[operation.path] = 0
+            self._children[operation.path] = 0
+            self._ephemeral[operation.path] = operation.is_ephemeral
+        self._children[parent] = self._child_count(parent) + 1
+        return None
+
+    def _try_remove(self, path: str, version: int) -> ZkError | None:
+        held = self._version(path)
+        if held is None:
+            return ZkError.NO_NODE
+        if version not in (-1, held):
+            return ZkError.BAD_VERSION
+        if self._child_count(path):
+            return ZkError.NOT_EMPTY
+        self._versions[path] = None
+        parent = parent_of(path)
+        self._children[parent] = self._child_count(parent) - 1
+        return None

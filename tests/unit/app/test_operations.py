@@ -1,0 +1,95 @@
+"""What the operator reads is what the program says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.server.connection import _HUNG_UP
+from metrics.measures import MEASURES, PREFIX, Kind
+
+ROOT = Path(__file__).parents[3]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+ALERTS = (ROOT / "deploy" / "alerts.yml").read_text(encoding="utf-8")
+MODULES = [
+    ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "controller").rglob("*.py"))
+    if "demo" not in path.parts and "lab" not in path.parts
+]
+
+
+def notice_kinds() -> Iterator[str]:
+    """The kind of every notice that the code can give; a name stands for a constant of its module."""
+    for module in MODULES:
+        constants = {
+            target.id: statement.value.value
+            for statement in module.body
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+            for target in statement.targets
+            if isinstance(target, ast.Name)
+        }
+        for call in ast.walk(module):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Notice":
+                kind = call.args[0]
+                yield str(kind.value if isinstance(kind, ast.Constant) else constants[ast.unparse(kind)])
+
+
+KINDS = sorted(set(notice_kinds()))
+
+
+def sample_names() -> set[str]:
+    """The names under which Prometheus knows the measures."""
+    suffixes = {Kind.GAUGE: [""], Kind.COUNTER: ["_total"], Kind.HISTOGRAM: ["_bucket", "_count", "_sum"]}
+    return {PREFIX + measure.name + suffix for measure in MEASURES for suffix in suffixes[measure.kind]}
+
+
+def test_there_are_notices() -> None:
+    assert {"malformed znode", "legacy reassignment"} <= set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_notice_is_explained(kind: str) -> None:
+    assert f"| `{kind}` |" in OPERATIONS
+
+
+@pytest.mark.parametrize("why", [*_HUNG_UP.values(), "too many connections", "failure"])
+def test_each_reason_to_hang_up_is_explained(why: str) -> None:
+    assert f"| `{why}` |" in OPERATIONS
+
+
+def test_alerts_and_operations_speak_of_measures_that_exist() -> None:
+    spoken_of = set(re.findall(rf"{PREFIX}\w+", ALERTS + OPERATIONS))
+
+    assert spoken_of
+    assert spoken_of <= sample_names()
+
+
+def test_each_alert_has_what_it_means() -> None:
+    alerts = re.split(r"\n\s+- alert: ", ALERTS)[1:]
+
+    assert len(alerts) >= 5
+    for alert in alerts:
+        assert re.search(r"labels: \{severity: (critical|warning|info)\}", alert), alert
+        assert "summary: " in alert
+        assert "description: " in alert
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["this id is taken", "cannot listen", "no ZooKeeper yet; trying again", "ZooKeeper refuses", "no replica can lead"],
+)
+def test_each_error_that_is_explained_is_one_that_is_logged(message: str) -> None:
+    assert f"| `{message}` |" in OPERATIONS
+    said = {
+        node.value for module in MODULES for node in ast.walk(module) if isinstance(node, ast.Constant) and node.value
+    }
+    assert message in said
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", OPERATIONS):
+        assert (ROOT / "docs" / target).exists(), target

@@ -1,0 +1,419 @@
+"""Commands reach a broker in order, whatever its connection goes through."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from controller.brokers.links import Links
+from controller.core.commands import (
+    Command,
+    LiveBroker,
+    PartitionView,
+    ReplicaStop,
+    StopReplica,
+    UpdateMetadata,
+)
+from controller.core.effects import Connect, Disconnect, Tell
+from controller.core.errors import ErrorCode
+from controller.core.events import Acknowledged
+from controller.wire.broker_side import Told, encode_acknowledgement
+from controller.wire.commands import CommandEncoder
+from controller.wire.versions import parse_protocol
+from tests.unit.brokers.peer import Peer, acknowledge, listening
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    TopicName,
+    TopicPartition,
+)
+from zk_layout.znodes.brokers import Endpoint, Registration
+
+FIRST_LIFE, SECOND_LIFE = BrokerEpoch(7), BrokerEpoch(8)
+BROKER = BrokerId(1)
+
+
+class Heard:
+    """Collects acknowledgements and waits for so many of them."""
+
+    def __init__(self) -> None:
+        self.all: list[Acknowledged] = []
+
+    def __call__(self, acknowledged: Acknowledged) -> None:
+        self.all.append(acknowledged)
+
+    async def until(self, count: int) -> list[Acknowledged]:
+        while len(self.all) < count:
+            await asyncio.sleep(0.002)
+        return self.all
+
+
+class Failures:
+    """An observer that keeps why attempts failed, and the depths."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.depths: list[int] = []
+
+    def depth_changed(self, broker: BrokerId, depth: int) -> None:
+        self.depths.append(depth)
+
+    def delivered(self, broker: BrokerId, size_bytes: int) -> None: ...
+
+    def acknowledged(self, broker: BrokerId, command: str, took_s: float) -> None: ...
+
+    def failed(self, broker: BrokerId, reason: str) -> None:
+        self.reasons.append(reason)
+
+    async def until(self, count: int) -> None:
+        while len(self.reasons) < count:
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def links_to(
+    *peers: Peer, protocol: str = "3.9", timeout_s: float = 5.0
+) -> AsyncIterator[tuple[Links, Heard, Failures]]:
+    encoder = CommandEncoder(BrokerId(99), parse_protocol(protocol), "INSIDE")
+    heard, failures = Heard(), Failures()
+    links = Links(encoder, "INSIDE", heard, failures, timeout_s)
+    for peer in peers:
+        links.connect(Connect(BROKER, FIRST_LIFE, Registration((peer.endpoint,))))
+    try:
+        yield links, heard, failures
+    finally:
+        await links.close()
+
+
+def stop(number: int, is_deletion: bool = False) -> ReplicaStop:
+    return ReplicaStop(TopicName("orders"), PartitionId(number), LeaderEpoch(5), is_deletion)
+
+
+def tell(command: Command, life: BrokerEpoch = FIRST_LIFE) -> Tell:
+    return Tell(BROKER, life, ControllerEpoch(3), command)
+
+
+def stops_of(peer: Peer) -> list[int]:
+    return [s.partition for told in peer.told if isinstance(told.command, StopReplica) for s in told.command.stops]
+
+
+def test_commands_arrive_in_the_order_told_one_at_a_time() -> None:
+    at_once: list[int] = []
+
+    async def slowly(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+        before = len(peer.told)
+        await asyncio.sleep(0.002)
+        at_once.append(len(peer.told) - before)
+        await acknowledge(peer, told, writer)
+
+    async def story() -> None:
+        async with listening(slowly) as peer, links_to(peer) as (links, heard, failures):
+            for number in range(20):
+                links.tell(tell(StopReplica((stop(number),))))
+
+            acknowledged = await heard.until(20)
+
+            assert stops_of(peer) == list(range(20))
+            assert [a.command.stops[0].partition for a in acknowledged if isinstance(a.command, StopReplica)] == [
+                *range(20)
+            ]
+            assert set(at_once) == {0}
+            assert failures.depths[-1] == 0
+            assert max(failures.depths) == 20
+
+    asyncio.run(story())
+
+
+def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
+    async def refuse(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+        refused = {TopicPartition(TopicName("orders"), PartitionId(1)): ErrorCode.KAFKA_STORAGE_ERROR}
+        writer.write(encode_acknowledgement(told, errors=refused))
+
+    async def story() -> None:
+        async with listening(refuse) as peer, links_to(peer) as (links, heard, _):
+            links.tell(tell(StopReplica((stop(0), stop(1)))))
+
+            (acknowledged,) = await heard.until(1)
+
+            assert acknowledged.broker_epoch == FIRST_LIFE
+            assert acknowledged.errors == {("orders", 1): ErrorCode.KAFKA_STORAGE_ERROR}
+
+    asyncio.run(story())
+
+
+def test_the_same_request_is_sent_again_after_a_disconnect_before_any_later_one() -> None:
+    async def hang_up_twice(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+        if len(peer.told) <= 2:
+            writer.transport.abort()
+            raise ConnectionResetError
+        await acknowledge(peer, told, writer)
+
+    async def story() -> None:
+        async with listening(hang_up_twice) as peer, links_to(peer) as (links, heard, failures):
+            links.tell(tell(StopReplica((stop(1),))))
+            links.tell(tell(StopReplica((stop(2),))))
+
+            await heard.until(2)
+
+            assert stops_of(peer) == [1, 1, 1, 2]
+            assert len({told.header.correlation_id for told in peer.told}) == 2
+            assert len(failures.reasons) == 2
+            assert links.stats[0].retries == 2
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_does_not_listen_yet_is_tried_until_it_does() -> None:
+    async def story() -> None:
+        async with listening() as peer:
+            await peer.stop()
+            async with links_to(peer) as (links, heard, failures):
+                links.tell(tell(StopReplica((stop(1),))))
+                await failures.until(2)
+
+                await peer.start()
+                await heard.until(1)
+
+                assert stops_of(peer) == [1]
+
+    asyncio.run(story())
+
+
+def test_a_mute_broker_is_asked_again_on_a_new_connection_after_the_timeout() -> None:
+    async def mute_at_first(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+        if len(peer.told) > 1:
+            await acknowledge(peer, told, writer)
+
+    async def story() -> None:
+        async with listening(mute_at_first) as peer, links_to(peer, timeout_s=0.1) as (links, heard, failures):
+            links.tell(tell(StopReplica((stop(1),))))
+
+            await heard.until(1)
+
+            assert peer.connections == 2
+            assert failures.reasons == [f"no answer from {peer.endpoint} within 0.1 s"]
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_cannot_be_right_breaks_the_connection_and_is_asked_for_again() -> None:
+    garbled = [
+        struct.pack(">i", 2**31 - 1),  # announces two gigabytes
+        struct.pack(">i", -5),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        struct.pack(">ii", 4, 12345),  # another request's answer
+    ]
+
+    async def garble(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+        if len(peer.told) <= len(garbled):
+            writer.write(garbled[len(peer.told) - 1])
+        elif len(peer.told) == len(garbled) + 1:  # right so far, but then it breaks off
+            writer.write(struct.pack(">ii", 4, told.header.correlation_id))
+        else:
+            await acknowledge(peer, told, writer)
+
+    async def story() -> None:
+        async with listening(garble) as peer, links_to(peer) as (links, heard, failures):
+            links.tell(tell(StopReplica((stop(1),))))
+
+            await heard.until(1)
+
+            assert stops_of(peer) == [1] * 6
+            assert peer.connections == 6
+            assert len(failures.reasons) == 5
+
+    asyncio.run(story())
+
+
+def test_an_idle_connection_closed_by_the_broker_costs_no_failed_attempt() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, failures):
+            links.tell(tell(StopReplica((stop(1),))))
+            await heard.until(1)
+            await peer.stop()
+            await peer.start()
+            await asyncio.sleep(0.01)
+
+            links.tell(tell(StopReplica((stop(2),))))
+            await heard.until(2)
+
+            assert peer.connections == 2
+            assert failures.reasons == []
+
+    asyncio.run(story())
+
+
+def test_a_bounced_broker_gets_nothing_that_was_meant_for_its_earlier_life() -> None:
+    async def mute(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None: ...
+
+    async def story() -> None:
+        async with listening(mute) as old, listening() as new, links_to(old) as (links, heard, _):
+            links.tell(tell(StopReplica((stop(1),))))
+            links.tell(tell(StopReplica((stop(2),))))
+            while not old.told:
+                await asyncio.sleep(0.002)
+
+            links.connect(Connect(BROKER, SECOND_LIFE, Registration((new.endpoint,))))
+            links.tell(tell(StopReplica((stop(3),)), FIRST_LIFE))
+            links.tell(tell(StopReplica((stop(4),)), SECOND_LIFE))
+            await heard.until(1)
+            await asyncio.sleep(0.05)
+
+            assert stops_of(old) == [1]
+            assert stops_of(new) == [4]
+            assert [a.broker_epoch for a in heard.all] == [SECOND_LIFE]
+
+    asyncio.run(story())
+
+
+def test_the_same_life_at_a_new_address_gets_everything_that_was_queued() -> None:
+    async def mute(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None: ...
+
+    async def story() -> None:
+        async with listening(mute) as old, listening() as new, links_to(old) as (links, heard, _):
+            links.tell(tell(StopReplica((stop(1),))))
+            links.tell(tell(StopReplica((stop(2),))))
+            while not old.told:
+                await asyncio.sleep(0.002)
+
+            links.connect(Connect(BROKER, FIRST_LIFE, Registration((new.endpoint,))))
+            await heard.until(2)
+
+            assert stops_of(new) == [1, 2]
+
+    asyncio.run(story())
+
+
+def test_after_a_disconnect_nothing_is_sent_any_more() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, failures):
+            await peer.stop()
+            links.tell(tell(StopReplica((stop(1),))))
+            await failures.until(1)
+
+            links.disconnect(Disconnect(BROKER))
+            await peer.start()
+            links.tell(tell(StopReplica((stop(2),))))
+            await asyncio.sleep(0.3)
+
+            assert peer.told == []
+            assert heard.all == []
+            assert failures.depths[-1] == 0
+
+    asyncio.run(story())
+
+
+def test_a_broker_without_the_listener_waits_for_a_better_registration() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to() as (links, heard, failures):
+            elsewhere = Endpoint("OUTSIDE", "127.0.0.1", peer.port)
+            links.connect(Connect(BROKER, FIRST_LIFE, Registration((elsewhere,))))
+            links.tell(tell(StopReplica((stop(1),))))
+            await failures.until(1)
+
+            links.connect(Connect(BROKER, FIRST_LIFE, Registration((peer.endpoint,))))
+            await heard.until(1)
+
+            assert stops_of(peer) == [1]
+
+    asyncio.run(story())
+
+
+def test_a_secured_listener_is_refused_with_a_reason_instead_of_being_sent_plain_text() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to() as (links, _, failures):
+            secured = Endpoint("INSIDE", "127.0.0.1", peer.port, "SSL")
+            links.connect(Connect(BROKER, FIRST_LIFE, Registration((secured,))))
+            links.tell(tell(StopReplica((stop(1),))))
+
+            await failures.until(1)
+
+            assert "speaks SSL" in failures.reasons[0]
+            assert peer.connections == 0
+
+    asyncio.run(story())
+
+
+def test_stops_of_both_kinds_become_two_requests_and_one_acknowledgement_for_an_old_broker() -> None:
+    async def story() -> None:
+        async with listening() as peer, links_to(peer, protocol="2.4") as (links, heard, _):
+            links.tell(tell(StopReplica((stop(1), stop(2, is_deletion=True)))))
+            links.tell(tell(StopReplica((stop(3),))))
+
+            await heard.until(2)
+
+            assert stops_of(peer) == [1, 2, 3]
+            assert len({told.header.correlation_id for told in peer.told}) == 3
+            assert len(heard.all) == 2
+
+    asyncio.run(story())
+
+
+def test_draining_waits_for_what_was_told_and_gives_up_in_time() -> None:
+    async def slowly(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.1)
+        await acknowledge(peer, told, writer)
+
+    async def story() -> None:
+        async with listening(slowly) as peer, links_to(peer) as (links, heard, _):
+            assert await links.drain(0.01)
+            links.tell(tell(StopReplica((stop(1),))))
+
+            assert not await links.drain(0.01)
+            assert links.stats[0].depth == 1
+            assert (links.stats[0].in_flight_age_s or 0) > 0
+            assert await links.drain(5.0)
+            assert len(heard.all) == 1
+
+    asyncio.run(story())
+
+
+def test_a_command_of_megabytes_arrives_whole() -> None:
+    views = tuple(
+        PartitionView(
+            TopicName(f"topic-{number // 50}"),
+            None,
+            PartitionId(number % 50),
+            ControllerEpoch(1),
+            BROKER,
+            LeaderEpoch(1),
+            (BROKER,),
+            PartitionEpoch(1),
+            0,
+            (BROKER,),
+        )
+        for number in range(60_000)
+    )
+    everything = UpdateMetadata(views, (LiveBroker(BROKER, (Endpoint("INSIDE", "h", 1),)),))
+
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, _):
+            links.tell(tell(everything))
+            await heard.until(1)
+
+            (told,) = peer.told
+            assert isinstance(told.command, UpdateMetadata)
+            assert len(told.command.partitions) == 60_000
+
+    asyncio.run(story())
+
+
+def test_the_waits_between_attempts_grow() -> None:
+    async def story() -> None:
+        async with listening() as peer:
+            await peer.stop()
+            async with links_to(peer) as (links, _, failures):
+                began = time.monotonic()
+                links.tell(tell(StopReplica((stop(1),))))
+                await failures.until(3)
+                took = time.monotonic() - began
+                assert 0.3 <= took < 10  # 0.1 and 0.2 s, and up to 0.1 s of jitter each
+
+    asyncio.run(story())

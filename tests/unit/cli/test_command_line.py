@@ -1,0 +1,153 @@
+"""What the command line answers, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controller.__main__ import MISUSED, OK, main
+from controller.settings.table import SETTINGS
+from metrics.measures import MEASURES
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+LEAST = ("--set=zookeeper.connect=zk:2181", "--set=broker.id=900", "--set=inter.broker.protocol.version=3.9")
+
+
+def ask(*arguments: str, **environment: str) -> Result:
+    """Run one command in this process."""
+    return CliRunner(env=environment).invoke(main, arguments)
+
+
+def test_checking_a_configuration_shows_what_is_in_force_and_starts_nothing() -> None:
+    answer = ask("run", *LEAST, "--check-config", "--output=json", KAFKA_ZK_CONTROLLER_LOG_LEVEL="debug")
+
+    assert answer.exit_code == OK
+    shown = json.loads(answer.stdout)
+    assert shown["settings"]["log.level"] == "debug"
+    assert shown["settings"]["unclean.leader.election.enable"] == "false"
+    assert set(shown["settings"]) == {setting.key for setting in SETTINGS}
+
+
+def test_a_bad_configuration_is_refused_with_all_that_is_wrong_before_anything_starts() -> None:
+    answer = ask("run", "--set=broker.id=x", "--set=zookeeper.connect=zk:2181")
+
+    assert answer.exit_code == MISUSED
+    assert answer.stdout == ""
+    assert answer.stderr.splitlines()[0] == (
+        "error: --set: broker.id = x: expected a whole number from 0 to 2147483647"
+    )
+    assert "error: inter.broker.protocol.version is missing" in answer.stderr
+
+
+def test_what_is_wrong_can_be_read_by_a_program() -> None:
+    answer = ask("run", *LEAST, "--set=http.port=x", "--check-config", "--output=json")
+
+    assert answer.exit_code == MISUSED
+    assert json.loads(answer.stdout) == {
+        "problems": ["--set: http.port = x: expected a whole number from 0 to 65535"],
+    }
+
+
+@pytest.mark.parametrize("version", ["2.3", "4.0", "three"])
+def test_a_protocol_version_that_is_not_spoken_is_refused_like_any_other_value(version: str) -> None:
+    answer = ask("run", *LEAST, f"--set=inter.broker.protocol.version={version}", "--check-config")
+
+    assert answer.exit_code == MISUSED
+    assert f"error: --set: inter.broker.protocol.version = {version}: " in answer.stderr
+
+
+def test_a_configuration_file_that_does_not_exist_is_a_mistake_in_usage(tmp_path: Path) -> None:
+    assert ask("run", f"--config={tmp_path / 'none'}").exit_code == MISUSED
+
+
+def test_keys_that_are_not_acted_on_are_told() -> None:
+    answer = ask("run", *LEAST, "--set=log.dirs=a", "--set=delete.topic.enable=true", "--check-config")
+
+    assert "ignored, because they do not concern a controller: log.dirs" in answer.stdout
+    assert "without effect: delete.topic.enable: topics are not deleted yet" in answer.stdout
+
+
+def test_the_example_configuration_is_good() -> None:
+    answer = ask("run", f"--config={DEPLOY / 'controller.properties'}", "--check-config")
+
+    assert answer.exit_code == OK, answer.output
+
+
+def test_what_the_example_configuration_leaves_out_would_be_good_too(tmp_path: Path) -> None:
+    text = (DEPLOY / "controller.properties").read_text()
+    offered = [line[1:] for line in text.splitlines() if line.startswith("#") and not line.startswith("# ")]
+    whole = tmp_path / "controller.properties"
+    whole.write_text(text + "\n".join(line for line in offered if not line.startswith("control.plane.")))
+
+    answer = ask("run", f"--config={whole}", "--check-config")
+
+    assert len(offered) >= 8
+    assert answer.exit_code == OK, answer.output
+
+
+def test_systemd_starts_what_there_is_and_does_not_repeat_a_bad_configuration() -> None:
+    unit = ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys of systemd have capitals
+    unit.read(DEPLOY / "kafka-zk-controller.service")
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    here = [a.replace("/etc/kafka-zk-controller", str(DEPLOY)) for a in arguments]
+
+    assert Path(program).name == "kafka-zk-controller"
+    assert ask(*here, "--check-config").exit_code == OK
+    assert int(unit["Service"]["RestartPreventExitStatus"]) == MISUSED
+
+
+def test_every_setting_and_every_measure_is_listed() -> None:
+    settings = json.loads(ask("settings", "--output=json").stdout)
+    measured = json.loads(ask("metrics", "--output=json").stdout)
+
+    assert [row["key"] for row in settings] == [setting.key for setting in SETTINGS]
+    assert [row["name"] for row in measured] == [measure.shown_name for measure in MEASURES]
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("settings",), ("metrics",), ("status",), ("demo",)])
+def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
+    answer = ask(*command, "--help")
+
+    assert answer.exit_code == OK
+    assert "kafka-zk-controller" in answer.stdout
+
+
+def test_the_demo_says_what_is_missing() -> None:
+    without_clients = "import sys; sys.modules['kafka'] = None; "
+    run = "from controller.__main__ import main; main(['demo'])"
+    answer = subprocess.run(
+        [sys.executable, "-c", without_clients + run], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert answer.returncode == 1
+    assert "install kafka-zk-controller[lab]" in answer.stderr
+
+
+def test_the_program_can_be_run_as_a_module() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "controller", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert answer.stdout.startswith("kafka-zk-controller, version ")
+
+
+def test_a_configuration_is_checked_in_an_environment_that_is_otherwise_empty() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "controller", "run", *LEAST, "--check-config"],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert answer.returncode == OK, answer.stderr

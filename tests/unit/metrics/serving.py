@@ -1,0 +1,81 @@
+"""A process that is monitored, seen from outside."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from controller.lab.ports import free_port
+from metrics.exporter import Exporter, Recorder, Status
+
+LEADING = Status(
+    phase="active",
+    broker=900,
+    controller=900,
+    controller_epoch=7,
+    is_leader=True,
+    is_ready=True,
+    since=1_700_000_000.0,
+    reason="loaded in 0.42 s",
+)
+STANDING_BY = msgspec.structs.replace(
+    LEADING, phase="standby", controller=3, is_leader=False, reason="broker 3 holds /controller"
+)
+LOADING = msgspec.structs.replace(LEADING, phase="loading", is_leader=False, is_ready=False, reason="won the election")
+
+
+class Process:
+    """A source whose status a test may change."""
+
+    def __init__(self, now: Status) -> None:
+        self.now = now
+
+    def status(self) -> Status:
+        """As it is set."""
+        return self.now
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came back over HTTP."""
+
+    code: int
+    text: str
+    content_type: str
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A running exporter."""
+
+    exporter: Exporter
+    recorder: Recorder
+    process: Process
+    url: str
+
+
+@asynccontextmanager
+async def serving(status: Status = LEADING, *, stuck_after_s: float = 10.0) -> AsyncIterator[Served]:
+    """An exporter on a free port."""
+    port = free_port()
+    recorder, process = Recorder(), Process(status)
+    exporter = Exporter(recorder, process, "127.0.0.1", port, stuck_after_s=stuck_after_s)
+    await exporter.start()
+    try:
+        yield Served(exporter, recorder, process, f"http://127.0.0.1:{port}")
+    finally:
+        await exporter.stop()
+
+
+def get(url: str, **headers: str) -> Answer:
+    """Ask over HTTP, holding the calling thread up until the answer is there."""
+    request = urllib.request.Request(url, headers=headers)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=10) as found:
+            return Answer(found.status, found.read().decode(), found.headers["Content-Type"])
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, error.read().decode(), error.headers["Content-Type"])

@@ -1,0 +1,213 @@
+"""What the journal keeps can be read back and be lived through again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from controller.core.commands import PartitionView, UpdateMetadata
+from controller.core.dice import Dice
+from controller.core.effects import Commit, Connect, Effect, Notice, Set, Tell
+from controller.core.errors import ErrorCode
+from controller.core.events import (
+    Acknowledged,
+    Asked,
+    AskId,
+    CommitId,
+    Event,
+    Loaded,
+    Observed,
+    ResignationAsked,
+    Woke,
+)
+from controller.core.machine import Machine, MachineSettings
+from controller.core.requests import Caller, DescribeCluster, TopicReference
+from controller.runtime.journal import Difference, Journal, Reign, Turn, files, read, replay
+from controller.runtime.plain import Unreadable, from_plain, to_plain
+from zk_layout import catalog
+from zk_layout.facts import Malformed, Stat, absent, present
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    TopicName,
+    TopicPartition,
+    ZnodeVersion,
+    Zxid,
+)
+from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import TopicAddress
+
+ORDERS, B1, B2 = TopicName("orders"), BrokerId(1), BrokerId(2)
+VIEW = PartitionView(
+    ORDERS, None, PartitionId(0), ControllerEpoch(1), B1, LeaderEpoch(0), (B1, B2), PartitionEpoch(3), 0, (B1, B2)
+)
+REGISTRATION = Registration((Endpoint("INSIDE", "h1", 9092),), None, {"f": {"min": 1}})
+RAISED = Set(StateAddress(ORDERS, PartitionId(0)), ControllerEpoch(1), ZnodeVersion(2))
+REFUSED = {TopicPartition(ORDERS, PartitionId(0)): ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def fact(path: str, data: bytes, zxid: int) -> object:
+    address = catalog.address_of(path)
+    assert address is not None
+    return present(address, catalog.decode(address, data), Stat(Zxid(zxid), Zxid(zxid), ZnodeVersion(0)))
+
+
+FACTS = (
+    fact(
+        "/brokers/ids/1",
+        b'{"version":4,"endpoints":["INSIDE://h1:9092"],'
+        b'"listener_security_protocol_map":{"INSIDE":"PLAINTEXT"},"host":null,"port":-1}',
+        10,
+    ),
+    fact(
+        "/brokers/topics/orders",
+        b'{"version":2,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}',
+        11,
+    ),
+    fact(
+        "/brokers/topics/orders/partitions/0/state",
+        b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}',
+        12,
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Loaded(),
+        Woke("again"),
+        Observed((absent(TopicAddress(ORDERS), Zxid(5)), *FACTS)),
+        Observed((present(BrokerAddress(B1), Malformed("no JSON", 3), Stat(Zxid(1), Zxid(1), ZnodeVersion(0))),)),
+        Acknowledged(B1, BrokerEpoch(2), UpdateMetadata((VIEW,), ()), ErrorCode.NONE, REFUSED),
+        Asked(AskId(1), DescribeCluster((TopicReference(ORDERS),)), Caller("INSIDE", "h:1")),
+        Connect(B1, BrokerEpoch(2), REGISTRATION),
+        Tell(B1, BrokerEpoch(2), ControllerEpoch(3), UpdateMetadata((VIEW, VIEW), ())),
+        Commit(CommitId(1), (RAISED,), (b"\0\xff",), ("why",)),
+        {B1: frozenset({B2, B1})},
+        (None, True, 1.5, "text"),
+    ],
+)
+def test_a_value_is_the_same_after_being_written_and_read(value: object) -> None:
+    again = from_plain(to_plain(value))
+
+    assert again == value
+    assert type(again) is type(value)
+    assert repr(again) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"is": "os:system", "of": "true"},
+        {"is": "controller.core.events:Nothing"},
+        {"is": "controller.core.machine:Machine"},
+        {"is": "zk_layout.nowhere:Value"},
+        {"key": "no kind"},
+        {"is": 5},
+    ],
+)
+def test_only_values_of_the_core_are_read(plain: object) -> None:
+    with pytest.raises(Unreadable):
+        from_plain(plain)
+
+
+def test_a_value_that_cannot_be_written_is_an_error_at_once() -> None:
+    with pytest.raises(TypeError, match="cannot be written down"):
+        to_plain(object())
+
+
+REIGN = Reign(MachineSettings(BrokerId(1000), "cluster"), 7, b"seed")
+
+
+def machine_of(reign: Reign) -> Machine:
+    assert isinstance(reign.settings, MachineSettings)
+    return Machine(reign.settings, ControllerEpoch(reign.controller_epoch), Dice(reign.seed))
+
+
+def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effect]]:
+    machine = machine_of(REIGN)
+    journal.begin(REIGN)
+    effects = []
+    for number, batch in enumerate(batches):
+        effects.append(machine.turn(batch, float(number)))
+        journal.turned(float(number), batch, effects[-1], 0.0, 0)
+    journal.close()
+    return effects
+
+
+STORY: tuple[Sequence[Event], ...] = (
+    (Observed(FACTS), Loaded()),
+    (Asked(AskId(1), DescribeCluster(None), Caller("INSIDE", "h:1")),),
+    (ResignationAsked(),),
+)
+
+
+def test_a_journal_of_a_real_machine_is_replayed_without_a_difference(tmp_path: Path) -> None:
+    effects = live_through(Journal(tmp_path), *STORY)
+
+    entries = list(read(files(tmp_path)))
+
+    assert entries[0] == REIGN
+    assert [entry.effects for entry in entries if isinstance(entry, Turn)] == [tuple(e) for e in effects]
+    assert any(isinstance(effect, Tell) for effect in effects[0])
+    assert list(replay(entries, machine_of)) == []
+
+
+def test_replay_tells_the_turn_and_the_effect_in_which_another_machine_differs(tmp_path: Path) -> None:
+    class Other:
+        def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+            return [Notice("other", "")] if now == 1.0 else []
+
+    journal = Journal(tmp_path)
+    journal.begin(REIGN)
+    for now in (0.0, 1.0, 2.0):
+        journal.turned(now, (Loaded(),), [], 0.0, 0)
+    journal.close()
+
+    differences = list(replay(read(files(tmp_path)), lambda _: Other()))
+
+    assert differences == [Difference(2, 0, None, Notice("other", ""))]
+
+
+def test_files_are_rotated_by_size_the_oldest_go_and_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, most_bytes=500, most_files=3)
+    for number in range(100):
+        journal.turned(float(number), (Woke("x" * 50),), [], 0.0, 0)
+    journal.close()
+    with files(tmp_path)[-1].open("ab") as file:
+        file.write(b'{"now": 100.0, "events": [')
+
+    turns = [entry for entry in read(files(tmp_path)) if isinstance(entry, Turn)]
+
+    assert len(files(tmp_path)) == 3
+    assert all(file.stat().st_size < 1000 for file in files(tmp_path))
+    assert [turn.now for turn in turns] == [float(n) for n in range(100 - len(turns), 100)]
+    assert list(replay(turns, machine_of)) == []  # its beginning is gone
+
+
+def test_a_new_process_continues_in_a_new_file(tmp_path: Path) -> None:
+    for _ in range(2):
+        live_through(Journal(tmp_path), *STORY)
+
+    assert [file.name for file in files(tmp_path)] == ["journal-000001.jsonl", "journal-000002.jsonl"]
+    assert list(replay(read(files(tmp_path)), machine_of)) == []
+
+
+def test_a_journal_that_cannot_be_written_is_given_up_without_harm(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    journal = Journal(tmp_path / "file")
+
+    with capture_logs() as logs:
+        for now in (0.0, 1.0):
+            journal.turned(now, (Loaded(),), [], 0.0, 0)
+
+    assert [(log["log_level"], log["event"]) for log in logs] == [("error", "the journal is given up")]

@@ -1,0 +1,186 @@
+"""Events become turns, effects are carried out in order, and nothing starves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+import pytest
+
+from controller.core.effects import Drained, Effect, Notice, StepDown, Wake
+from controller.core.events import Event, Loaded, Woke
+from controller.runtime.clock import Clock
+from controller.runtime.pump import Performer, Pump
+
+
+class Scripted:
+    """A machine that keeps its batches and gives what the script says."""
+
+    def __init__(self, script: Callable[[Sequence[Event], float], list[Effect]]) -> None:
+        self.script = script
+        self.batches: list[tuple[Event, ...]] = []
+
+    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+        self.batches.append(tuple(events))
+        return self.script(events, now)
+
+
+class Stage:
+    """A pump around a script, with everything it carries out."""
+
+    def __init__(self, script: Callable[[Sequence[Event], float], list[Effect]], most_events: int = 500) -> None:
+        self.machine = Scripted(script)
+        self.performed: list[Effect] = []
+        self.broken: list[Exception] = []
+        self.turns: list[tuple[int, int, int]] = []
+        self.clock = Clock(asyncio.get_running_loop())
+        performers: dict[type, Performer] = {
+            kind: self.performed.append for kind in get_args(Effect) if kind is not Wake
+        }
+        performers[StepDown] = self.step_down
+        self.pump = Pump(
+            self.machine, performers, self.clock, self.broken.append, observers=(self,), most_events=most_events
+        )
+
+    def step_down(self, effect: StepDown) -> None:
+        self.performed.append(effect)
+        self.pump.stop()
+
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
+        assert took_s >= 0
+        self.turns.append((len(events), len(effects), left))
+
+
+def keys(batch: Sequence[Event]) -> list[str]:
+    return [event.key for event in batch if isinstance(event, Woke)]
+
+
+def test_what_is_emitted_before_a_turn_is_one_batch_in_order() -> None:
+    async def story() -> None:
+        stage = Stage(lambda *_: [StepDown("enough")])
+        for key in "abc":
+            stage.pump.emit(Woke(key))
+
+        await stage.pump.run()
+
+        assert [keys(batch) for batch in stage.machine.batches] == [["a", "b", "c"]]
+        assert stage.turns == [(3, 1, 0)]
+
+    asyncio.run(story())
+
+
+def test_effects_are_carried_out_in_order_and_what_they_cause_comes_in_a_later_turn() -> None:
+    async def story() -> None:
+        def script(events: Sequence[Event], _: float) -> list[Effect]:
+            if isinstance(events[0], Loaded):
+                return [Notice("one", ""), Wake("later", 0.0), Drained(), Notice("two", "")]
+            return [StepDown("enough")]
+
+        stage = Stage(script)
+        stage.pump.emit(Loaded())
+
+        await stage.pump.run()
+
+        assert stage.performed == [Notice("one", ""), Drained(), Notice("two", ""), StepDown("enough")]
+        assert stage.machine.batches == [(Loaded(),), (Woke("later"),)]
+
+    asyncio.run(story())
+
+
+def test_a_flood_of_events_does_not_keep_others_from_their_turn() -> None:
+    async def story() -> None:
+        stage = Stage(lambda events, _: [StepDown("enough")] if events[-1] == Woke("999") else [], most_events=10)
+        for number in range(1000):
+            stage.pump.emit(Woke(str(number)))
+        others = 0
+
+        async def other() -> None:
+            nonlocal others
+            while True:
+                others += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(other())
+        await stage.pump.run()
+        task.cancel()
+
+        assert [turn[0] for turn in stage.turns] == [10] * 100
+        assert stage.turns[0][2] == 990
+        assert others >= 99
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("where", ["turn", "performer"])
+def test_an_exception_ends_the_reign_and_nothing_is_decided_after_it(where: str) -> None:
+    async def story() -> None:
+        def script(events: Sequence[Event], _: float) -> list[Effect]:
+            if where == "turn":
+                raise RuntimeError("an invariant is broken")
+            return [Notice("before", ""), Drained(), Notice("after", "")]
+
+        stage = Stage(script)
+
+        def drained(_: Drained) -> None:
+            raise RuntimeError("an invariant is broken")
+
+        stage.pump._perform[Drained] = drained
+        stage.pump.emit(Loaded())
+
+        await stage.pump.run()
+        stage.pump.emit(Loaded())
+        await stage.pump.run()
+
+        assert [str(error) for error in stage.broken] == ["an invariant is broken"]
+        assert stage.performed == ([] if where == "turn" else [Notice("before", "")])
+        assert len(stage.machine.batches) == 1
+        assert stage.pump.depth == 0
+
+    asyncio.run(story())
+
+
+def test_after_stepping_down_no_further_effect_is_carried_out_and_no_alarm_rings() -> None:
+    async def story() -> None:
+        stage = Stage(lambda *_: [Wake("never", 0.0), StepDown("deposed"), Notice("too late", "")])
+        stage.pump.emit(Loaded())
+
+        await stage.pump.run()
+        await asyncio.sleep(0.01)
+
+        assert stage.performed == [StepDown("deposed")]
+        assert len(stage.machine.batches) == 1
+
+    asyncio.run(story())
+
+
+def test_an_effect_nobody_carries_out_is_found_before_anything_runs() -> None:
+    async def story() -> None:
+        clock = Clock(asyncio.get_running_loop())
+        with pytest.raises(ValueError, match=r"nobody carries out Commit, Read, .*give the pump"):
+            Pump(Scripted(lambda *_: []), {}, clock, lambda _: None)
+
+    asyncio.run(story())
+
+
+def test_an_alarm_rings_once_at_its_time_and_setting_it_again_replaces_it() -> None:
+    async def story() -> None:
+        clock, rang = Clock(asyncio.get_running_loop()), list[tuple[str, float]]()
+        began = clock.now()
+
+        def emit(woke: Woke) -> None:
+            rang.append((woke.key, clock.now() - began))
+
+        clock.wake(Wake("moved", began + 0.01), emit)
+        clock.wake(Wake("moved", began + 0.06), emit)
+        clock.wake(Wake("first", began + 0.03), emit)
+        clock.wake(Wake("past", began - 5), emit)
+        clock.wake(Wake("cancelled", began + 3600), emit)
+        await asyncio.sleep(0.15)
+        clock.cancel_all()
+
+        assert [key for key, _ in rang] == ["past", "first", "moved"]
+        assert rang[1][1] >= 0.03
+        assert rang[2][1] >= 0.06
+
+    asyncio.run(story())

@@ -1,0 +1,101 @@
+"""How does a test speak to a server? Over a real socket, one message at a time or many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from controller.core.effects import Answer
+from controller.core.events import Asked
+from controller.core.replies import Reply
+from controller.core.requests import Request
+from controller.server.connection import Limits
+from controller.server.listener import ListenerSettings, Server
+from controller.server.relay import Brokers
+from controller.wire.client_side import ApiVersionsReply, api_key_of, decode_reply, encode_request
+from controller.wire.frames import RequestHeader
+from controller.wire.requests import ApiVersionsRequest
+from zk_layout.ids import BrokerId
+
+OWN_ID = BrokerId(1000)
+
+
+class Client:
+    """One connection to a server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._correlation_id = 0
+
+    def send(self, request: Request | ApiVersionsRequest, version: int = 0) -> RequestHeader:
+        self._correlation_id += 1
+        header = RequestHeader(api_key_of(request), version, self._correlation_id, "a test")
+        self.writer.write(encode_request(header, request))
+        return header
+
+    async def receive(self, header: RequestHeader) -> Reply | ApiVersionsReply:
+        return decode_reply(header, await self.frame())
+
+    async def ask(self, request: Request | ApiVersionsRequest, version: int = 0) -> Any:
+        return await self.receive(self.send(request, version))
+
+    async def frame(self) -> bytes:
+        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    async def ask_raw(self, message: bytes) -> bytes:
+        self.writer.write(struct.pack(">i", len(message)) + message)
+        return await self.frame()
+
+    async def is_hung_up_on(self) -> bool:
+        try:
+            return await asyncio.wait_for(self.reader.read(1), 5) == b""
+        except ConnectionResetError:
+            return True
+
+
+class Desk:
+    """A reign that keeps what is asked, and answers when told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def __call__(self, asked: Asked) -> None:
+        self.asked.append(asked)
+
+    async def until(self, count: int) -> list[Asked]:
+        while len(self.asked) < count:
+            await asyncio.sleep(0.002)
+        return self.asked
+
+    def answer(self, server: Server, asked: Asked, reply: Reply) -> None:
+        server.answer(Answer(asked.ask, reply))
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    limits: Limits | None = None,
+    brokers: Brokers | None = None,
+    listeners: Sequence[ListenerSettings] = (ListenerSettings("OUTSIDE", "127.0.0.1", 0),),
+) -> AsyncIterator[Server]:
+    """A server for the time of a test."""
+    server = Server(OWN_ID, listeners, brokers=brokers, limits=limits)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(server: Server, listener: str = "OUTSIDE") -> AsyncIterator[Client]:
+    """A client for the time of a test."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[listener])
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.transport.abort()

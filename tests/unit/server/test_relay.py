@@ -1,0 +1,394 @@
+"""What any broker can answer is answered by one; what is about the controller's own node is not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import kio.schema.alter_configs.v2.response
+import kio.schema.describe_configs.v1.response
+import kio.schema.describe_configs.v4.response
+import kio.schema.describe_log_dirs.v1.response
+import kio.schema.describe_log_dirs.v4.response
+import kio.schema.incremental_alter_configs.v0.response
+import kio.schema.incremental_alter_configs.v1.response
+import kio.schema.list_groups.v0.response
+import kio.schema.list_groups.v4.response
+import kio.schema.list_transactions.v0.response
+import pytest
+from kio.serial import entity_reader
+
+from controller.core.commands import LiveBroker
+from controller.core.requests import ListReassignments
+from controller.server.listener import ListenerSettings
+from controller.server.relay import Brokers
+from controller.wire.replies import encode_api_versions
+from controller.wire.requests import ApiVersionsRequest, decode_header
+from controller.wire.versions import SERVED, VersionRange
+from tests.unit.server.clients import OWN_ID, Client, Desk, connected, serving
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint
+
+FIND_COORDINATOR, DESCRIBE_CONFIGS, PRODUCE, CREATE_TOPICS = 10, 32, 0, 19
+RANGES = {
+    PRODUCE: VersionRange(0, 9),
+    3: VersionRange(0, 9),
+    CREATE_TOPICS: VersionRange(0, 5),
+    FIND_COORDINATOR: VersionRange(0, 3),
+    DESCRIBE_CONFIGS: VersionRange(1, 3),
+}
+
+
+class Plain:
+    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(endpoint.host, endpoint.port)
+
+
+class Broker:
+    """Says what it answers, and answers everything else with its own number and the bytes it was sent."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.port = 0
+        self.connections = 0
+        self.introductions = 0
+        self.is_mute = False
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    def live(self, listener: str = "OUTSIDE", protocol: str = "PLAINTEXT") -> LiveBroker:
+        endpoint = Endpoint(listener, "127.0.0.1", self.port, protocol)
+        return LiveBroker(BrokerId(self.number), (Endpoint("INSIDE", "127.0.0.1", 1), endpoint))
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+        while self._writers:
+            await asyncio.sleep(0.001)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                frame = await reader.readexactly(size)
+                header = decode_header(frame)
+                if self.is_mute:
+                    continue
+                if header.api_key == 18:
+                    self.introductions += 1
+                    writer.write(encode_api_versions(header, RANGES))
+                else:
+                    answer = struct.pack(">ii", header.correlation_id, self.number) + frame
+                    writer.write(struct.pack(">i", len(answer)) + answer)
+        self._writers.discard(writer)
+        writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def brokers(count: int) -> AsyncIterator[list[Broker]]:
+    started = [Broker(number) for number in range(1, count + 1)]
+    for broker in started:
+        await broker.start()
+    try:
+        yield started
+    finally:
+        for broker in started:
+            await broker.stop()
+
+
+def askable(live: Sequence[LiveBroker], timeout_s: float = 5.0) -> Brokers:
+    return Brokers(OWN_ID, lambda: live, Plain(), timeout_s)
+
+
+def find_coordinator(correlation_id: int) -> bytes:
+    return struct.pack(">hhih", FIND_COORDINATOR, 0, correlation_id, -1) + b"\0\5group"
+
+
+async def asked(client: Client, correlation_id: int) -> int:
+    """The number of the broker that answered."""
+    sent = find_coordinator(correlation_id)
+    answer = await client.ask_raw(sent)
+    answered, number = struct.unpack_from(">ii", answer)
+    assert answered == correlation_id
+    assert answer[8:] == sent
+    return int(number)
+
+
+def test_a_request_for_any_broker_is_answered_by_one_byte_for_byte() -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+            connected(server) as client,
+        ):
+            assert await asked(client, 77) == 1
+            assert await asked(client, 78) == 1
+            assert broker.connections == 1
+
+    asyncio.run(story())
+
+
+def test_one_client_always_gets_the_same_broker_and_many_clients_are_spread() -> None:
+    async def story() -> None:
+        async with (
+            brokers(3) as some,
+            serving(brokers=askable([b.live() for b in some])) as server,
+        ):
+            chosen = set()
+            for _ in range(30):
+                async with connected(server) as client:
+                    numbers = {await asked(client, n) for n in range(3)}
+                    assert len(numbers) == 1
+                    chosen |= numbers
+            assert chosen == {1, 2, 3}
+
+    asyncio.run(story())
+
+
+def test_api_versions_adds_what_the_broker_answers_for_any_and_asks_it_once() -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+        ):
+            for _ in range(4):
+                async with connected(server) as client:
+                    await client.ask(ApiVersionsRequest())
+            async with connected(server) as client:
+                ranges = (await client.ask(ApiVersionsRequest())).ranges
+
+            assert ranges[FIND_COORDINATOR] == VersionRange(0, 3)
+            assert ranges[DESCRIBE_CONFIGS] == VersionRange(1, 3)  # answered by both
+            assert {key: ranges[key] for key in SERVED} == dict(SERVED)
+            assert ranges[PRODUCE] == VersionRange(0, 9)
+            assert CREATE_TOPICS not in ranges
+            assert broker.introductions == 1
+            assert broker.connections == 1
+
+    asyncio.run(story())
+
+
+def test_requests_relayed_and_answered_here_keep_their_order_on_one_connection() -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+            connected(server) as client,
+        ):
+            server.begin_reign(Desk())
+            server.refuse_all()
+            first, last = find_coordinator(1), find_coordinator(3)
+            client.writer.write(struct.pack(">i", len(first)) + first)
+            between = client.send(ListReassignments(None))
+            client.writer.write(struct.pack(">i", len(last)) + last)
+
+            assert struct.unpack_from(">i", await client.frame()) == (1,)
+            await client.receive(between)
+            assert struct.unpack_from(">i", await client.frame()) == (3,)
+
+    asyncio.run(story())
+
+
+def test_losing_the_broker_closes_the_client_connection_and_the_next_one_gets_another() -> None:
+    async def story() -> None:
+        async with brokers(2) as some:
+            live = [b.live() for b in some]
+            async with serving(brokers=askable(live)) as server:
+                async with connected(server) as client:
+                    number = await asked(client, 1)
+                    await some[number - 1].stop()
+                    some[number - 1].port = 0
+                    message = find_coordinator(2)
+                    client.writer.write(struct.pack(">i", len(message)) + message)
+                    assert await client.is_hung_up_on()
+                for _ in range(5):
+                    async with connected(server) as client:
+                        assert await asked(client, 3) == 3 - number
+
+    asyncio.run(story())
+
+
+def test_without_a_live_broker_the_client_connection_is_closed() -> None:
+    async def story() -> None:
+        ourselves = LiveBroker(OWN_ID, (Endpoint("OUTSIDE", "127.0.0.1", 9),))
+        async with serving(brokers=askable([ourselves])) as server, connected(server) as client:
+            message = find_coordinator(1)
+            client.writer.write(struct.pack(">i", len(message)) + message)
+            assert await client.is_hung_up_on()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("listener", "protocol"), [("OTHER", "PLAINTEXT"), ("OUTSIDE", "SASL_PLAINTEXT")])
+def test_nothing_is_relayed_to_another_listener_or_a_secured_one(listener: str, protocol: str) -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live(listener, protocol)])) as server,
+            connected(server) as client,
+        ):
+            message = find_coordinator(1)
+            client.writer.write(struct.pack(">i", len(message)) + message)
+            assert await client.is_hung_up_on()
+            assert broker.connections == 0
+
+    asyncio.run(story())
+
+
+def test_a_listener_that_does_not_relay_says_so() -> None:
+    async def story() -> None:
+        silent = (ListenerSettings("OUTSIDE", "127.0.0.1", 0, relays=False),)
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()]), listeners=silent) as server,
+            connected(server) as client,
+        ):
+            ranges = (await client.ask(ApiVersionsRequest())).ranges
+            assert FIND_COORDINATOR not in ranges
+            assert PRODUCE in ranges  # old clients break without
+            assert broker.connections == 0
+
+    asyncio.run(story())
+
+
+def test_while_no_broker_can_be_asked_the_oldest_common_versions_are_offered() -> None:
+    async def story() -> None:
+        live: list[LiveBroker] = []
+        async with brokers(1) as (broker,), serving(brokers=askable(live)) as server, connected(server) as client:
+            ranges = (await client.ask(ApiVersionsRequest())).ranges
+            assert ranges[FIND_COORDINATOR] == VersionRange(0, 2)
+
+            live.append(broker.live())
+            assert await asked(client, 5) == 1
+
+    asyncio.run(story())
+
+
+def test_a_mute_broker_delays_api_versions_by_a_second_at_most_and_then_no_more() -> None:
+    async def story() -> None:
+        async with brokers(1) as (broker,):
+            broker.is_mute = True
+            async with serving(brokers=askable([broker.live()])) as server:
+                loop = asyncio.get_running_loop()
+                took = []
+                for _ in range(2):
+                    async with connected(server) as client:
+                        began = loop.time()
+                        assert (await client.ask(ApiVersionsRequest())).ranges[FIND_COORDINATOR] == VersionRange(0, 2)
+                        took.append(loop.time() - began)
+                assert 0.9 < took[0] < 5
+                assert took[1] < 0.9
+
+    asyncio.run(story())
+
+
+def request(key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
+    return struct.pack(">hhih", key, version, 5, -1) + (b"\0" if is_flexible else b"") + body
+
+
+def parsed(module: Any, entity: str, answer: bytes) -> Any:
+    kind = getattr(module, entity)
+    header = 5 if kind.__flexible__ else 4
+    assert struct.unpack_from(">i", answer) == (5,)
+    read, size = entity_reader(kind)(answer, header)
+    assert header + size == len(answer)
+    return read
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "module", "entity"),
+    [
+        (16, 0, kio.schema.list_groups.v0.response, "ListGroupsResponse"),
+        (16, 4, kio.schema.list_groups.v4.response, "ListGroupsResponse"),
+        (35, 1, kio.schema.describe_log_dirs.v1.response, "DescribeLogDirsResponse"),
+        (35, 4, kio.schema.describe_log_dirs.v4.response, "DescribeLogDirsResponse"),
+        (66, 0, kio.schema.list_transactions.v0.response, "ListTransactionsResponse"),
+    ],
+)
+def test_this_node_has_no_groups_no_logs_and_no_transactions(key: int, version: int, module: Any, entity: str) -> None:
+    async def story() -> None:
+        async with serving() as server, connected(server) as client:
+            answer = await client.ask_raw(request(key, version, b"not even read", is_flexible=False))
+            read = parsed(module, entity, answer)
+            assert getattr(read, "error_code", 0) == 0
+            assert not getattr(read, "groups", ())
+            assert not getattr(read, "transaction_states", ())
+            for log_dir in getattr(read, "results", ()):
+                assert log_dir.error_code == 0
+                assert not log_dir.topics
+            assert len(getattr(read, "results", "1")) == 1  # none at all would mean: not authorized
+
+    asyncio.run(story())
+
+
+CLEARED_OLD = b"\0\0\0\1" + b"\4" + b"\0\4" + b"1000" + b"\0\0\0\1" + b"\0\1k" + b"\1" + b"\xff\xff" + b"\0"
+CLEARED_NEW = b"\2" + b"\4" + b"\5" + b"1000" + b"\2" + b"\2k" + b"\1" + b"\0" + b"\0" + b"\0" + b"\0" + b"\0"
+REPLACED_NEW = b"\2" + b"\4" + b"\5" + b"1000" + b"\2" + b"\2k" + b"\2v" + b"\0" + b"\0" + b"\0" + b"\0"
+DESCRIBED_OLD = b"\0\0\0\1" + b"\4" + b"\0\4" + b"1000" + b"\xff\xff\xff\xff" + b"\0"
+DESCRIBED_NEW = b"\2" + b"\4" + b"\5" + b"1000" + b"\0" + b"\0" + b"\0\0" + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body", "module", "entity"),
+    [
+        (
+            44,
+            0,
+            CLEARED_OLD,
+            kio.schema.incremental_alter_configs.v0.response,
+            "IncrementalAlterConfigsResponse",
+        ),
+        (
+            44,
+            1,
+            CLEARED_NEW,
+            kio.schema.incremental_alter_configs.v1.response,
+            "IncrementalAlterConfigsResponse",
+        ),
+        (33, 2, REPLACED_NEW, kio.schema.alter_configs.v2.response, "AlterConfigsResponse"),
+        (32, 1, DESCRIBED_OLD, kio.schema.describe_configs.v1.response, "DescribeConfigsResponse"),
+        (32, 4, DESCRIBED_NEW, kio.schema.describe_configs.v4.response, "DescribeConfigsResponse"),
+    ],
+)
+def test_the_own_nodes_configuration_is_answered_here_even_when_brokers_are_there(
+    key: int, version: int, body: bytes, module: Any, entity: str
+) -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+            connected(server) as client,
+        ):
+            is_flexible = getattr(module, entity).__flexible__
+            answer = await client.ask_raw(request(key, version, body, is_flexible=is_flexible))
+            read = parsed(module, entity, answer)
+            (result,) = getattr(read, "responses", ()) or read.results
+            assert (result.error_code, result.resource_type, result.resource_name) == (0, 4, "1000")
+            assert broker.connections == 0
+
+    asyncio.run(story())
+
+
+def test_another_resources_configuration_is_relayed() -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+            connected(server) as client,
+        ):
+            sent = request(44, 0, CLEARED_OLD.replace(b"1000", b"0007"), is_flexible=False)
+            assert (await client.ask_raw(sent))[8:] == sent
+            assert broker.connections == 1
+
+    asyncio.run(story())

@@ -1,0 +1,121 @@
+"""Where this process listens, and what it tells brokers and clients."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.settings import Listener
+from tests.unit.settings.given import problem, problems, settings
+from zk_layout.znodes.brokers import Endpoint
+
+
+def test_without_a_word_it_listens_on_this_host_only() -> None:
+    found = settings()
+
+    assert found.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9095),)
+    assert found.advertised_endpoints == (Endpoint("PLAINTEXT", "127.0.0.1", 9095),)
+    assert found.inter_broker_listener == "PLAINTEXT"
+
+
+def test_it_may_listen_everywhere_and_advertise_one_address() -> None:
+    found = settings({"listeners": "PLAINTEXT://:9095", "advertised.listeners": "PLAINTEXT://host:19095"})
+
+    assert found.listeners == (Listener("PLAINTEXT", "", 9095),)
+    assert found.advertised_endpoints == (Endpoint("PLAINTEXT", "host", 19095),)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "", "[::]"])
+def test_an_address_nobody_can_connect_to_is_not_advertised(address: str) -> None:
+    assert "cannot be advertised, because nobody can connect to it" in problem(
+        {"listeners": f"PLAINTEXT://{address}:9095"}
+    )
+
+
+def test_listener_names_are_in_capitals_as_kafka_has_them() -> None:
+    found = settings(
+        {
+            "listeners": "inside://10.0.0.1:9095,outside://10.0.0.1:9096",
+            "listener.security.protocol.map": "inside:plaintext, outside:PLAINTEXT",
+            "inter.broker.listener.name": "inside",
+        }
+    )
+
+    assert [listener.name for listener in found.listeners] == ["INSIDE", "OUTSIDE"]
+    assert [endpoint.security_protocol for endpoint in found.advertised_endpoints] == ["PLAINTEXT", "PLAINTEXT"]
+    assert found.inter_broker_listener == "INSIDE"
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_listener_that_is_not_plaintext_is_not_supported_yet(protocol: str) -> None:
+    found = problem(
+        {
+            "listeners": "PLAINTEXT://h:1,SAFE://h:2",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,SAFE:{protocol}",
+        }
+    )
+
+    assert found.endswith(
+        f"SAFE://h:2 uses {protocol}, which is not supported yet; use a listener that "
+        "listener.security.protocol.map maps to PLAINTEXT"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("9095", "'9095' is not an endpoint; expected LISTENER://host:port"),
+        ("PLAINTEXT://h:0", "PLAINTEXT://h:0 needs a port from 1 to 65535"),
+        ("PLAINTEXT://h:65536", "'PLAINTEXT://h:65536' has a port above 65535"),
+        ("PLAINTEXT://h:1,PLAINTEXT://h:2", "listener PLAINTEXT is there twice"),
+    ],
+)
+def test_what_is_not_a_list_of_listeners_is_refused_with_the_reason(text: str, why: str) -> None:
+    assert problem({"advertised.listeners": text}) == f"--set: advertised.listeners = {text}: {why}"
+
+
+def test_two_listeners_cannot_have_one_port() -> None:
+    written = {"listeners": "PLAINTEXT://h:1,IN://h:1", "listener.security.protocol.map": "IN:PLAINTEXT"}
+
+    assert problem(written).endswith("two listeners have the same port")
+
+
+def test_two_advertised_listeners_may_have_one_port_on_different_hosts() -> None:
+    found = settings(
+        {
+            "listeners": "PLAINTEXT://h:1,OUT://h:2",
+            "advertised.listeners": "PLAINTEXT://inside:9,OUT://outside:9",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT",
+        }
+    )
+
+    assert [endpoint.port for endpoint in found.advertised_endpoints] == [9, 9]
+
+
+def test_a_listener_cannot_be_advertised_on_which_nobody_listens() -> None:
+    written = {"advertised.listeners": "PLAINTEXT://h:1,OUT://h:2", "listener.security.protocol.map": "OUT:PLAINTEXT"}
+
+    assert problem(written).endswith("nobody listens on OUT; listeners has PLAINTEXT")
+
+
+def test_the_listener_between_brokers_is_named_once() -> None:
+    written = {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"}
+
+    assert problem(written).endswith("security.inter.broker.protocol is set, too; keep the one that the brokers have")
+
+
+@pytest.mark.parametrize("key", ["inter.broker.listener.name", "control.plane.listener.name"])
+def test_a_listener_over_which_brokers_reach_the_controller_must_be_advertised(key: str) -> None:
+    assert problem({key: "PLANE"}) == (
+        f"--set: {key} = PLANE: brokers reach the controller over PLANE, but only PLAINTEXT is advertised"
+    )
+
+
+def test_a_protocol_between_brokers_that_is_not_plaintext_is_refused() -> None:
+    assert problems({"security.inter.broker.protocol": "SSL"}) == (
+        "--set: security.inter.broker.protocol = SSL: brokers reach the controller over SSL, but only PLAINTEXT is "
+        "advertised",
+    )
+
+
+def test_a_map_without_a_protocol_is_refused() -> None:
+    assert "expected LISTENER:PROTOCOL" in problem({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE"})

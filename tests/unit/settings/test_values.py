@@ -1,0 +1,150 @@
+"""What may be written, and what is said about anything else."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.settings import BadSettings, load
+from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED, WITHOUT_EFFECT
+from controller.settings.table import SETTINGS
+from controller.settings.values import shown
+from tests.unit.settings.given import LEAST, problem, problems, settings
+
+
+def test_what_is_not_set_has_kafkas_default() -> None:
+    found = settings()
+
+    assert found.number("zookeeper.session.timeout.ms") == 18000
+    assert found.number("controller.socket.timeout.ms") == 30000
+    assert found.number("socket.request.max.bytes") == 104857600
+    assert found.flag("unclean.leader.election.enable") is False
+    assert found.rack is None
+
+
+def test_every_default_would_be_accepted_if_it_were_written() -> None:
+    written = {s.key: shown(s.key, s.default) for s in SETTINGS if s.default is not None}
+    written.pop("security.inter.broker.protocol")
+
+    assert settings(written) == settings()
+
+
+def test_the_connection_timeout_is_the_session_timeout_unless_set() -> None:
+    found = settings({"zookeeper.session.timeout.ms": "6000"})
+
+    assert found.seconds("zookeeper.connection.timeout.ms") == 6.0
+
+
+@pytest.mark.parametrize("text", ["zk", "zk:2181", "zk1:2181,zk2:2181", "zk1:2181, zk2:2181/kafka/a", "[::1]:2181/k"])
+def test_zookeepers_servers_may_be_written_as_for_kafka(text: str) -> None:
+    assert settings({"zookeeper.connect": text}).text("zookeeper.connect") == text
+
+
+@pytest.mark.parametrize("text", ["zk:", "zk:0", "zk:70000", "zk1:2181,", "::1", "http://zk:2181"])
+def test_a_server_that_cannot_be_one_is_refused(text: str) -> None:
+    assert "is not a server; expected host:port,host:port and perhaps /chroot" in problem({"zookeeper.connect": text})
+
+
+@pytest.mark.parametrize("text", ["zk:2181/", "zk:2181/a/", "zk:2181//a", "zk1:2181/a,zk2:2181/a"])
+def test_a_chroot_that_cannot_be_one_is_refused(text: str) -> None:
+    assert "is not a chroot; it comes once, behind the last server" in problem({"zookeeper.connect": text})
+
+
+def test_an_id_in_the_range_of_generated_ids_is_refused() -> None:
+    assert problem({"broker.id": "1001"}) == (
+        "--set: broker.id = 1001: ids above reserved.broker.max.id = 1000 are generated for brokers, and one could get "
+        "this one; take a lower id that no broker has, or set broker.id.generation.enable to false if all brokers do"
+    )
+
+
+@pytest.mark.parametrize("written", [{"reserved.broker.max.id": "2000"}, {"broker.id.generation.enable": "false"}])
+def test_such_an_id_is_good_where_no_broker_can_get_it(written: dict[str, str]) -> None:
+    assert settings({"broker.id": "1001", **written}).broker_id == 1001
+
+
+def test_an_unknown_key_is_refused_and_the_nearest_known_one_named() -> None:
+    assert problem({"zookeper.connect": "x"}) == (
+        "--set: zookeper.connect: there is no such setting; did you mean zookeeper.connect?"
+    )
+
+
+def test_an_unknown_key_that_is_near_to_none_points_to_the_list() -> None:
+    assert problem({"x": "1"}).endswith("`kafka-zk-controller settings` lists all")
+
+
+@pytest.mark.parametrize("key", [setting.key for setting in SETTINGS])
+def test_a_slip_in_one_of_our_keys_is_never_taken_for_a_key_of_brokers(key: str) -> None:
+    assert f"{key}x: there is no such setting; did you mean {key}?" in problem({f"{key}x": "1"})
+
+
+def test_a_slip_in_a_refused_key_is_not_taken_for_one_of_brokers() -> None:
+    assert problem({"zookeeper.ssl.client.enabled": "true"}).endswith("did you mean zookeeper.ssl.client.enable?")
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
+        ("zookeeper.set.acl", "true"),
+        ("zookeeper.ssl.client.enable", "true"),
+        ("process.roles", "controller"),
+        ("zookeeper.metadata.migration.enable", "true"),
+    ],
+)
+def test_what_would_be_disobeyed_silently_is_refused(key: str, text: str) -> None:
+    assert problem({key: text}) == f"--set: {key} = {text}: {REFUSED[key]}"
+
+
+def test_what_is_refused_may_be_there_if_it_is_off() -> None:
+    off = {"authorizer.class.name": "", "zookeeper.set.acl": "false", "zookeeper.ssl.client.enable": "FALSE"}
+
+    assert settings(off).values == settings().values
+
+
+def test_a_broker_s_own_file_can_be_a_start() -> None:
+    written = {
+        "num.network.threads": "8",
+        "log.dirs": "/var/kafka",
+        "log.retention.hours": "168",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "group.initial.rebalance.delay.ms": "0",
+        "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+        "ssl.keystore.password": "abc",
+        "listener.name.inside.ssl.key.password": "abc",
+        "replica.lag.time.max.ms": "30000",
+        "metric.reporters": "",
+    }
+
+    found = settings(written)
+
+    assert found.ignored == tuple(sorted(written))
+    assert found.values == settings().values
+
+
+def test_a_key_that_concerns_a_controller_and_has_no_effect_is_told() -> None:
+    found = settings({"delete.topic.enable": "true"})
+
+    assert found.without_effect == ("delete.topic.enable: topics are not deleted yet",)
+
+
+def test_no_key_is_both_ours_and_somebody_else_s() -> None:
+    ours = {setting.key for setting in SETTINGS}
+
+    assert not ours & (IRRELEVANT | set(REFUSED) | set(WITHOUT_EFFECT))
+    assert not [key for key in ours if key.startswith(IRRELEVANT_PREFIXES)]
+
+
+def test_a_value_can_be_judged_by_somebody_who_knows_more() -> None:
+    def read(text: str) -> None:
+        raise ValueError(f"{text} is too new")
+
+    with pytest.raises(BadSettings) as caught:
+        load(None, [f"{key}={value}" for key, value in LEAST.items()], {}, {"inter.broker.protocol.version": read})
+
+    assert caught.value.problems == ("--set: inter.broker.protocol.version = 3.9: 3.9 is too new",)
+
+
+def test_a_secret_is_never_shown() -> None:
+    assert shown("ssl.key.password", "abc") == "[hidden]"
+    assert shown("sasl.jaas.config", "abc") == "[hidden]"
+    assert "abc" not in "".join(problems({"ssl.key.pasword.x": "abc", "some.secret": "abc"}))

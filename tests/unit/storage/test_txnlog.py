@@ -1,0 +1,237 @@
+"""Transaction logs: every kind of transaction, every kind of damage."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.storage import zk_files as zk
+from zk_layout.storage import operations as ops
+from zk_layout.storage.operations import Row
+from zk_layout.storage.txnlog import Index, Indexer, TxnLogReader
+
+THREE = [zk.header(z, ops.SET_DATA) + zk.set_data(f"/t{z}", b"x" * z, z) for z in (1, 2, 3)]
+
+
+def read(content: bytes, piece: int = 1 << 20, offset: int = 0, stop: int | None = None) -> tuple[list[Row], list[str]]:
+    reader = TxnLogReader("log.1", offset, stop)
+    rows: list[Row] = []
+    for at in range(offset, len(content), piece):
+        rows += reader.feed(content[at : at + piece])
+        if reader.is_done:
+            break
+    rows += reader.finish()
+    return rows, [f"{d.offset} {d.what}" for d in reader.damage]
+
+
+def only(body: bytes) -> Row:
+    rows, damage = read(zk.log(body))
+    assert not damage
+    (row,) = rows
+    return row
+
+
+def index(content: bytes, step: int, piece: int = 1 << 20) -> Index:
+    indexer = Indexer(step)
+    for at in range(0, len(content), piece):
+        if not indexer.feed(content[at : at + piece]):
+            break
+    return indexer.result()
+
+
+def zxids(rows: list[Row]) -> list[int]:
+    return [row[0] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        (ops.CREATE, zk.create("/a", b"d", cversion=4), ("/a", b"d", 4, 0)),
+        (ops.CREATE2, zk.create("/a", None, ephemeral=True), ("/a", None, 1, 77)),
+        (ops.CREATE, zk.create_v0("/a", b"d"), ("/a", b"d", -1, 0)),
+        (ops.CREATE_CONTAINER, zk.create_container("/c"), ("/c", b"", 1, -(2**63))),
+        (ops.CREATE_TTL, zk.create_ttl("/t", 5000), ("/t", b"", 1, -(2**56) + 5000)),
+        (ops.DELETE, zk.delete("/a/b"), ("/a/b", None, 0, 0)),
+        (ops.DELETE_CONTAINER, zk.delete("/c"), ("/c", None, 0, 0)),
+        (ops.SET_DATA, zk.set_data("/a", b"new", 7), ("/a", b"new", 7, 0)),
+        (
+            ops.RECONFIG,
+            zk.set_data("/zookeeper/config", b"server.1", 2),
+            ("/zookeeper/config", b"server.1", 2, 0),
+        ),
+        (ops.SET_ACL, zk.set_acl("/a", 3), ("/a", None, 3, 0)),
+        (ops.CREATE_SESSION, zk.number(30000), ("", None, 30000, 0)),
+        (ops.CLOSE_SESSION, b"", ("", None, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("trailer", [b"", zk.digest(-5)], ids=["no digest", "digest"])
+def test_every_kind_of_transaction_is_read(kind: int, body: bytes, expected: object, trailer: bytes) -> None:
+    if kind == ops.CREATE and body == zk.create_v0("/a", b"d") and trailer:
+        pytest.skip("servers that write no cversion write no digest")
+
+    row = only(zk.header(5, kind) + body + trailer)
+
+    assert row[:7] == (5, 1_700_000_000_000, 77, 1, kind, 0, kind)
+    assert (row[7], row[8], row[9], row[10]) == expected
+    assert row[12] is None
+
+
+def test_an_error_says_its_code() -> None:
+    assert only(zk.header(5, ops.ERROR) + zk.number(-101))[12] == -101
+
+
+def test_a_multi_gives_one_row_for_each_part() -> None:
+    body = zk.multi((ops.CHECK, zk.check("/e", 3)), (ops.CREATE, zk.create("/a")), (ops.DELETE, zk.delete("/b")))
+
+    rows, _ = read(zk.log(zk.header(5, ops.MULTI) + body + zk.digest(1)))
+
+    assert [(r[4], r[5], r[6], r[7]) for r in rows] == [(14, 0, 13, "/e"), (14, 1, 1, "/a"), (14, 2, 2, "/b")]
+
+
+def test_no_part_of_a_failed_multi_took_effect() -> None:
+    body = zk.multi(
+        (ops.CREATE, zk.create("/a")), (ops.ERROR, zk.number(-103)), (ops.SET_DATA, zk.set_data("/b", b"", 1))
+    )
+
+    rows, _ = read(zk.log(zk.header(5, ops.MULTI) + body))
+
+    assert [r[12] for r in rows] == [0, -103, -2]
+
+
+def test_a_closed_session_lists_its_ephemerals() -> None:
+    rows, _ = read(zk.log(zk.header(5, ops.CLOSE_SESSION) + zk.closed("/a", "/b") + zk.digest(1)))
+
+    assert [r[7] for r in rows] == ["", "/a", "/b"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (ops.CREATE, zk.create("/a", b"d")),
+        (ops.CLOSE_SESSION, zk.closed("/a")),
+        (ops.CLOSE_SESSION, b""),
+        (ops.MULTI, zk.multi((ops.CHECK, zk.check("/e", 3)), (ops.DELETE, zk.delete("/b")))),
+        (ops.ERROR, zk.number(-4)),
+    ],
+)
+def test_the_digest_is_found_behind_any_transaction(kind: int, body: bytes) -> None:
+    assert ops.digest_of(zk.header(5, kind) + body + zk.digest(-77)) == (2, -77)
+    assert ops.digest_of(zk.header(5, kind) + body) is None
+
+
+@given(piece=st.integers(1, 200), padding=st.integers(0, 300))
+def test_the_size_of_the_pieces_does_not_matter(piece: int, padding: int) -> None:
+    content = zk.log(*THREE, padding=padding)
+
+    assert read(content, piece) == read(content)
+    assert zxids(read(content)[0]) == [1, 2, 3]
+    assert index(content, 1, piece) == index(content, 1)
+
+
+def test_zeros_written_in_advance_are_no_damage_and_reading_may_go_on_there() -> None:
+    reader = TxnLogReader("log.1")
+    reader.feed(zk.log(*THREE, padding=1000))
+    reader.finish()
+
+    assert not reader.damage
+    assert reader.offset == len(zk.log(*THREE))
+
+
+def test_every_split_gives_its_own_records_and_together_all() -> None:
+    content = zk.log(*(zk.header(z, ops.DELETE) + zk.delete("/x") for z in range(1, 101)), padding=500)
+    found = index(content, 200)
+    bounds = [split.offset for split in found.splits] + [None]
+
+    parts = [zxids(read(content, 64, start, stop)[0]) for start, stop in pairwise(bounds)]
+
+    assert len(parts) > 10
+    assert [zxid for part in parts for zxid in part] == list(range(1, 101))
+    assert [split.zxid for split in found.splits] == [part[0] for part in parts]
+    assert (found.last_zxid, found.count, found.end) == (100, 100, len(content) - 500)
+
+
+@given(piece=st.integers(1, 400), lost=st.integers(1, 50))
+def test_a_torn_last_record_is_reported_and_the_rest_read(piece: int, lost: int) -> None:
+    rows, damage = read(zk.log(*THREE)[:-lost], piece)
+
+    assert zxids(rows) == [1, 2]
+    assert damage == [f"{len(zk.log(*THREE[:2]))} torn record: the file ends inside it"]
+
+
+def test_a_record_of_which_only_a_part_was_written_before_the_padding_is_reported() -> None:
+    content = bytearray(zk.log(*THREE, padding=500))
+    end = len(content) - 500
+    content[end - 20 : end] = bytes(20)
+
+    rows, damage = read(bytes(content))
+
+    assert zxids(rows) == [1, 2]
+    assert damage == [f"{len(zk.log(*THREE[:2]))} torn record: only a part was written before the padding"]
+
+
+@given(piece=st.integers(1, 400))
+def test_a_wrong_checksum_costs_one_record(piece: int) -> None:
+    content = bytearray(zk.log(*THREE))
+    second = len(zk.log(THREE[0]))
+    content[second + 12 + 34] ^= 1
+
+    rows, damage = read(bytes(content), piece)
+
+    assert zxids(rows) == [1, 3]
+    assert damage == [f"{second} wrong checksum"]
+
+
+@given(piece=st.integers(1, 400), flipped=st.integers(0, 31))
+def test_a_wrong_length_costs_one_record(piece: int, flipped: int) -> None:
+    content = bytearray(zk.log(*THREE, *(zk.header(z, ops.DELETE) + zk.delete("/x") for z in range(4, 20))))
+    second = len(zk.log(THREE[0]))
+    content[second + 8 + flipped // 8] ^= 1 << flipped % 8
+
+    rows, damage = read(bytes(content), piece)
+
+    assert zxids(rows) == [1, *range(3, 20)]
+    assert damage[0].startswith(f"{second} ")
+
+
+@given(piece=st.integers(1, 400))
+def test_a_hole_of_zeros_in_the_middle_hides_only_what_it_covers(piece: int) -> None:
+    content = bytearray(zk.log(*THREE))
+    second, third = len(zk.log(THREE[0])), len(zk.log(*THREE[:2]))
+    content[second:third] = bytes(third - second)
+
+    rows, damage = read(bytes(content), piece)
+
+    assert zxids(rows) == [1, 3]
+    assert len(damage) == 1
+    assert damage[0].startswith(f"{second} ")
+
+
+def test_an_empty_file_is_reported() -> None:
+    for content in (b"", bytes(8), bytes(1000)):
+        rows, damage = read(content)
+        assert (rows, len(damage)) == ([], 1)
+
+
+def test_a_foreign_file_is_reported_not_read() -> None:
+    rows, damage = read(b"PAR1" + bytes(range(256)) * 4)
+
+    assert not rows
+    assert damage == ["0 not a transaction log: it does not start with ZKLG"]
+
+
+def test_a_transaction_of_an_unknown_type_is_reported_and_the_rest_read() -> None:
+    rows, damage = read(zk.log(THREE[0], zk.header(2, 99) + zk.delete("/x"), THREE[2]))
+
+    assert zxids(rows) == [1, 3]
+    assert damage == [f"{len(zk.log(THREE[0]))} there is no transaction of type 99"]
+
+
+@given(st.binary(max_size=300), st.integers(1, 100))
+def test_no_bytes_make_the_reader_fail(noise: bytes, piece: int) -> None:
+    read(zk.LOG_HEADER + noise, piece)
+    read(zk.log(zk.header(1, ops.MULTI) + noise), piece)
+    read(zk.log(zk.header(1, ops.CREATE) + noise), piece)
+    read(zk.log(zk.header(1, ops.CLOSE_SESSION) + noise), piece)

@@ -1,0 +1,86 @@
+"""Can each request be refused as a whole, in every version of it?"""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.admin.refusal import refusal
+from controller.core.errors import ErrorCode
+from controller.core.replies import ClusterDescription, PartitionResult, ReassignmentsAltered, TopicMetadata
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    DescribeCluster,
+    ListReassignments,
+    MoveWish,
+    Request,
+    TopicReference,
+)
+from controller.wire.client_side import api_key_of, decode_reply
+from controller.wire.frames import RequestHeader
+from controller.wire.replies import encode_reply
+from controller.wire.versions import SERVED
+from zk_layout.ids import TopicPartition
+
+REQUESTS: list[Request] = [
+    ListReassignments(None),
+    AlterReassignments((MoveWish(TopicPartition("orders", 0), (1,)),)),
+    AlterPartition(1, 2, ()),
+    ControlledShutdown(1, 2),
+    AllocateProducerIds(1, 2),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_the_error_reaches_the_client_in_every_version(request_: Request) -> None:
+    key = api_key_of(request_)
+    for version in range(SERVED[key].lowest, SERVED[key].highest + 1):
+        header = RequestHeader(key, version, 7)
+
+        answer = decode_reply(header, encode_reply(header, refusal(request_, ErrorCode.NOT_CONTROLLER))[4:])
+
+        assert not isinstance(answer, ClusterDescription)
+        assert answer.error == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_refused_move_is_refused_partition_by_partition_too() -> None:
+    asked = AlterReassignments((MoveWish(TopicPartition("orders", 0), (1,)),))
+
+    assert refusal(asked, ErrorCode.NOT_CONTROLLER, "ask 2") == ReassignmentsAltered(
+        (PartitionResult(TopicPartition("orders", 0), ErrorCode.NOT_CONTROLLER, "ask 2"),),
+        ErrorCode.NOT_CONTROLLER,
+        "ask 2",
+    )
+
+
+def test_who_is_not_controller_knows_no_broker_so_that_clients_ask_another() -> None:
+    asked = DescribeCluster((TopicReference(name="orders"),))
+
+    assert refusal(asked, ErrorCode.NOT_CONTROLLER) == ClusterDescription(
+        nodes=(),
+        cluster_id=None,
+        controller=-1,
+        topics=(TopicMetadata("orders", None, ErrorCode.LEADER_NOT_AVAILABLE),),
+    )
+
+
+def test_an_error_about_the_topics_is_told_of_the_topics() -> None:
+    asked = DescribeCluster((TopicReference(name="orders"),))
+
+    answer = refusal(asked, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    assert isinstance(answer, ClusterDescription)
+    assert answer.topics == (TopicMetadata("orders", None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),)
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_refused_metadata_is_encodable_in_every_version(version: int) -> None:
+    asked = DescribeCluster((TopicReference(topic_id="AAECAwQFBgcICQoLDA0ODw"),) if version >= 10 else None)
+    header = RequestHeader(3, version, 7)
+
+    answer = decode_reply(header, encode_reply(header, refusal(asked, ErrorCode.NOT_CONTROLLER))[4:])
+
+    assert isinstance(answer, ClusterDescription)
+    assert (answer.nodes, answer.controller) == ((), -1)

@@ -1,0 +1,108 @@
+"""Which bytes answer this request?"""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import (
+    ClusterDescription,
+    IsrResult,
+    OngoingMove,
+    PartitionResult,
+    PartitionsAltered,
+    ProducerIdsAllocated,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    ShutdownPermitted,
+    TopicMetadata,
+)
+from controller.wire.client_side import ApiVersionsReply, decode_reply
+from controller.wire.frames import RequestHeader
+from controller.wire.replies import encode_api_versions, encode_reply
+from controller.wire.versions import SERVED, ApiKey
+from zk_layout.ids import TopicPartition
+
+
+def hexed(response: bytes) -> str:
+    return response.hex(" ")
+
+
+def test_altered_reassignments_as_on_the_wire() -> None:
+    reply = ReassignmentsAltered((PartitionResult(TopicPartition("a", 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no"),))
+
+    assert hexed(encode_reply(RequestHeader(45, 0, 7), reply)) == (
+        "00 00 00 1c "  # size
+        "00 00 00 07 00 "  # correlation id, no tagged fields
+        "00 00 00 00 00 00 00 "  # not throttled, no error, no message
+        "02 02 61 "  # one topic: a
+        "02 00 00 00 01 00 27 03 6e 6f 00 "  # one partition: 1, error 39, "no"
+        "00 00"
+    )
+
+
+def test_listed_reassignments_as_on_the_wire() -> None:
+    reply = ReassignmentsListed((OngoingMove(TopicPartition("a", 1), (3, 1), (3,), (1,)),))
+
+    assert hexed(encode_reply(RequestHeader(46, 0, 7), reply)) == (
+        "00 00 00 2a 00 00 00 07 00 00 00 00 00 00 00 00 02 02 61 "
+        "02 00 00 00 01 03 00 00 00 03 00 00 00 01 02 00 00 00 03 02 00 00 00 01 00 "
+        "00 00"
+    )
+
+
+def test_an_altered_isr_as_on_the_wire() -> None:
+    result = IsrResult(None, "AAECAwQFBgcICQoLDA0ODw", 9, ErrorCode.NONE, 1, 4, (1, 2), 0, 18)
+
+    response = encode_reply(RequestHeader(56, 2, 7), PartitionsAltered((result,)))
+
+    assert hexed(response[4:]) == (
+        "00 00 00 07 00 00 00 00 00 00 00 "
+        "02 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f "
+        "02 00 00 00 09 00 00 00 00 00 01 00 00 00 04 03 00 00 00 01 00 00 00 02 00 00 00 00 12 00 "
+        "00 00"
+    )
+
+
+def test_a_permitted_shutdown_as_on_the_wire() -> None:
+    reply = ShutdownPermitted((TopicPartition("a", 1),))
+
+    assert hexed(encode_reply(RequestHeader(7, 0, 7), reply)) == (
+        "00 00 00 11 00 00 00 07 00 00 00 00 00 01 00 01 61 00 00 00 01"
+    )
+    assert hexed(encode_reply(RequestHeader(7, 3, 7), reply)) == (
+        "00 00 00 10 00 00 00 07 00 00 00 02 02 61 00 00 00 01 00 00"
+    )
+
+
+def test_allocated_producer_ids_as_on_the_wire() -> None:
+    assert hexed(encode_reply(RequestHeader(67, 0, 7), ProducerIdsAllocated(5000, 1000))) == (
+        "00 00 00 18 00 00 00 07 00 "  # size, correlation id, no tagged fields
+        "00 00 00 00 00 00 "  # not throttled, no error
+        "00 00 00 00 00 00 13 88 00 00 03 e8 00"
+    )
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_one() -> None:
+    header = RequestHeader(ApiKey.API_VERSIONS, 99, 7)
+
+    response = encode_api_versions(header, error=ErrorCode.UNSUPPORTED_VERSION)
+
+    assert response[4:].startswith(b"\0\0\0\7" + b"\0\x23" + len(SERVED).to_bytes(4, "big"))
+    asked = RequestHeader(ApiKey.API_VERSIONS, 3, 7)
+    assert decode_reply(asked, response[4:]) == ApiVersionsReply(dict(SERVED), ErrorCode.UNSUPPORTED_VERSION)
+
+
+def test_a_reply_to_another_request_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="answers CONTROLLED_SHUTDOWN, not the request with key 45"):
+        encode_reply(RequestHeader(45, 0, 7), ShutdownPermitted())
+
+
+def test_a_topic_asked_for_by_id_and_not_found_has_no_name() -> None:
+    unknown = ClusterDescription(
+        (), None, -1, (TopicMetadata(None, "AAECAwQFBgcICQoLDA0ODw", ErrorCode.UNKNOWN_TOPIC_ID),)
+    )
+
+    for version in (10, 12):
+        header = RequestHeader(3, version, 7)
+        assert decode_reply(header, encode_reply(header, unknown)[4:]) == unknown

@@ -1,0 +1,238 @@
+"""What is asked in this message?"""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+
+import pytest
+
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    DescribeCluster,
+    IsrProposal,
+    ListReassignments,
+    MoveWish,
+    TopicReference,
+)
+from controller.wire.frames import RequestHeader
+from controller.wire.requests import (
+    ApiVersionsRequest,
+    MalformedRequest,
+    UnsupportedApi,
+    UnsupportedVersion,
+    decode_request,
+)
+from controller.wire.versions import SERVED
+from zk_layout.ids import TopicPartition
+
+TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
+
+
+def header(key: int, version: int) -> bytes:
+    """Correlation id 7, client "me"."""
+    return struct.pack(">hhih", key, version, 7, 2) + b"me"
+
+
+def test_alter_reassignments_as_on_the_wire() -> None:
+    frame = (
+        header(45, 0)
+        + bytes.fromhex(
+            "00"  # no tagged fields in the header
+            "0000ea60"  # timeout: one minute
+            "02"
+            "07"
+            + b"orders".hex()  # one topic, orders
+            + "03"  # two partitions:
+            "00000000"
+            "03"
+            "00000003"
+            "00000004"
+            "00"  # partition 0 to 3 and 4
+            "00000001"
+            "00"
+            "00"  # partition 1: cancel
+            "00"
+            "00"
+        )
+    )
+
+    assert decode_request(frame) == (
+        RequestHeader(45, 0, 7, "me"),
+        AlterReassignments(
+            (
+                MoveWish(TopicPartition("orders", 0), (3, 4)),
+                MoveWish(TopicPartition("orders", 1), None),
+            )
+        ),
+    )
+
+
+def test_list_reassignments_as_on_the_wire() -> None:
+    one = header(46, 0) + bytes.fromhex("00000075300202610300000000000000050000")
+    of_all = header(46, 0) + bytes.fromhex("00000075300000")
+
+    assert decode_request(one)[1] == ListReassignments((TopicPartition("a", 0), TopicPartition("a", 5)))
+    assert decode_request(of_all)[1] == ListReassignments(None)
+
+
+def test_alter_partition_by_name_as_on_the_wire() -> None:
+    frame = header(56, 0) + bytes.fromhex(
+        "00000000010000000000000bad02026102000000090000000403000000010000000200000011000000"
+    )
+
+    assert decode_request(frame)[1] == AlterPartition(
+        1,
+        0xBAD,
+        (IsrProposal(TopicReference(name="a"), 9, leader_epoch=4, partition_epoch=0x11, isr=(1, 2)),),
+    )
+
+
+def test_alter_partition_by_id_with_broker_epochs_as_on_the_wire() -> None:
+    frame = header(56, 3) + bytes.fromhex(
+        "00"
+        "00000001"
+        "0000000000000bad"
+        "02"
+        "000102030405060708090a0b0c0d0e0f"
+        "02"
+        "00000009"
+        "00000004"
+        "03"
+        "00000001"
+        "0000000000000bad"
+        "00"
+        "00000002"
+        "ffffffffffffffff"
+        "00"
+        "01"
+        "00000011"
+        "00"
+        "00"
+        "00"
+    )
+    proposal = IsrProposal(
+        TopicReference(topic_id=TOPIC_ID),
+        9,
+        4,
+        0x11,
+        (1, 2),
+        broker_epochs=(0xBAD, -1),
+        leader_recovery_state=1,
+    )
+
+    assert decode_request(frame)[1] == AlterPartition(1, 0xBAD, (proposal,), names_topics_by_id=True)
+
+
+def test_controlled_shutdown_knows_the_broker_epoch_from_version_2() -> None:
+    oldest = b"\0\7\0\0\0\0\0\7" + b"\0\0\0\5"
+
+    assert decode_request(oldest)[1] == ControlledShutdown(5)
+    assert decode_request(header(7, 1) + b"\0\0\0\5")[1] == ControlledShutdown(5)
+    assert decode_request(header(7, 2) + struct.pack(">iq", 5, 9))[1] == ControlledShutdown(5, 9)
+    assert decode_request(header(7, 3) + b"\0" + struct.pack(">iq", 5, 9) + b"\0")[1] == ControlledShutdown(5, 9)
+
+
+def test_allocate_producer_ids_as_on_the_wire() -> None:
+    frame = header(67, 0) + bytes.fromhex("00 00000001 0000000000000bad 00")
+
+    assert decode_request(frame)[1] == AllocateProducerIds(1, 0xBAD)
+
+
+def test_metadata_by_topic_id_as_on_the_wire() -> None:
+    topic_id = bytes(range(16))
+    frame = header(3, 12) + b"\0" + b"\2" + topic_id + b"\0\0" + b"\0\0\0"
+
+    assert decode_request(frame)[1] == DescribeCluster((TopicReference(topic_id=TOPIC_ID),))
+
+
+def test_the_oldest_metadata_means_all_topics_by_an_empty_list() -> None:
+    assert decode_request(header(3, 0) + b"\0\0\0\0")[1] == DescribeCluster(None)
+    assert decode_request(header(3, 1) + b"\0\0\0\0")[1] == DescribeCluster(())
+    assert decode_request(header(3, 1) + b"\xff\xff\xff\xff")[1] == DescribeCluster(None)
+
+
+def test_tagged_fields_nobody_knows_are_skipped() -> None:
+    tag = b"\2" + b"\x07\x03abc" + b"\xe3\x07\x00"  # numbers 7 and 995
+    frame = header(18, 3) + tag + b"\2a\2b" + tag
+
+    assert decode_request(frame)[1] == ApiVersionsRequest("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"\0\0\0\0", r"topics claims 2147483646 entries but only \d+ bytes are left"),
+        (b"\2", "topics"),
+    ],
+)
+def test_a_list_that_cannot_be_is_refused_before_memory_is_reserved(body: bytes, problem: str) -> None:
+    absurd = header(45, 0) + b"\0" + b"\0\0\0\0" + (b"\xff\xff\xff\xff\x07" if body != b"\2" else b"\2")
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedRequest, match=problem):
+            decode_request(absurd + body)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak_bytes < 100_000
+
+
+def test_a_malformed_request_says_what_where_and_what_to_do() -> None:
+    frame = header(45, 0) + b"\0" + b"\0\0\0\0" + b"\2\2a\2\0\0\0\1\3\0\0\0\1"
+
+    with pytest.raises(MalformedRequest) as refused:
+        decode_request(frame)
+
+    assert str(refused.value) == (
+        "AlterPartitionReassignments version 0 from client 'me' is malformed: "
+        "topics[0].partitions[0].replicas claims 2 entries but only 4 bytes are left, at byte 26 of 30; "
+        "correct the client's encoding"
+    )
+    assert refused.value.header == RequestHeader(45, 0, 7, "me")
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (header(3, 1) + b"\xff\xff\xff\xfe", "topics has a negative length -2"),
+        (header(3, 1) + b"\0\0\0\1\xff\xff", r"topics\[0\].name must not be null"),
+        (header(3, 1) + b"\0\0\0\1\xff\xfe", r"topics\[0\].name has a negative length -2"),
+        (header(3, 1) + b"\0\0\0\1\0\1\xff", r"topics\[0\].name is not text in UTF-8"),
+        (header(3, 1) + b"\0\0\0\0more", "4 bytes too many, from byte 16 of 20 on"),
+        (header(45, 0) + b"\0" + b"\0\0\0\0" + b"\0\0", "topics must not be null"),
+        (
+            header(45, 0) + b"\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff\xff\1",
+            "topics is a number of more than five",
+        ),
+        (header(45, 0) + b"\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff\x0f", "more than any length can be"),
+        (
+            header(45, 0) + b"\xff\xff\x03" + b"\0\0" * 65535,
+            "tagged fields are 65535, more than any message has",
+        ),
+    ],
+)
+def test_what_breaks_the_rules_is_named(frame: bytes, problem: str) -> None:
+    with pytest.raises(MalformedRequest, match=problem):
+        decode_request(frame)
+
+
+def test_a_request_for_somebody_else_keeps_its_header() -> None:
+    with pytest.raises(UnsupportedApi, match="api key 1 is not answered by the controller") as refused:
+        decode_request(header(1, 13) + b"\0anything")
+
+    assert refused.value.header == RequestHeader(1, 13, 7, "me")
+
+
+@pytest.mark.parametrize("key", sorted(SERVED))
+def test_a_version_beyond_those_served_keeps_its_header_and_says_which_to_use(key: int) -> None:
+    version = SERVED[key].highest + 1
+
+    with pytest.raises(UnsupportedVersion, match=f"use {SERVED[key]}$") as refused:
+        decode_request(header(key, version) + b"\0anything")
+
+    assert refused.value.header == RequestHeader(key, version, 7, "me")

@@ -1,0 +1,26 @@
+"""Which numbers and ids of a znode can be sent on to brokers?
+
+Kafka's protocol carries them in fixed widths. What does not fit is refused where it is read, with its place in the
+JSON, so that nothing later has to ask. The checks are part of decoding and cost no measurable time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicId
+
+INT32_MAX: Final = 2**31 - 1
+LEADER_DURING_DELETION: Final = -2
+
+Broker = Annotated[BrokerId, Meta(ge=0, le=INT32_MAX)]
+Brokers = tuple[Broker, ...]
+Leader = Annotated[BrokerId, Meta(ge=LEADER_DURING_DELETION, le=INT32_MAX)]
+Partition = Annotated[PartitionId, Meta(ge=0, le=INT32_MAX)]
+# The next one must fit too: whoever holds a state may have to raise it.
+RaisableEpoch = Annotated[LeaderEpoch, Meta(ge=0, le=INT32_MAX - 1)]
+WriterEpoch = Annotated[ControllerEpoch, Meta(ge=-1, le=INT32_MAX)]
+# 16 bytes in URL-safe base64 without padding, as Kafka's Uuid prints them.
+Id = Annotated[TopicId, Meta(pattern=r"^[A-Za-z0-9_-]{22}\Z")]

@@ -1,0 +1,177 @@
+"""Which znode is it, and how are its bytes read and written? The only list of known znodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from zk_layout.bounds import INT32_MAX
+from zk_layout.codec import Undecodable
+from zk_layout.facts import Malformed
+from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, TopicName
+from zk_layout.znodes import (
+    admin,
+    brokers,
+    configs,
+    controller,
+    features,
+    notifications,
+    partition_state,
+    producer_ids,
+    replica_deletions,
+    topics,
+)
+
+Address = (
+    brokers.BrokerAddress
+    | topics.TopicAddress
+    | partition_state.StateAddress
+    | partition_state.PartitionAddress
+    | partition_state.PartitionsAddress
+    | controller.ControllerAddress
+    | controller.ControllerEpochAddress
+    | admin.LegacyReassignmentAddress
+    | admin.PreferredElectionAddress
+    | admin.TopicDeletionAddress
+    | notifications.IsrChangeAddress
+    | notifications.LogDirEventAddress
+    | configs.TopicConfigAddress
+    | features.FeatureAddress
+    | replica_deletions.ReplicaDeletionsAddress
+    | producer_ids.ProducerIdBlockAddress
+)
+
+Value = (
+    brokers.Registration
+    | topics.Topic
+    | partition_state.PartitionState
+    | controller.ControllerClaim
+    | ControllerEpoch
+    | admin.LegacyReassignment
+    | admin.PreferredElection
+    | notifications.IsrChange
+    | notifications.LogDirEvent
+    | configs.Config
+    | features.Features
+    | replica_deletions.ReplicaDeletions
+    | producer_ids.ProducerIdBlock
+)
+
+_DECODERS: dict[type, Callable[[bytes], Value | None]] = {
+    brokers.BrokerAddress: brokers.decode,
+    topics.TopicAddress: topics.decode,
+    partition_state.StateAddress: partition_state.decode,
+    controller.ControllerAddress: controller.decode_claim,
+    controller.ControllerEpochAddress: controller.decode_epoch,
+    admin.LegacyReassignmentAddress: admin.decode_reassignment,
+    admin.PreferredElectionAddress: admin.decode_election,
+    notifications.IsrChangeAddress: notifications.decode_isr_change,
+    notifications.LogDirEventAddress: notifications.decode_log_dir_event,
+    configs.TopicConfigAddress: configs.decode,
+    features.FeatureAddress: features.decode,
+    replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
+    producer_ids.ProducerIdBlockAddress: producer_ids.decode,
+}
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    brokers.Registration: brokers.encode,
+    topics.Topic: topics.encode,
+    partition_state.PartitionState: partition_state.encode,
+    controller.ControllerClaim: controller.encode_claim,
+    int: controller.encode_epoch,
+    admin.LegacyReassignment: admin.encode_reassignment,
+    admin.PreferredElection: admin.encode_election,
+    notifications.IsrChange: notifications.encode_isr_change,
+    notifications.LogDirEvent: notifications.encode_log_dir_event,
+    configs.Config: configs.encode,
+    features.Features: features.encode,
+    replica_deletions.ReplicaDeletions: replica_deletions.encode,
+    producer_ids.ProducerIdBlock: producer_ids.encode,
+    type(None): lambda _: b"",
+}
+
+_FIXED: dict[str, Address] = {
+    address.path: address
+    for address in (
+        controller.ControllerAddress(),
+        controller.ControllerEpochAddress(),
+        admin.LegacyReassignmentAddress(),
+        admin.PreferredElectionAddress(),
+        features.FeatureAddress(),
+        producer_ids.ProducerIdBlockAddress(),
+    )
+}
+
+# Kafka takes 249 letters; a broker names a folder after the topic, and no file system takes more than this.
+_TOPIC = "([^/]{1,255})"
+_NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"  # as Kafka writes them into paths: without leading zeros
+
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
+    (re.compile(rf"{pattern}\Z"), build)
+    for pattern, build in (
+        (
+            rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}/state",
+            lambda t, p: partition_state.StateAddress(TopicName(t), PartitionId(int(p))),
+        ),
+        (rf"{topics.ROOT}/{_TOPIC}", lambda t: topics.TopicAddress(TopicName(t))),
+        (rf"{brokers.ROOT}/{_NUMBER}", lambda b: brokers.BrokerAddress(BrokerId(int(b)))),
+        (
+            rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}",
+            lambda t, p: partition_state.PartitionAddress(TopicName(t), PartitionId(int(p))),
+        ),
+        (rf"{topics.ROOT}/{_TOPIC}/partitions", lambda t: partition_state.PartitionsAddress(TopicName(t))),
+        (rf"{notifications.ISR_CHANGES}/([^/]+)", notifications.IsrChangeAddress),
+        (rf"{notifications.LOG_DIR_EVENTS}/([^/]+)", notifications.LogDirEventAddress),
+        (rf"{admin.DELETE_TOPICS}/{_TOPIC}", lambda t: admin.TopicDeletionAddress(TopicName(t))),
+        (rf"/config/topics/{_TOPIC}", lambda t: configs.TopicConfigAddress(TopicName(t))),
+        (
+            rf"{replica_deletions.ROOT}/{_TOPIC}",
+            lambda t: replica_deletions.ReplicaDeletionsAddress(TopicName(t)),
+        ),
+    )
+)
+
+
+def address_of(path: str) -> Address | None:
+    """The znode that a path below the chroot names; None for one that this controller has no business with.
+
+    >>> address_of("/brokers/topics/orders/partitions/0/state")
+    StateAddress(topic='orders', partition=0)
+    >>> address_of("/consumers/g") is None, address_of("/brokers/ids/2147483648") is None
+    (True, True)
+    """
+    fixed = _FIXED.get(path)
+    if fixed is not None:
+        return fixed
+    for pattern, build in _PATTERNS:
+        match = pattern.match(path)
+        if match is not None:
+            is_sendable = int(match.groupdict().get("number", 0)) <= INT32_MAX
+            return build(*match.groups()) if is_sendable else None
+    return None
+
+
+def decode(address: Address, data: bytes) -> Value | Malformed | None:
+    """The typed value of a znode's bytes; None for families that carry no data, and
+    where nothing was written into a znode created beforehand.
+
+    Bytes that are not what Kafka writes there become `Malformed`, never an exception: a fact about a bad znode is
+    still a fact.
+    """
+    decoder = _DECODERS.get(type(address))
+    if decoder is None:
+        return None
+    try:
+        return decoder(data)
+    except Undecodable as error:
+        return Malformed(str(error), len(data))
+
+
+def encode(value: Value | None) -> bytes:
+    """The bytes of a typed value; a znode without data is empty.
+
+    >>> encode(ControllerEpoch(7))
+    b'7'
+    """
+    return _ENCODERS[type(value)](value)

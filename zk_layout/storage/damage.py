@@ -1,0 +1,24 @@
+"""What could not be read of ZooKeeper's files, and where?"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Damage(Struct, frozen=True):
+    """One place that is not as ZooKeeper writes it. Everything around it was read.
+
+    Units:
+        `offset` counts bytes from the file's start, after decompression.
+    """
+
+    file: str
+    offset: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file} at byte {self.offset}: {self.what}"
+
+
+class Unreadable(ValueError):
+    """Bytes whose checksum may be right but which are no record that ZooKeeper knows."""

@@ -1,0 +1,327 @@
+"""Which transactions does a transaction log hold, and where is it damaged?
+
+A log is a header, then records, then zeros that the server wrote in advance. Each record is an Adler-32
+checksum, a length, that many bytes, and the letter B. The reader takes the file in pieces of any size, so it
+serves a local file, a decompressor, an object store and a file still being written alike.
+
+Source: FileTxnLog, FilePadding of ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from struct import Struct
+from zlib import adler32
+
+from msgspec import Struct as Value
+
+from zk_layout.storage.damage import Damage, Unreadable
+from zk_layout.storage.jute import int_at
+from zk_layout.storage.operations import Row, append_rows
+
+MAGIC = b"ZKLG"
+HEADER_SIZE = 16
+RECORD_HEADER_SIZE = 12
+SMALLEST_BODY = 32
+LARGEST_BODY = 128 << 20  # far above what any server accepts as one request
+LARGEST_SEARCHED = 16 << 20
+_END_OF_RECORD = 66
+_ENOUGH_ZEROS = 4096  # to take them for padding
+
+_record_at = Struct(">Qi").unpack_from
+# Only a topic's znode holds this; the spacing is Kafka's own, and this project's.
+_TOPIC_DATA = b'"partitions":{'
+_TOPICS = b"/brokers/topics/"
+_LONGEST_NAME = 250
+_zxid_and_time_at = Struct(">qq").unpack_from
+
+
+class _State(Enum):
+    READING = "the next bytes are a record"
+    PADDED = "the next bytes are the zeros written in advance"
+    LOST = "the next record must be searched for"
+
+
+class TxnLogReader:
+    """Feed it the file's bytes in order; each call returns the rows of the transactions completed by it.
+
+    It starts at `offset`, which is 0 or a place that `Indexer` found, and takes the records that start before
+    `stop`.
+    What is damaged goes to `damage`; reading goes on with the next record that can be recognised.
+    """
+
+    def __init__(self, file: str, offset: int = 0, stop: int | None = None) -> None:
+        self.file = file
+        self.damage: list[Damage] = []
+        self.count = 0
+        self._base = offset  # where in the file `_rest` starts
+        self._padding_at = offset
+        self._stop = stop
+        self._rest = b""
+        self._state = _State.READING
+        self._is_ending = False
+
+    @property
+    def offset(self) -> int:
+        """Where the first record not yet taken starts or will start; reading may go on there later."""
+        return self._padding_at if self._state is _State.PADDED else self._base
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more is wanted of the file."""
+        return self._stop is not None and self._base >= self._stop
+
+    def feed(self, chunk: bytes) -> list[Row]:
+        """The rows of every transaction that is complete now."""
+        buffer = self._rest + chunk if self._rest else chunk
+        rows: list[Row] = []
+        at = 0
+        if self._base == 0:
+            if len(buffer) < HEADER_SIZE:
+                self._rest = buffer
+                return rows
+            at = HEADER_SIZE
+            if not buffer.startswith(MAGIC):
+                self._report(0, "not a transaction log: it does not start with ZKLG")
+                self._state, at = _State.LOST, 1
+        self._advance(buffer, at, rows)
+        return rows
+
+    def finish(self) -> list[Row]:
+        """Say what is left at the end of the file: zeros are padding, anything else a torn last record."""
+        rows: list[Row] = []
+        if self._base == 0 and not self._rest.strip(b"\0"):
+            self._report(0, "empty: the server stopped before its first transaction")
+            return rows
+        self._is_ending = True
+        self._advance(self._rest, 0, rows)
+        while self._state is _State.READING and not self.is_done and self._rest.strip(b"\0"):
+            self._report(self._base, "torn record: the file ends inside it")
+            # A damaged length hides everything behind it.
+            self._state = _State.LOST
+            self._advance(self._rest, 1, rows)
+        return rows
+
+    def _advance(self, buffer: bytes, at: int, rows: list[Row]) -> None:
+        before = None
+        while before != (at, self._state):
+            before = (at, self._state)
+            if self._state is _State.READING:
+                at = self._read(buffer, at, rows)
+            elif self._state is _State.PADDED:
+                at = self._skip_padding(buffer, at)
+            else:
+                at = self._search(buffer, at)
+        self._base += at
+        self._rest = buffer[at:]
+
+    def _read(self, buffer: bytes, at: int, rows: list[Row]) -> int:
+        base, size = self._base, len(buffer)
+        stop = size if self._stop is None else self._stop - base
+        count = 0
+        while at + RECORD_HEADER_SIZE <= size and at < stop:
+            checksum, length = _record_at(buffer, at)
+            end = at + RECORD_HEADER_SIZE + length
+            if length < SMALLEST_BODY or length > LARGEST_BODY or checksum >> 32:
+                at = self._not_a_record(at, checksum, length)
+                break
+            if end >= size:
+                break
+            body = buffer[at + RECORD_HEADER_SIZE : end]
+            if buffer[end] != _END_OF_RECORD or adler32(body) != checksum:
+                following = self._not_intact(buffer, at, end)
+                if following == at:
+                    break
+                at = following
+                if self._state is not _State.READING:
+                    break
+                continue
+            try:
+                append_rows(body, rows)
+            except Unreadable as wrong:
+                self._report(base + at, str(wrong))
+            count += 1
+            at = end + 1
+        self.count += count
+        return at
+
+    def _not_a_record(self, at: int, checksum: int, length: int) -> int:
+        if checksum == 0 and length == 0:
+            self._padding_at = self._base + at
+            self._state = _State.PADDED
+            return at
+        self._report(self._base + at, f"no record here: its length would be {length}")
+        self._state = _State.LOST
+        return at + 1
+
+    def _not_intact(self, buffer: bytes, at: int, end: int) -> int:
+        """Where reading goes on behind a record whose checksum or end mark is wrong."""
+        if buffer[end] == _END_OF_RECORD:
+            self._report(self._base + at, "wrong checksum")
+            return end + 1
+        if not buffer[end:].strip(b"\0"):
+            if len(buffer) - end < _ENOUGH_ZEROS and not self._is_ending:
+                return at
+            self._report(self._base + at, "torn record: only a part was written before the padding")
+            self._padding_at = self._base + at
+            self._state = _State.PADDED
+            return end
+        self._report(self._base + at, "wrong length or end of record")
+        self._state = _State.LOST
+        return at + 1
+
+    def _skip_padding(self, buffer: bytes, at: int) -> int:
+        behind = len(buffer) - len(buffer[at:].lstrip(b"\0"))
+        if behind < len(buffer):
+            zeros = self._base + behind - self._padding_at
+            self._report(self._padding_at, f"{zeros} zeros before more records")
+            self._state = _State.LOST
+            # The first bytes of a checksum are zeros as well.
+            return max(at, behind - RECORD_HEADER_SIZE)
+        return max(at, len(buffer) - RECORD_HEADER_SIZE)
+
+    def _search(self, buffer: bytes, at: int) -> int:
+        found = _next_record(buffer, at)
+        if found is None:
+            return max(at, len(buffer) - LARGEST_SEARCHED)
+        self._state = _State.READING
+        return found
+
+    def _report(self, offset: int, what: str) -> None:
+        self.damage.append(Damage(self.file, offset, what))
+
+
+class Split(Value, frozen=True):
+    """A run of whole records: where it starts, and the zxid and time of its first one."""
+
+    offset: int
+    zxid: int
+    time_ms: int
+
+
+class TopicWrite(Value, frozen=True):
+    """Where a topic's znode was written: the start of the record, and the data where it may be wanted again."""
+
+    topic: str
+    offset: int
+    data: bytes | None = None
+
+
+class Index(Value, frozen=True):
+    """Where a log can be cut, its last zxid and time, and where its records end.
+
+    Shape:
+        `splits` is empty when the log holds no transaction.
+    """
+
+    splits: tuple[Split, ...]
+    last_zxid: int
+    last_time_ms: int
+    end: int
+    count: int
+    topics: tuple[TopicWrite, ...] = ()
+
+
+class Indexer:
+    """Hop from record to record without looking inside; feed it the file in order.
+
+    It stops at the first thing that is not a record; what comes behind belongs to the last split, whose
+    reader reports it.
+    """
+
+    def __init__(self, step_bytes: int, *, keep_topics: bool = False) -> None:
+        """With `keep_topics` the data of topics is kept, for files in which nothing can be looked up later."""
+        self._step = step_bytes
+        self._keep_topics = keep_topics
+        self._topics: list[TopicWrite] = []
+        self._splits: list[Split] = []
+        self._count = 0
+        self._last = (0, 0)
+        self._at = HEADER_SIZE
+        self._start = 0
+        self._rest = b""
+        self._is_broken = False
+
+    def feed(self, chunk: bytes) -> bool:
+        """Take the next bytes; False when the rest need not be read."""
+        buffer = self._rest + chunk if self._rest else chunk
+        start, at, size = self._start, self._at - self._start, len(buffer)
+        last, count = -1, self._count
+        due = self._splits[-1].offset + self._step if self._splits else 0
+        topic_at = _found(buffer, _TOPIC_DATA, max(at, 0))
+        while at + RECORD_HEADER_SIZE + SMALLEST_BODY <= size:
+            checksum, length = _record_at(buffer, at)
+            end = at + RECORD_HEADER_SIZE + length
+            if length < SMALLEST_BODY or length > LARGEST_BODY or checksum >> 32:
+                self._is_broken = True
+                break
+            if end >= size:
+                break
+            if buffer[end] != _END_OF_RECORD:
+                self._is_broken = True
+                break
+            if start + at >= due:
+                zxid, time_ms = _zxid_and_time_at(buffer, at + 24)
+                self._splits.append(Split(start + at, zxid, time_ms))
+                due = start + at + self._step
+            if end > topic_at:
+                topic_at = self._note_topics(buffer, at, topic_at, end)
+            last = at
+            count += 1
+            at = end + 1
+        if last >= 0:
+            self._last = _zxid_and_time_at(buffer, last + 24)
+        self._count = count
+        keep = min(at, size)
+        self._at, self._start, self._rest = start + at, start + keep, buffer[keep:]
+        return not self._is_broken
+
+    def result(self) -> Index:
+        """What was found so far."""
+        return Index(tuple(self._splits), *self._last, self._at, self._count, tuple(self._topics))
+
+    def _note_topics(self, buffer: bytes, record: int, data_at: int, end: int) -> int:
+        """Note each topic written by a record; where the next one may be."""
+        while data_at < end:
+            path_at = buffer.rfind(_TOPICS, record, data_at)
+            if path_at >= 0:
+                # The data's length follows the path, and its first byte is zero.
+                name_end = buffer.find(b"\0", path_at, data_at)
+                topic = buffer[path_at + len(_TOPICS) : name_end]
+                if 0 < len(topic) < _LONGEST_NAME and b"/" not in topic:
+                    data = None
+                    if self._keep_topics:
+                        data = buffer[name_end + 4 : name_end + 4 + int_at(buffer, name_end)[0]]
+                    self._topics.append(TopicWrite(topic.decode("utf-8", "replace"), self._start + record, data))
+            data_at = _found(buffer, _TOPIC_DATA, data_at + 1)
+        return data_at
+
+
+def _found(buffer: bytes, what: bytes, at: int) -> int:
+    """The next place from `at` on, or behind the end."""
+    found = buffer.find(what, at)
+    return found if found >= 0 else len(buffer) + 1
+
+
+def _next_record(buffer: bytes, at: int) -> int | None:
+    """The next place from `at` on where a whole record with a right checksum starts."""
+    size = len(buffer)
+    while True:
+        # The upper half of the checksum is always zero, and so is the first byte of a sensible length.
+        at = buffer.find(b"\0\0\0\0", at)
+        if at < 0 or at + RECORD_HEADER_SIZE > size:
+            return None
+        checksum, length = _record_at(buffer, at)
+        end = at + RECORD_HEADER_SIZE + length
+        if (
+            length >= SMALLEST_BODY
+            and end < size
+            and buffer[end] == _END_OF_RECORD
+            and adler32(buffer[at + RECORD_HEADER_SIZE : end]) == checksum
+        ):
+            return at
+        if checksum == 0 and length == 0:
+            skipped = len(buffer) - len(buffer[at:].lstrip(b"\0"))
+            at = max(at + 1, skipped - RECORD_HEADER_SIZE)
+        else:
+            at += 1

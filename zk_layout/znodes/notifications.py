@@ -1,0 +1,92 @@
+"""What do brokers tell the controller through ZooKeeper: changed ISRs and failed log directories?
+
+Source: Kafka's IsrChangeNotificationSequenceZNode and LogDirEventNotificationSequenceZNode.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.bounds import Broker, Partition
+from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.ids import TopicName, TopicPartition
+
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+
+
+class IsrChangeAddress(Struct, frozen=True, gc=False):
+    """One notification of a leader whose inter.broker.protocol.version is below 2.7."""
+
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{ISR_CHANGES}/{self.name}"
+
+
+class LogDirEventAddress(Struct, frozen=True, gc=False):
+    """One notification of a broker that lost a log directory."""
+
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{LOG_DIR_EVENTS}/{self.name}"
+
+
+class IsrChange(Struct, frozen=True):
+    """The partitions whose leader wrote a new ISR into the state znode."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class LogDirEvent(Struct, frozen=True):
+    """The broker that lost a log directory."""
+
+    broker: Broker
+
+
+class _PartitionJson(Struct):
+    topic: TopicName
+    partition: Partition
+
+
+class _IsrChangeJson(Struct):
+    partitions: tuple[_PartitionJson, ...]
+
+
+_isr_change_decoder = json_decoder(_IsrChangeJson)
+_log_dir_decoder = json_decoder(LogDirEvent)
+
+
+def decode_isr_change(data: bytes) -> IsrChange:
+    """The partitions named.
+
+    Raises:
+        Undecodable: not JSON with a list `partitions`.
+    """
+    json = decode_json(_isr_change_decoder, data)
+    return IsrChange(tuple(TopicPartition(p.topic, p.partition) for p in json.partitions))
+
+
+def encode_isr_change(change: IsrChange) -> bytes:
+    """As old leaders write it."""
+    partitions = [{"topic": p.topic, "partition": p.partition} for p in change.partitions]
+    return encode_json({"version": 1, "partitions": partitions})
+
+
+def decode_log_dir_event(data: bytes) -> LogDirEvent:
+    """The broker.
+
+    Raises:
+        Undecodable: not a log directory event's JSON.
+    """
+    return decode_json(_log_dir_decoder, data)
+
+
+def encode_log_dir_event(event: LogDirEvent) -> bytes:
+    """As brokers write it; event 1 is a failed directory, the only kind."""
+    return encode_json({"version": 1, "broker": event.broker, "event": 1})

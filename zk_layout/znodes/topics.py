@@ -1,0 +1,123 @@
+"""What does a topic's znode say: `/brokers/topics/<topic>`?
+
+Source: KIP-455 "topics/[topic] zNode content"; Kafka's TopicZNode (which names the maps `adding_replicas` and
+`removing_replicas`).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.bounds import Brokers, Id, Partition
+from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.ids import PartitionId, Replicas, TopicId, TopicName
+
+ROOT = "/brokers/topics"
+NOTHING: Replicas = ()
+
+
+class Assignment(Struct, frozen=True, gc=False):
+    """The replicas of one partition, and which of them a move is adding or removing.
+
+    >>> moving = Assignment(replicas=(3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
+    >>> moving.target, moving.original, moving.is_moving
+    ((3, 4), (1, 2), True)
+
+    Shape:
+        `replicas` is everything, target order first, then what is still to be removed; no duplicates.
+        `adding` and `removing` are disjoint subsets of it, both empty when nothing moves.
+    """
+
+    replicas: Replicas
+    adding: Replicas = NOTHING
+    removing: Replicas = NOTHING
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a move is under way."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> Replicas:
+        """The replicas when the move is done."""
+        if not self.removing:
+            return self.replicas
+        return tuple(r for r in self.replicas if r not in self.removing)
+
+    @property
+    def original(self) -> Replicas:
+        """The replicas before the move began, in the order in which they now stand."""
+        if not self.adding:
+            return self.replicas
+        return tuple(r for r in self.replicas if r not in self.adding)
+
+
+class Topic(Struct, frozen=True):
+    """A topic's partitions and, when known, its id. The id is kept verbatim whatever wrote the znode.
+
+    Shape:
+        `partitions` is keyed by partition number; the keys need not be contiguous while a writer errs.
+    """
+
+    partitions: dict[PartitionId, Assignment]
+    topic_id: TopicId | None = None
+
+
+class TopicAddress(Struct, frozen=True, gc=False):
+    """The znode of one topic."""
+
+    topic: TopicName
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{ROOT}/{self.topic}"
+
+
+class _Json(Struct):
+    partitions: dict[Partition, Brokers]
+    adding_replicas: dict[Partition, Brokers] | None = None
+    removing_replicas: dict[Partition, Brokers] | None = None
+    topic_id: Id | None = None
+
+
+_decoder = json_decoder(_Json)
+
+
+def decode(data: bytes) -> Topic:
+    """Versions 1, 2 and 3 alike: a missing map means "none", a missing id "unknown".
+
+    >>> decode(b'{"version":2,"partitions":{"0":[3,1]},"adding_replicas":{"0":[3]},"removing_replicas":{}}')
+    Topic(partitions={0: Assignment(replicas=(3, 1), adding=(3,), removing=())}, topic_id=None)
+
+    Raises:
+        Undecodable: not a topic's JSON.
+    """
+    json = decode_json(_decoder, data)
+    adding, removing = json.adding_replicas or {}, json.removing_replicas or {}
+    if not adding and not removing:
+        return Topic({p: Assignment(replicas) for p, replicas in json.partitions.items()}, json.topic_id)
+    return Topic(
+        {
+            p: Assignment(replicas, adding.get(p, NOTHING), removing.get(p, NOTHING))
+            for p, replicas in json.partitions.items()
+        },
+        json.topic_id,
+    )
+
+
+def encode(topic: Topic) -> bytes:
+    """Version 3 where the topic has an id, else version 2, which brokers from 2.4 on read.
+
+    >>> encode(Topic({0: Assignment((3, 1), (3,), (1,))}))
+    b'{"version":2,"partitions":{"0":[3,1]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}'
+    """
+    json: dict[str, object] = {
+        "version": 2 if topic.topic_id is None else 3,
+        "partitions": {p: a.replicas for p, a in topic.partitions.items()},
+        "adding_replicas": {p: a.adding for p, a in topic.partitions.items() if a.adding},
+        "removing_replicas": {p: a.removing for p, a in topic.partitions.items() if a.removing},
+    }
+    if topic.topic_id is not None:
+        json["topic_id"] = topic.topic_id
+    return encode_json(json)
