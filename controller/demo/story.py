@@ -65,10 +65,10 @@ def main(*, kafka_version: str = "3.9.1", partitions: int = 12, keep: bool = Fal
     if partitions < FEWEST_PARTITIONS:
         narrator.alarm(f"the leader is killed half-way, so there must be {FEWEST_PARTITIONS} partitions or more")
         return FAILED
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         report, farewell = _tell(Wish(kafka_version, partitions, keep), narrator)
-    except KeyboardInterrupt:
+    except _Interrupted:
         narrator.alarm("interrupted; everything is stopped")
         return INTERRUPTED
     except JavaUnavailable as error:
@@ -78,15 +78,24 @@ def main(*, kafka_version: str = "3.9.1", partitions: int = 12, keep: bool = Fal
         narrator.alarm(str(error))
         return FAILED
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     _publish(report, narrator, output)
     if farewell:
         console.print(farewell, soft_wrap=True, markup=False)
     return OK if report.passed else FAILED
 
 
+class _Interrupted(BaseException):
+    """Somebody asked the demo to stop.
+
+    Not KeyboardInterrupt: once that has passed through exec(), which dataclasses and named tuples use while they are
+    imported, CPython ends by SIGINT at exit even though it was caught.
+    """
+
+
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+    raise _Interrupted
 
 
 def _tell(wish: Wish, narrator: Narrator) -> tuple[Report, str]:
