@@ -12,16 +12,13 @@ racks_of_brokers = st.lists(st.sampled_from("abc"), min_size=1, max_size=9).map(
 
 
 def test_without_racks_the_table_of_kafkas_documentation_comes_out() -> None:
-    placed = spread(dict.fromkeys(range(5)), 10, 3, Start(0, 0))
+    placed = dict(sorted(spread(dict.fromkeys(range(5)), 10, 3, Start(0, 0)).items()))
 
-    assert [placed[p] for p in (0, 4, 5, 9)] == [(0, 1, 2), (4, 0, 1), (0, 2, 3), (4, 1, 2)]
+    assert list(placed.values())[:6] == [(0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1), (0, 2, 3)]
 
 
-def test_partitions_that_are_added_go_on_where_the_first_ones_ended() -> None:
-    whole = spread(dict.fromkeys(range(4)), 9, 2, Start(2, 1))
-
-    assert {p: whole[p] for p in (7, 8)} != spread(dict.fromkeys(range(4)), 2, 2, Start(2, 1), first=0)
-    assert set(spread(dict.fromkeys(range(4)), 2, 2, Start(2, 1), first=7)) == {7, 8}
+def test_partitions_that_are_added_take_the_numbers_after_the_first_ones() -> None:
+    assert list(spread(dict.fromkeys(range(4)), 2, 2, Start(2, 1), first=7)) == [7, 8]
 
 
 @given(racks=racks_of_brokers, partitions=st.integers(1, 20), data=st.data())
