@@ -9,7 +9,7 @@ from typing import Any
 from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import Undecodable
 from zk_layout.facts import Malformed
-from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, TopicName
+from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName
 from zk_layout.znodes import (
     admin,
     brokers,
@@ -19,6 +19,7 @@ from zk_layout.znodes import (
     notifications,
     partition_state,
     producer_ids,
+    reassignment_status,
     replica_deletions,
     topics,
 )
@@ -40,6 +41,8 @@ Address = (
     | features.FeatureAddress
     | replica_deletions.ReplicaDeletionsAddress
     | producer_ids.ProducerIdBlockAddress
+    | reassignment_status.StatusRootAddress
+    | reassignment_status.ReassignmentStatusAddress
 )
 
 Value = (
@@ -56,6 +59,7 @@ Value = (
     | features.Features
     | replica_deletions.ReplicaDeletions
     | producer_ids.ProducerIdBlock
+    | reassignment_status.RequestStatus
 )
 
 _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
@@ -72,6 +76,7 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     features.FeatureAddress: features.decode,
     replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
     producer_ids.ProducerIdBlockAddress: producer_ids.decode,
+    reassignment_status.ReassignmentStatusAddress: reassignment_status.decode,
 }
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -88,6 +93,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     features.Features: features.encode,
     replica_deletions.ReplicaDeletions: replica_deletions.encode,
     producer_ids.ProducerIdBlock: producer_ids.encode,
+    reassignment_status.RequestStatus: reassignment_status.encode,
     type(None): lambda _: b"",
 }
 
@@ -100,6 +106,7 @@ _FIXED: dict[str, Address] = {
         admin.PreferredElectionAddress(),
         features.FeatureAddress(),
         producer_ids.ProducerIdBlockAddress(),
+        reassignment_status.StatusRootAddress(),
     )
 }
 
@@ -128,6 +135,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
         (
             rf"{replica_deletions.ROOT}/{_TOPIC}",
             lambda t: replica_deletions.ReplicaDeletionsAddress(TopicName(t)),
+        ),
+        (
+            rf"{reassignment_status.ROOT}/{_NUMBER}",
+            lambda r: reassignment_status.ReassignmentStatusAddress(RequestId(int(r))),
         ),
     )
 )

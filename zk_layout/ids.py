@@ -16,6 +16,7 @@ PartitionEpoch = NewType("PartitionEpoch", int)  # version of the partition's st
 ZnodeVersion = NewType("ZnodeVersion", int)
 Zxid = NewType("Zxid", int)
 SessionId = NewType("SessionId", int)
+RequestId = NewType("RequestId", int)  # of an accepted reassignment request (KIP-179)
 
 NO_LEADER = BrokerId(-1)
 NO_BROKER_EPOCH = BrokerEpoch(-1)

@@ -14,10 +14,12 @@ from zk_layout.ids import (
     PartitionEpoch,
     PartitionId,
     Replicas,
+    RequestId,
     TopicId,
     TopicName,
     TopicPartition,
 )
+from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
 
 class Node(Struct, frozen=True):
@@ -60,20 +62,28 @@ class ClusterDescription(Struct, frozen=True):
 
 
 class OngoingMove(Struct, frozen=True):
-    """One move in progress."""
+    """One move in progress; only this controller shows its progress, Kafka's own do not."""
 
     topic_partition: TopicPartition
     replicas: Replicas
     adding: Replicas
     removing: Replicas
+    progress: MoveProgress | None = None
 
 
 class ReassignmentsListed(Struct, frozen=True):
-    """The answer to `ListReassignments`."""
+    """The answer to `ListReassignments`.
+
+    Shape:
+        `controller` names this software; Kafka's controllers do not send it. `request_status` is that of the request
+        asked for, None where it is unknown or none was asked for.
+    """
 
     moves: tuple[OngoingMove, ...] = ()
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+    controller: str | None = None
+    request_status: RequestStatus | None = None
 
 
 class PartitionResult(Struct, frozen=True):
@@ -85,11 +95,16 @@ class PartitionResult(Struct, frozen=True):
 
 
 class ReassignmentsAltered(Struct, frozen=True):
-    """The answer to `AlterReassignments`: one result for each partition asked, in that order."""
+    """The answer to `AlterReassignments`: one result for each partition asked, in that order.
+
+    Shape:
+        `request_id` is absent where nothing was accepted, and from Kafka's own controllers.
+    """
 
     results: tuple[PartitionResult, ...] = ()
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+    request_id: RequestId | None = None
 
 
 class IsrResult(Struct, frozen=True):

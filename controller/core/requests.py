@@ -15,6 +15,7 @@ from zk_layout.ids import (
     PartitionEpoch,
     PartitionId,
     Replicas,
+    RequestId,
     TopicId,
     TopicName,
     TopicPartition,
@@ -35,9 +36,11 @@ class DescribeCluster(Struct, frozen=True):
 
 
 class ListReassignments(Struct, frozen=True):
-    """ListPartitionReassignments (46): the moves in progress of some partitions (None: of all)."""
+    """ListPartitionReassignments (46): the moves in progress of some partitions (None: of all), and how far the
+    request with this id is."""
 
     partitions: tuple[TopicPartition, ...] | None
+    request_id: RequestId | None = None
 
 
 class MoveWish(Struct, frozen=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
@@ -45,6 +45,14 @@ from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.schema import MessageSchema, encode_entity, request_schema, topic_uuid
+from controller.wire.tagged import (
+    controller_of,
+    progress_of,
+    request_id_field,
+    request_id_of,
+    status_of,
+    with_tagged,
+)
 from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicPartition
 
@@ -67,8 +75,10 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest,
         raise ValueError(f"{type(request).__name__} is {expected.name}, not the request with key {header.api_key}")
     schema = request_schema(expected, header.api_version)
     timeout = datetime.timedelta(milliseconds=timeout_ms)
-    entity = _request_entity(schema, header.api_version, request, timeout)
-    return framed(encode_request_header(header), encode_entity(entity))
+    body = encode_entity(_request_entity(schema, header.api_version, request, timeout))
+    if isinstance(request, ListReassignments):
+        body = with_tagged(body, request_id_field(request.request_id))
+    return framed(encode_request_header(header), body)
 
 
 def decode_reply(header: RequestHeader, frame: bytes) -> Reply | ApiVersionsReply:
@@ -81,8 +91,17 @@ def decode_reply(header: RequestHeader, frame: bytes) -> Reply | ApiVersionsRepl
     if correlation_id != header.correlation_id:
         raise Malformed(f"the response has correlation id {correlation_id}, the request {header.correlation_id}")
     reply = _DECODERS[ApiKey(header.api_key)](cursor, header.api_version)
-    cursor.tags()
+    fields = cursor.tags()
     cursor.finish()
+    return _with_ours(reply, fields, cursor) if fields else reply
+
+
+def _with_ours(reply: Reply | ApiVersionsReply, fields: dict[int, bytes], cursor: Cursor) -> Reply | ApiVersionsReply:
+    """The reply with what only this controller says."""
+    if isinstance(reply, ReassignmentsAltered):
+        return structs.replace(reply, request_id=request_id_of(fields, cursor))
+    if isinstance(reply, ReassignmentsListed):
+        return structs.replace(reply, controller=controller_of(fields), request_status=status_of(fields))
     return reply
 
 
@@ -282,8 +301,7 @@ def _listed(cursor: Cursor, _version: int) -> ReassignmentsListed:
             partition = TopicPartition(topic, PartitionId(cursor.int32("partition_index")))
             replicas = cursor.replicas("replicas")
             adding, removing = cursor.replicas("adding_replicas"), cursor.replicas("removing_replicas")
-            moves.append(OngoingMove(partition, replicas, adding, removing))
-            cursor.tags()
+            moves.append(OngoingMove(partition, replicas, adding, removing, progress_of(cursor.tags())))
         cursor.tags()
     return ReassignmentsListed(tuple(moves), error, message)
 

@@ -222,16 +222,21 @@ class Cursor:
         """Broker ids."""
         return tuple(map(BrokerId, self.int32s(what)))
 
-    def tags(self) -> None:
-        """Skip the tagged fields, all of which are optional; nothing is there before flexible versions."""
+    def tags(self) -> dict[int, bytes]:
+        """The tagged fields, all of which are optional; nothing is there before flexible versions."""
         if not self.is_flexible:
-            return
+            return {}
+        if self.at < self.end and not self.data[self.at]:
+            self.at += 1  # as nearly always: none
+            return {}
+        fields: dict[int, bytes] = {}
         count = self.unsigned_varint("tagged fields")
         if count > _MOST_TAGS:
             raise self.malformed("tagged fields", f"are {count}, more than any message has")
         for _ in range(count):
-            self.unsigned_varint("tag")
-            self.bytes_of(self.unsigned_varint("size of a tagged field"), "tagged field")
+            tag = self.unsigned_varint("tag")
+            fields[tag] = self.bytes_of(self.unsigned_varint("size of a tagged field"), "tagged field")
+        return fields
 
     def finish(self) -> None:
         """The message ends here."""

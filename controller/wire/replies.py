@@ -15,7 +15,6 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
     IsrResult,
-    OngoingMove,
     PartitionResult,
     PartitionsAltered,
     ProducerIdsAllocated,
@@ -33,6 +32,7 @@ from controller.wire.schema import (
     response_schema,
     topic_uuid,
 )
+from controller.wire.tagged import listed, request_id_field, with_tagged
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 
 
@@ -47,9 +47,13 @@ def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
         raise ValueError(f"{type(reply).__name__} answers {expected.name}, not the request with key {header.api_key}")
     if isinstance(reply, ClusterDescription):
         body = MetadataEncoder(header.api_version).encode(reply)
+    elif isinstance(reply, ReassignmentsListed):
+        body = listed(reply)
     else:
         schema = response_schema(expected, header.api_version)
         body = encode_entity(_entity(schema, header.api_version, reply))
+        if isinstance(reply, ReassignmentsAltered):
+            body = with_tagged(body, request_id_field(reply.request_id))
     return framed(encode_response_header(header), body)
 
 
@@ -91,11 +95,9 @@ def _api_key_of(reply: Reply) -> ApiKey:
 def _entity(
     schema: MessageSchema,
     version: int,
-    reply: ReassignmentsListed | ReassignmentsAltered | PartitionsAltered | ShutdownPermitted | ProducerIdsAllocated,
+    reply: ReassignmentsAltered | PartitionsAltered | ShutdownPermitted | ProducerIdsAllocated,
 ) -> Any:
     match reply:
-        case ReassignmentsListed():
-            return _listed(schema, reply)
         case ReassignmentsAltered():
             return _altered(schema, reply)
         case PartitionsAltered():
@@ -112,33 +114,6 @@ def _entity(
             )
         case _:
             assert_never(reply)
-
-
-def _listed(schema: MessageSchema, reply: ReassignmentsListed) -> Any:
-    return schema.make(
-        "ListPartitionReassignmentsResponse",
-        throttle_time=UNTHROTTLED,
-        error_code=reply.error,
-        error_message=reply.message,
-        topics=tuple(
-            schema.make(
-                "OngoingTopicReassignment",
-                name=topic,
-                partitions=tuple(_ongoing(schema, move) for move in moves),
-            )
-            for topic, moves in groupby(reply.moves, lambda move: move.topic_partition.topic)
-        ),
-    )
-
-
-def _ongoing(schema: MessageSchema, move: OngoingMove) -> Any:
-    return schema.make(
-        "OngoingPartitionReassignment",
-        partition_index=move.topic_partition.partition,
-        replicas=move.replicas,
-        adding_replicas=move.adding,
-        removing_replicas=move.removing,
-    )
 
 
 def _altered(schema: MessageSchema, reply: ReassignmentsAltered) -> Any:

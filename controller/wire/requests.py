@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+import msgspec
 from msgspec import Struct
 
 from controller.core.requests import (
@@ -27,6 +28,7 @@ from controller.core.requests import (
 )
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
+from controller.wire.tagged import request_id_of
 from controller.wire.versions import SERVED, ApiKey, VersionRange, is_flexible
 from zk_layout.ids import (
     NO_BROKER_EPOCH,
@@ -106,7 +108,9 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
         if header.has_client_id:
             cursor.tags()
         request = _DECODERS[ApiKey(header.api_key)](cursor, header.api_version)
-        cursor.tags()
+        fields = cursor.tags()
+        if fields and isinstance(request, ListReassignments):
+            request = msgspec.structs.replace(request, request_id=request_id_of(fields, cursor))
         cursor.finish()
     except Malformed as error:
         raise MalformedRequest(

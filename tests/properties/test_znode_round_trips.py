@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zk_layout import catalog
 from zk_layout.facts import Malformed
-from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
 from zk_layout.znodes import brokers, notifications, replica_deletions, topics
 from zk_layout.znodes.admin import (
     LegacyMove,
@@ -28,6 +28,15 @@ from zk_layout.znodes.partition_state import (
     StateAddress,
 )
 from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
+from zk_layout.znodes.reassignment_status import (
+    MoveProgress,
+    PartitionStatus,
+    ReassignmentStatusAddress,
+    ReplicaProgress,
+    RequestStatus,
+    StatusRootAddress,
+    TopicStatus,
+)
 
 ids = st.integers(0, 2**31 - 1)
 names = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(lambda n: n not in (".", ".."))
@@ -47,6 +56,34 @@ registrations = st.builds(
     st.lists(endpoints, min_size=1, max_size=4, unique_by=lambda e: e.listener).map(tuple),
     st.none() | texts,
     st.dictionaries(names, st.dictionaries(names, st.integers(0, 99), max_size=2), max_size=2),
+)
+
+sizes = st.none() | st.integers(0, 2**50)
+rates = st.none() | st.floats(0, 1e12)
+move_progress = st.builds(
+    MoveProgress,
+    st.none() | ids,
+    texts,
+    st.integers(0, 2**45),
+    st.none() | texts,
+    st.lists(st.builds(ReplicaProgress, ids, sizes, sizes, rates, rates, st.none() | texts), max_size=2).map(tuple),
+)
+partition_statuses = st.builds(
+    PartitionStatus, ids, replicas, st.booleans(), st.none() | texts, st.none() | move_progress
+)
+request_statuses = st.builds(
+    RequestStatus,
+    ids,
+    texts,
+    st.integers(0, 2**45),
+    st.integers(0, 2**45),
+    st.none() | st.integers(0, 2**45),
+    st.dictionaries(texts, ids, max_size=3),
+    st.lists(st.builds(TopicStatus, names, st.lists(partition_statuses, max_size=2).map(tuple)), max_size=2).map(tuple),
+    sizes,
+    sizes,
+    rates,
+    rates,
 )
 
 
@@ -86,11 +123,13 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
         replica_deletions.ReplicaDeletions, st.dictionaries(ids, replicas, max_size=4), st.none() | topic_ids
     ),
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
+    ReassignmentStatusAddress(RequestId(7)): request_statuses,
 }
 WITHOUT_DATA: tuple[catalog.Address, ...] = (
     PartitionAddress(TopicName("t"), PartitionId(0)),
     PartitionsAddress(TopicName("t")),
     TopicDeletionAddress(TopicName("t")),
+    StatusRootAddress(),
 )
 ALL = (*FAMILIES, *WITHOUT_DATA)
 

@@ -22,6 +22,13 @@ from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.versions import SERVED, ApiKey
 from zk_layout.ids import TopicPartition
+from zk_layout.znodes.reassignment_status import (
+    MoveProgress,
+    PartitionStatus,
+    ReplicaProgress,
+    RequestStatus,
+    TopicStatus,
+)
 
 
 def hexed(response: bytes) -> str:
@@ -49,6 +56,26 @@ def test_listed_reassignments_as_on_the_wire() -> None:
         "02 00 00 00 01 03 00 00 00 03 00 00 00 01 02 00 00 00 03 02 00 00 00 01 00 "
         "00 00"
     )
+
+
+def test_the_id_of_an_accepted_request_travels_in_a_tagged_field() -> None:
+    results = (PartitionResult(TopicPartition("a", 1), ErrorCode.NONE, None),)
+
+    with_id = encode_reply(RequestHeader(45, 0, 7), ReassignmentsAltered(results, request_id=42))
+
+    without_id = encode_reply(RequestHeader(45, 0, 7), ReassignmentsAltered(results))
+    assert hexed(with_id[4:]) == hexed(without_id[4:-1]) + " 01 a0 9c 01 08 00 00 00 00 00 00 00 2a"
+    assert decode_reply(RequestHeader(45, 0, 7), with_id[4:]) == ReassignmentsAltered(results, request_id=42)
+
+
+def test_progress_and_status_travel_in_tagged_fields_and_come_back() -> None:
+    progress = MoveProgress(42, "catching up", 1000, "replica 3 is behind", (ReplicaProgress(3, 10, 40, 5.0, 6.0),))
+    partition = PartitionStatus(1, (3, 1), progress=progress)
+    status = RequestStatus(42, "x", 1, 2, None, {"in progress": 1}, (TopicStatus("a", (partition,)),))
+    move = OngoingMove(TopicPartition("a", 1), (3, 1), (3,), (1,), progress)
+    reply = ReassignmentsListed((move,), controller="kafka-zk-controller 0.1", request_status=status)
+
+    assert decode_reply(RequestHeader(46, 0, 7), encode_reply(RequestHeader(46, 0, 7), reply)[4:]) == reply
 
 
 def test_an_altered_isr_as_on_the_wire() -> None:

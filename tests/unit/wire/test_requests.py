@@ -71,6 +71,19 @@ def test_alter_reassignments_as_on_the_wire() -> None:
     )
 
 
+def test_a_list_can_ask_for_the_status_of_one_request() -> None:
+    frame = header(46, 0) + bytes.fromhex("00 00007530 00 01 a09c01 08 000000000000002a")
+
+    assert decode_request(frame) == (RequestHeader(46, 0, 7, "me"), ListReassignments(None, 42))
+
+
+def test_a_request_id_that_is_no_number_is_refused_with_its_place() -> None:
+    frame = header(46, 0) + bytes.fromhex("00 00007530 00 01 a09c01 02 002a")
+
+    with pytest.raises(MalformedRequest, match="request_id has 2 bytes, not 8"):
+        decode_request(frame)
+
+
 def test_list_reassignments_as_on_the_wire() -> None:
     one = header(46, 0) + bytes.fromhex("00000075300202610300000000000000050000")
     of_all = header(46, 0) + bytes.fromhex("00000075300000")

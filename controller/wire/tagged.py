@@ -1,0 +1,159 @@
+"""What do reassignment messages say beyond Kafka's schema, and where?
+
+In tagged fields, which Kafka's clients and controllers skip without looking (KIP-482): above all tags that Kafka has
+given out itself. Text is UTF-8, JSON is that of the status znodes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Final, TypeVar
+
+import msgspec
+
+from controller.core.replies import OngoingMove, ReassignmentsListed
+from controller.wire.cursor import Cursor, Malformed
+from zk_layout.ids import BrokerId, RequestId
+from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
+
+REQUEST_ID: Final = 20000  # ListPartitionReassignments request, AlterPartitionReassignments response: int64
+CONTROLLER: Final = 20000  # ListPartitionReassignments response: the name of this software
+REQUEST_STATUS: Final = 20001  # ListPartitionReassignments response: JSON
+PROGRESS: Final = 20000  # ListPartitionReassignments response, each partition: JSON
+
+_INT64 = struct.Struct(">q")
+_T = TypeVar("_T")
+_progress_decoder = msgspec.json.Decoder(MoveProgress)
+_status_decoder = msgspec.json.Decoder(RequestStatus)
+_encode_json = msgspec.json.Encoder().encode
+
+
+def tagged(fields: Mapping[int, bytes]) -> bytes:
+    """Tagged fields as a message or one of its entries ends with them.
+
+    >>> tagged({}), tagged({20000: b"ab"})
+    (b'\\x00', b'\\x01\\xa0\\x9c\\x01\\x02ab')
+    """
+    parts = [_varint(len(fields))]
+    for tag in sorted(fields):
+        parts += (_varint(tag), _varint(len(fields[tag])), fields[tag])
+    return b"".join(parts)
+
+
+def with_tagged(message: bytes, fields: Mapping[int, bytes]) -> bytes:
+    """A message that ends without tagged fields, with these.
+
+    Raises:
+        ValueError: it has some already, or is of a version that knows none.
+    """
+    if not fields:
+        return message
+    if message[-1:] != b"\0":
+        raise ValueError("tagged fields go behind a flexible message without any")
+    return message[:-1] + tagged(fields)
+
+
+def request_id_field(request: RequestId | None) -> dict[int, bytes]:
+    """The field with a request id, where there is one."""
+    return {} if request is None else {REQUEST_ID: _INT64.pack(request)}
+
+
+def request_id_of(fields: Mapping[int, bytes], cursor: Cursor) -> RequestId | None:
+    """The request id among tagged fields.
+
+    Raises:
+        Malformed: not 64 bits.
+    """
+    raw = fields.get(REQUEST_ID)
+    if raw is None:
+        return None
+    if len(raw) != _INT64.size:
+        raise cursor.malformed("request_id", f"has {len(raw)} bytes, not {_INT64.size}")
+    return RequestId(_INT64.unpack(raw)[0])
+
+
+def listed(reply: ReassignmentsListed) -> bytes:
+    """The body of a ListPartitionReassignments response, whose inner entries have tagged fields too."""
+    message = b"\0" if reply.message is None else _text(reply.message)
+    topics = [(topic, list(moves)) for topic, moves in groupby(reply.moves, lambda m: m.topic_partition.topic)]
+    parts = [struct.pack(">ih", 0, reply.error), message, _varint(len(topics) + 1)]
+    for topic, moves in topics:
+        parts += (_text(topic), _varint(len(moves) + 1))
+        parts += map(_ongoing, moves)
+        parts.append(b"\0")
+    fields: dict[int, bytes] = {}
+    if reply.controller is not None:
+        fields[CONTROLLER] = _text(reply.controller)
+    if reply.request_status is not None:
+        fields[REQUEST_STATUS] = _json(reply.request_status)
+    parts.append(tagged(fields))
+    return b"".join(parts)
+
+
+def controller_of(fields: Mapping[int, bytes]) -> str | None:
+    """The name of the software that answered; None from Kafka's own.
+
+    Raises:
+        Malformed: no text.
+    """
+    raw = fields.get(CONTROLLER)
+    return None if raw is None else Cursor(raw, is_flexible=True).string("controller")
+
+
+def status_of(fields: Mapping[int, bytes]) -> RequestStatus | None:
+    """The status of the request asked for.
+
+    Raises:
+        Malformed: not its JSON.
+    """
+    return _from_json(_status_decoder, fields.get(REQUEST_STATUS), "request_status")
+
+
+def progress_of(fields: Mapping[int, bytes]) -> MoveProgress | None:
+    """How far the move of a partition is.
+
+    Raises:
+        Malformed: not its JSON.
+    """
+    return _from_json(_progress_decoder, fields.get(PROGRESS), "progress")
+
+
+def _from_json(decoder: msgspec.json.Decoder[_T], raw: bytes | None, what: str) -> _T | None:
+    if raw is None:
+        return None
+    text = Cursor(raw, is_flexible=True).string(what)
+    try:
+        return decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise Malformed(f"{what} is not the JSON expected: {error}") from None
+
+
+def _ongoing(move: OngoingMove) -> bytes:
+    fields = {} if move.progress is None else {PROGRESS: _json(move.progress)}
+    lists = (_replicas(move.replicas), _replicas(move.adding), _replicas(move.removing))
+    return b"".join((struct.pack(">i", move.topic_partition.partition), *lists, tagged(fields)))
+
+
+def _replicas(brokers: tuple[BrokerId, ...]) -> bytes:
+    return _varint(len(brokers) + 1) + struct.pack(f">{len(brokers)}i", *brokers)
+
+
+def _json(value: object) -> bytes:
+    raw = _encode_json(value)
+    return _varint(len(raw) + 1) + raw
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return _varint(len(raw) + 1) + raw
+
+
+def _varint(number: int) -> bytes:
+    octets = bytearray()
+    while number > 0x7F:
+        octets.append(number & 0x7F | 0x80)
+        number >>= 7
+    octets.append(number)
+    return bytes(octets)

@@ -1,0 +1,137 @@
+"""How far is each accepted reassignment request: `/admin/reassign_partitions_status/<request id>`?
+
+The request id is the version that the parent got in the transaction that created the status, so it only ever rises,
+whichever controller writes. The same JSON is shown over HTTP and to the tool.
+
+Source: KIP-179 "Implementation" and "PartitionAssignmentStatusResponse": a numerator (`copied_bytes`), a denominator
+(`total_bytes`) and an error for each receiving replica.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from zk_layout.bounds import Broker, Brokers, Partition
+from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.ids import RequestId, TopicName
+
+ROOT: Final = "/admin/reassign_partitions_status"
+
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class StatusRootAddress(Struct, frozen=True, gc=False):
+    """The parent of all statuses; what it holds means nothing, its version counts the requests."""
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return ROOT
+
+
+class ReassignmentStatusAddress(Struct, frozen=True, gc=False):
+    """The status of one request."""
+
+    request: RequestId
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{ROOT}/{self.request}"
+
+
+class ReplicaProgress(Struct, frozen=True):
+    """How much one receiving replica has copied; None where that is unknown, as before the first measurement.
+
+    Units:
+        `remaining_seconds` is None also where the replica does not come nearer to the leader's end.
+    """
+
+    broker: Broker
+    copied_bytes: _Count | None = None
+    total_bytes: _Count | None = None
+    bytes_per_second: float | None = None
+    remaining_seconds: float | None = None
+    error: str | None = None
+
+
+class MoveProgress(Struct, frozen=True):
+    """Where the move of one partition stands, since when, and what it waits for.
+
+    Units:
+        `since_ms` is in Unix milliseconds.
+    """
+
+    request_id: RequestId | None
+    stage: str
+    since_ms: int
+    waits_for: str | None = None
+    replicas: tuple[ReplicaProgress, ...] = ()
+
+
+class PartitionStatus(Struct, frozen=True, omit_defaults=True):
+    """What became of one partition of a request.
+
+    Shape:
+        `replicas` is where it goes; `is_cancel` says that the request only took a move back. `outcome` is absent while
+        the partition moves, then "completed", "cancelled", "superseded" or "deleted"; `progress` is absent before
+        the first measurement and after the end.
+    """
+
+    partition: Partition
+    replicas: Brokers
+    is_cancel: bool = False
+    outcome: str | None = None
+    progress: MoveProgress | None = None
+
+
+class TopicStatus(Struct, frozen=True):
+    """The partitions of one topic."""
+
+    topic: TopicName
+    partitions: tuple[PartitionStatus, ...]
+
+
+class RequestStatus(Struct, frozen=True):
+    """One request, as of `updated_ms`.
+
+    Shape:
+        `origin` is "AlterPartitionReassignments", the path of the znode that asked for it, or "found under way".
+        `counts` has the number of partitions by outcome, "in progress" among them. Partitions that did not fit into
+        the znode, or were completed and are of no further interest, are counted but not listed.
+
+    Units:
+        Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers.
+    """
+
+    request_id: RequestId
+    origin: str
+    requested_ms: int
+    updated_ms: int
+    finished_ms: int | None
+    counts: dict[str, int]
+    topics: tuple[TopicStatus, ...]
+    copied_bytes: int | None = None
+    total_bytes: int | None = None
+    bytes_per_second: float | None = None
+    remaining_seconds: float | None = None
+    version: int = 1
+
+
+_decoder = json_decoder(RequestStatus)
+
+
+def decode(data: bytes) -> RequestStatus:
+    """One request's status.
+
+    Raises:
+        Undecodable: not this znode's JSON, as where somebody else wrote it.
+    """
+    return decode_json(_decoder, data)
+
+
+def encode(status: RequestStatus) -> bytes:
+    """One request's status."""
+    return encode_json(status)
