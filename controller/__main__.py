@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller import logs
+from controller.release import release
 from controller.settings import BadSettings, Settings, documentation, environment_name, load
 from controller.settings.table import SETTINGS
 from controller.wire.versions import parse_protocol
@@ -46,6 +47,7 @@ def main() -> None:
     See it work on this machine:   kafka-zk-controller demo
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
     Ask one that runs:             kafka-zk-controller status
+    Give the cluster back:         kafka-zk-controller release --config controller.properties
     """
 
 
@@ -207,6 +209,7 @@ def demo(kafka_version: str, partitions: int, keep: bool, output: str) -> None:
     sys.exit(story.main(kafka_version=kafka_version, partitions=partitions, keep=keep, output=output))
 
 
+main.add_command(release)
 main.add_command(replay)
 
 

@@ -176,6 +176,7 @@ class Daemon:
                 await self._claim()
             case Order.LOAD if self.reign is not None:
                 self.reign.begin()
+                self._look_again()  # the cluster may have been released while the claim was under way
             case Order.SERVE if self.reign is not None:
                 self._server.begin_reign(self.reign.emit)
             case Order.DRAIN if self.reign is not None:
@@ -326,6 +327,7 @@ class Daemon:
             self._silence.cancel()
         match seen:
             case HolderSeen():
+                self._note_release(seen)
                 self.holder = seen
                 self._look_again()
             case SessionLost():
@@ -339,6 +341,17 @@ class Daemon:
                 self._silence = asyncio.get_running_loop().call_later(session_s, self._presume_session_lost)
             case _:
                 _log.info("ZooKeeper connection", state=type(seen).__name__.lower())
+
+    def _note_release(self, seen: HolderSeen) -> None:
+        was_released = self.holder is not None and self.holder.is_released
+        if seen.is_released and not was_released:
+            _log.warning(
+                "released: Kafka's own controllers shall rule", hint="undo: kafka-zk-controller release --undo"
+            )
+        elif was_released and not seen.is_released:
+            _log.info("the release was undone; this replica stands for election again")
+        if seen.is_released and self.phase is Phase.STANDBY:
+            self.reason = Signal.RELEASED.value
 
     def _presume_session_lost(self) -> None:
         """Only a server can say that a session has expired; where none answers for so long, another may rule."""
@@ -355,6 +368,8 @@ class Daemon:
                 self._signal(signal, self._named(self.holder))
 
     def _signal_of(self, seen: HolderSeen) -> Signal | None:
+        if seen.is_released and (self.reign is None or seen.is_mine):
+            return Signal.RELEASED if self.phase in (Phase.LOADING, Phase.ACTIVE) else None
         if seen.is_mine:
             # Ours without a reign: the session outlived the reign that was given up for lost. It is claimed anew.
             return Signal.VACANT if self.phase is Phase.STANDBY else None

@@ -20,6 +20,7 @@ from zk_layout.znodes import (
     partition_state,
     producer_ids,
     reassignment_status,
+    release,
     replica_deletions,
     topics,
 )
@@ -43,6 +44,7 @@ Address = (
     | producer_ids.ProducerIdBlockAddress
     | reassignment_status.StatusRootAddress
     | reassignment_status.ReassignmentStatusAddress
+    | release.ReleaseAddress
 )
 
 Value = (
@@ -60,6 +62,7 @@ Value = (
     | replica_deletions.ReplicaDeletions
     | producer_ids.ProducerIdBlock
     | reassignment_status.RequestStatus
+    | release.Release
 )
 
 _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
@@ -77,6 +80,7 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
     producer_ids.ProducerIdBlockAddress: producer_ids.decode,
     reassignment_status.ReassignmentStatusAddress: reassignment_status.decode,
+    release.ReleaseAddress: release.decode,
 }
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -94,6 +98,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     replica_deletions.ReplicaDeletions: replica_deletions.encode,
     producer_ids.ProducerIdBlock: producer_ids.encode,
     reassignment_status.RequestStatus: reassignment_status.encode,
+    release.Release: release.encode,
     type(None): lambda _: b"",
 }
 
@@ -107,6 +112,7 @@ _FIXED: dict[str, Address] = {
         features.FeatureAddress(),
         producer_ids.ProducerIdBlockAddress(),
         reassignment_status.StatusRootAddress(),
+        release.ReleaseAddress(),
     )
 }
 

@@ -1,6 +1,7 @@
 """Shall this process lead? The life of one replica of the controller, as a table.
 
     standby → contending → loading → active → resigning → ended
+                                      active → handing back → standby
 
 It stands by while somebody else rules, contends when it may, loads what ZooKeeper holds when it has won, and stands by
 again, by itself, after anything that ends its reign but a wish to stop.
@@ -21,6 +22,7 @@ class Phase(StrEnum):
     LOADING = "loading"
     ACTIVE = "active"
     RESIGNING = "resigning"
+    HANDING_BACK = "handing back"
     ENDED = "ended"
 
 
@@ -33,6 +35,7 @@ class Signal(StrEnum):
     WON = "the claim was accepted"
     LOST = "the claim was refused"
     LOADED = "everything is loaded"
+    RELEASED = "the cluster is released to native controllers"
     DEPOSED = "the reign is over"
     SESSION_LOST = "the ZooKeeper session expired"
     STOP = "the process shall end"
@@ -77,9 +80,15 @@ _TABLE: dict[tuple[Phase, Signal], Transition] = {
     (Phase.LOADING, Signal.DEPOSED): Transition(Phase.STANDBY, Order.ABANDON),
     (Phase.LOADING, Signal.SESSION_LOST): Transition(Phase.STANDBY, Order.ABANDON),
     (Phase.LOADING, Signal.STOP): Transition(Phase.ENDED, Order.RELEASE),
+    (Phase.LOADING, Signal.RELEASED): Transition(Phase.STANDBY, Order.RELEASE),
     (Phase.ACTIVE, Signal.DEPOSED): Transition(Phase.STANDBY, Order.ABANDON),
     (Phase.ACTIVE, Signal.SESSION_LOST): Transition(Phase.STANDBY, Order.ABANDON),
     (Phase.ACTIVE, Signal.STOP): Transition(Phase.RESIGNING, Order.DRAIN),
+    (Phase.ACTIVE, Signal.RELEASED): Transition(Phase.HANDING_BACK, Order.DRAIN),
+    (Phase.HANDING_BACK, Signal.DRAINED): Transition(Phase.STANDBY, Order.RELEASE),
+    (Phase.HANDING_BACK, Signal.DEPOSED): Transition(Phase.STANDBY, Order.ABANDON),
+    (Phase.HANDING_BACK, Signal.SESSION_LOST): Transition(Phase.STANDBY, Order.ABANDON),
+    (Phase.HANDING_BACK, Signal.STOP): Transition(Phase.RESIGNING),
     (Phase.RESIGNING, Signal.DRAINED): Transition(Phase.ENDED, Order.RELEASE),
     (Phase.RESIGNING, Signal.DEPOSED): Transition(Phase.ENDED, Order.RELEASE),
     (Phase.RESIGNING, Signal.SESSION_LOST): Transition(Phase.ENDED, Order.ABANDON),

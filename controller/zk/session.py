@@ -25,18 +25,24 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, Zno
 from zk_layout.znodes import brokers, controller
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+from zk_layout.znodes.release import ReleaseAddress
 
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
+_RELEASE: Final = ReleaseAddress()
 _PATIENCE_S: Final = 0.05
 
 
 class HolderSeen(Struct, frozen=True):
-    """Who holds `/controller` (None: nobody), whether by our own session, and the epoch as read just after."""
+    """Who holds `/controller` (None: nobody), whether by our own session, and the epoch as read just after.
+
+    `is_released`: the cluster shall be left to Kafka's own controllers.
+    """
 
     holder: ControllerClaim | Malformed | None
     is_mine: bool
     epoch: ControllerEpoch
+    is_released: bool = False
 
 
 class SessionLost(Struct, frozen=True):
@@ -103,6 +109,7 @@ class Session:
         self._state = bridge.state
         self._epoch: Node | None = None
         self._is_vacant_news = False
+        self._is_released = False
 
     async def start(self) -> None:
         """Create what is missing in ZooKeeper, and watch `/controller` from now on.
@@ -308,12 +315,16 @@ class Session:
         return protocol.Create(self._bridge.full(path), data, ephemeral, self._bridge.settings.acl)
 
     def _on_watch(self, event: WatchEvent) -> None:
-        if event.path != _CONTROLLER.path:
+        if event.path not in (_CONTROLLER.path, _RELEASE.path):
             return
-        if event.change is Change.DELETED and self._epoch is not None:
+        if event.path == _RELEASE.path:
+            # Known at once: the vacancy that follows a release must not look like one to fill.
+            self._is_released = event.change is not Change.DELETED
+        elif event.change is Change.DELETED and self._epoch is not None:
             epoch = catalog.decode(_EPOCH, self._epoch.data)
             self._is_vacant_news = True
-            self._emit(HolderSeen(None, False, ControllerEpoch(epoch if isinstance(epoch, int) else 0)))
+            known = ControllerEpoch(epoch if isinstance(epoch, int) else 0)
+            self._emit(HolderSeen(None, False, known, self._is_released))
         self._look_due.set()
 
     def _on_state(self, state: ConnectionState) -> None:
@@ -337,7 +348,8 @@ class Session:
                 continue  # the next session sets it due again
 
     async def _look(self) -> None:
-        _, (node, _), (epoch_node, _) = await asyncio.gather(
+        (released, _), _, (node, _), (epoch_node, _) = await asyncio.gather(
+            self._bridge.exists(_RELEASE.path, watch=True),
             self._bridge.exists(_CONTROLLER.path, watch=True),
             self._bridge.get(_CONTROLLER.path),
             self._bridge.get(_EPOCH.path),
@@ -348,7 +360,9 @@ class Session:
         self._epoch = epoch_node
         self._is_vacant_news = False
         is_mine = _is_of(node, self._bridge.session)
-        self._emit(HolderSeen(holder, is_mine, ControllerEpoch(epoch if isinstance(epoch, int) else 0)))
+        self._is_released = released is not None
+        known = ControllerEpoch(epoch if isinstance(epoch, int) else 0)
+        self._emit(HolderSeen(holder, is_mine, known, self._is_released))
 
 
 def _is_of(node: Node | None, session: SessionId) -> bool:

@@ -1,0 +1,129 @@
+"""`kafka-zk-controller release`: give the cluster to Kafka's own controllers, or take it back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import msgspec
+
+from controller import handing_over
+from controller.handing_over import NobodyToTakeOver, Outcome
+from controller.settings import BadSettings, load
+from controller.wire.versions import parse_protocol
+from controller.zk.answers import Disconnected, Refused, SessionEnded
+from controller.zk.connect_settings import ZooKeeperSettings
+
+OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
+CONNECT_WITHIN_MS = 10_000
+
+
+@click.command()
+@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The brokers' zookeeper.connect.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Instead of --zookeeper: a replica's properties file.",
+)
+@click.option("--undo", is_flag=True, help="Take the cluster back: let the replicas stand for election again.")
+@click.option("--reason", default="", help="Kept in ZooKeeper beside your name, for whoever wonders.")
+@click.option("--force", is_flag=True, help="Release also where no broker runs that could take over.")
+@click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for the new controller.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def release(  # noqa: PLR0913 (one parameter an option)
+    zookeeper: str | None,
+    config: Path | None,
+    undo: bool,
+    reason: str,
+    force: bool,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Give the cluster to Kafka's own controllers, until it is taken back.
+
+    The replicas may go on running, and may be restarted: the leading one finishes what is in flight and hands over, and
+    none claims the cluster until --undo. Moves in progress go on under the native controller.
+
+    \b
+      kafka-zk-controller release --zookeeper zk1:2181/kafka --reason "the hosts are upgraded"
+      kafka-zk-controller release --zookeeper zk1:2181/kafka --undo
+
+    Exit codes: 0 done, 1 refused or not done in time, 2 wrongly called, 3 ZooKeeper cannot be reached.
+    """
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    where = _zookeeper(zookeeper, config)
+    try:
+        if undo:
+            outcome = asyncio.run(handing_over.undo(where, timeout_s=timeout_s))
+        else:
+            outcome = asyncio.run(handing_over.give(where, reason, timeout_s=timeout_s, is_forced=force))
+    except NobodyToTakeOver:
+        _fail("no broker is registered that could take the cluster over: start one, or say --force", FAILED)
+    except Refused as error:
+        _fail(f"ZooKeeper refuses: {error}", FAILED)
+    except (Disconnected, SessionEnded) as error:
+        _fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
+    if output == "json":
+        click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))
+    else:
+        for line in _told(outcome, is_undone=undo, timeout_s=timeout_s):
+            click.echo(line)
+    sys.exit(OK if outcome.is_done else FAILED)
+
+
+def _zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
+    if (connect is None) == (config is None):
+        _fail("say where ZooKeeper is: either --zookeeper or --config", MISUSED)
+    if connect is not None:
+        return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
+    try:
+        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_protocol})
+    except BadSettings as error:
+        _fail("\n".join(error.problems), MISUSED)
+    return ZooKeeperSettings(
+        settings.text("zookeeper.connect"),
+        settings.number("zookeeper.session.timeout.ms"),
+        settings.number("zookeeper.connection.timeout.ms"),
+    )
+
+
+def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
+    holder = f"broker {outcome.controller}" if outcome.controller is not None else "nobody"
+    if outcome.is_done and is_undone:
+        return [f"Taken back: replica {outcome.controller} of this controller holds /controller."]
+    if is_undone:
+        return [
+            f"The release is undone, but after {timeout_s:g} s {holder} holds /controller: does a replica run, "
+            "and may it replace a native controller (controller.takeover=always)?"
+        ]
+    lines = []
+    if outcome.is_done:
+        lines.append(f"Released: Kafka's own controller on {holder} rules; undo with --undo.")
+    else:
+        lines.append(
+            f"The wish is written, but after {timeout_s:g} s {holder} holds /controller. It stays in force; "
+            "run this again to wait on, or take it back with --undo."
+        )
+    if outcome.released is not None:
+        since = datetime.fromtimestamp(outcome.released.at_ms / 1000).astimezone().isoformat(" ", "seconds")
+        why = f": {outcome.released.reason}" if outcome.released.reason else ""
+        lines.append(f"Asked for by {outcome.released.by} at {since}{why}.")
+    if outcome.unconfirmed:
+        named = ", ".join(outcome.unconfirmed[:5]) + (" …" if len(outcome.unconfirmed) > 5 else "")
+        lines.append(
+            f"Of {len(outcome.unconfirmed)} topics ({named}) replicas are left on brokers that were down when they "
+            "were moved away; a native controller does not delete them, a later reign of ours does."
+        )
+    return lines
+
+
+def _fail(message: str, exit_code: int) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(exit_code)

@@ -1,0 +1,102 @@
+"""`kafka-zk-controller release`: a native controller rules, however many of our replicas run, until it is undone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller.lab.cluster import LocalCluster
+from tests.cluster.replica import Replica, wait_until
+
+RELEASED = "/kafka_zk_controller/released"
+
+
+@pytest.fixture
+def zookeeper(cluster_3_9: LocalCluster) -> Iterator[KazooClient]:
+    client = KazooClient(cluster_3_9.zookeeper_connect)
+    client.start()
+    yield client
+    if client.exists(RELEASED):
+        client.delete(RELEASED)
+    client.stop()
+    client.close()
+
+
+def release(*options: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, report and complaints of the command."""
+    run = subprocess.run(
+        (sys.executable, "-m", "controller", "release", "--output", "json", *options),
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    return run.returncode, json.loads(run.stdout or "{}"), run.stderr
+
+
+def holder(zookeeper: KazooClient) -> int | None:
+    return int(json.loads(zookeeper.get("/controller")[0])["brokerid"]) if zookeeper.exists("/controller") else None
+
+
+def is_served(zookeeper: KazooClient, name: str) -> None:
+    """Whoever rules gives a new topic its leader."""
+    zookeeper.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
+    wait_until(lambda: zookeeper.exists(f"/brokers/topics/{name}/partitions/0/state"), f"{name} had a leader")
+
+
+def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
+    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    where = ("--zookeeper", cluster_3_9.zookeeper_connect)
+    with (
+        Replica(cluster_3_9.zookeeper_connect, tmp_path, 901) as first,
+        Replica(cluster_3_9.zookeeper_connect, tmp_path, 902) as second,
+    ):
+        wait_until(lambda: "active" in (first.phase, second.phase), "one of them led")
+
+        code, report, complaints = release(*where, "--reason", "the hosts are upgraded")
+
+        assert (code, report["is_done"], report["is_ours"]) == (0, True, False), complaints
+        assert report["controller"] in cluster_3_9.brokers
+        assert report["released"]["reason"] == "the hosts are upgraded"
+        for replica in (first, second):
+            replica.await_phase("standby")
+            assert not zookeeper.exists(f"/brokers/ids/{replica.broker_id}")
+            assert replica.complaints() == [c for c in replica.complaints() if "released" in c["event"]]
+        is_served(zookeeper, f"released-{time.monotonic_ns()}")
+        time.sleep(1)
+        assert holder(zookeeper) in cluster_3_9.brokers
+        assert (first.phase, second.phase) == ("standby", "standby")
+        with Replica(cluster_3_9.zookeeper_connect, tmp_path, 903) as newcomer:
+            newcomer.await_phase("standby")
+            assert newcomer.leader()["reason"] == "the cluster is released to native controllers"
+            assert release(*where)[1]["controller"] == holder(zookeeper), "asked again it says how things stand"
+
+        code, report, complaints = release(*where, "--undo")
+
+        assert (code, report["is_done"], report["is_ours"]) == (0, True, True), complaints
+        assert report["controller"] in (901, 902)
+        is_served(zookeeper, f"taken-back-{time.monotonic_ns()}")
+
+
+def test_a_cluster_without_brokers_is_not_released_to_nobody(cluster_3_9: LocalCluster) -> None:
+    code, _, complaints = release("--zookeeper", f"{cluster_3_9.zookeeper_connect}/nobody-is-here")
+
+    assert code == 1
+    assert complaints == "error: no broker is registered that could take the cluster over: start one, or say --force\n"
+
+
+def test_without_a_zookeeper_it_says_so_and_where_it_looked() -> None:
+    assert release()[0] == 2
+    code, _, complaints = release("--zookeeper", "127.0.0.1:1", "--timeout", "1")
+
+    assert code == 3
+    assert "127.0.0.1:1" in complaints

@@ -1,0 +1,53 @@
+"""Shall the cluster be left to Kafka's own controllers?
+
+A znode of our own, `/kafka_zk_controller/released`. As long as it exists, whatever it holds, no replica of ours claims
+`/controller`, and one that leads hands it back. Brokers never look at it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.codec import decode_json, encode_json, json_decoder
+
+
+class ReleaseAddress(Struct, frozen=True, gc=False):
+    """The wish that a native controller shall rule."""
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return "/kafka_zk_controller/released"
+
+
+class Release(Struct, frozen=True):
+    """Who asked for it, when and why, for people to read.
+
+    Units:
+        `at_ms` is in milliseconds since 1970.
+    """
+
+    by: str
+    at_ms: int
+    reason: str = ""
+
+
+_decoder = json_decoder(Release)
+
+
+def decode(data: bytes) -> Release:
+    """Who released the cluster.
+
+    Raises:
+        Undecodable: not this znode's JSON. It counts all the same.
+    """
+    return decode_json(_decoder, data)
+
+
+def encode(release: Release) -> bytes:
+    """Who released the cluster.
+
+    >>> encode(Release("ann@host", 1700000000000, "upgrade"))
+    b'{"version":1,"by":"ann@host","at_ms":1700000000000,"reason":"upgrade"}'
+    """
+    return encode_json({"version": 1, "by": release.by, "at_ms": release.at_ms, "reason": release.reason})
