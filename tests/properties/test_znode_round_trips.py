@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from zk_layout import catalog
 from zk_layout.facts import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
-from zk_layout.znodes import brokers, notifications, replica_deletions, topics
+from zk_layout.znodes import brokers, notifications, release, replica_deletions, topics
 from zk_layout.znodes.admin import (
     LegacyMove,
     LegacyReassignment,
@@ -124,6 +124,7 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ),
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
+    release.ReleaseAddress(): st.builds(release.Release, texts, st.integers(0, 2**45), texts),
 }
 WITHOUT_DATA: tuple[catalog.Address, ...] = (
     PartitionAddress(TopicName("t"), PartitionId(0)),
