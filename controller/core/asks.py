@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from controller.core.admin import alter_partition
+from controller.core.admin import alter_partition, alter_reassignments
 from controller.core.cluster import Cluster
 from controller.core.effects import Answer
-from controller.core.errors import ErrorCode
+from controller.core.errors import MESSAGES, ErrorCode, Refusal
 from controller.core.events import AskId
 from controller.core.replies import IsrResult, PartitionResult, PartitionsAltered, ReassignmentsAltered
 from controller.core.requests import AlterPartition, AlterReassignments, IsrProposal, MoveWish
@@ -51,8 +51,8 @@ class Asks:
         return self._open[ask].request
 
     def take(self, topic: TopicName) -> list[Item]:
-        """The parts that wait for this topic, in the order asked."""
-        return self._inbox.pop(topic, [])
+        """The parts that wait for this topic, in the order asked; not those whose request was given up."""
+        return [item for item in self._inbox.pop(topic, []) if item.ask in self._open]
 
     def put_back(self, items: list[Item]) -> None:
         """Consider these parts again, before any that came later."""
@@ -61,12 +61,30 @@ class Asks:
             self._inbox[topic] = again + self._inbox.get(topic, [])
 
     def settle(self, ask: AskId, index: int, result: PartitionResult | IsrResult) -> Answer | None:
-        """Note what became of one part; the answer, once that was the last."""
-        held = self._open[ask]
+        """Note what became of one part; the answer, once that was the last. Nobody hears what comes too late."""
+        held = self._open.get(ask)
+        if held is None:
+            return None
         if held.results[index] is None:
             held.results[index] = result
             held.missing -= 1
         return self._close_if_done(ask)
+
+    def give_up(self, ask: AskId) -> Answer | None:
+        """The time of a request is over: what has not been considered yet will not be; None where it was answered.
+
+        Parts that were settled keep their result.
+        """
+        held = self._open.get(ask)
+        if held is None or not isinstance(held.request, AlterReassignments):
+            return None
+        del self._open[ask]
+        error = ErrorCode.REQUEST_TIMED_OUT
+        results = tuple(
+            r if isinstance(r, PartitionResult) else PartitionResult(w.topic_partition, error, MESSAGES[error])
+            for w, r in zip(held.request.wishes, held.results, strict=True)
+        )
+        return Answer(ask, ReassignmentsAltered(results, error, MESSAGES[error]))
 
     def _close_if_done(self, ask: AskId) -> Answer | None:
         held = self._open[ask]
@@ -83,17 +101,16 @@ def granted(item: Item, cluster: Cluster) -> PartitionResult | IsrResult:
     if not isinstance(item.wanted, IsrProposal):
         return moved(item)
     held = cluster.partition(item.at)
-    return alter_partition.granted(item.wanted, item.at, held) if held is not None else unknown(item)
+    return alter_partition.granted(item.wanted, item.at, held) if held is not None else unknown(item, cluster)
 
 
-def unknown(item: Item) -> PartitionResult | IsrResult:
+def unknown(item: Item, cluster: Cluster) -> PartitionResult | IsrResult:
     """The answer to a part whose topic does not exist."""
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if isinstance(item.wanted, IsrProposal):
         return IsrResult(item.at.topic, item.wanted.topic.topic_id, item.at.partition, error)
-    if item.wanted.replicas is None:
-        return moved(item, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    return moved(item, error, "The partition does not exist.")
+    refused = alter_reassignments.consider(item.wanted, None, cluster)
+    return moved(item, refused.error, refused.message) if isinstance(refused, Refusal) else moved(item, error)
 
 
 def oversized(item: Item, message: str) -> PartitionResult | IsrResult:

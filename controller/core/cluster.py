@@ -39,6 +39,7 @@ from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletion
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 NEVER = Zxid(-1)
+UNKNOWN = Zxid(0)  # the czxid in the fact of a write of ours
 UNASSIGNED = Assignment(())
 
 
@@ -149,7 +150,9 @@ class Cluster:
         self.owing: dict[BrokerId, dict[TopicName, set[PartitionId]]] = {}
         self.legacy: dict[TopicPartition, Replicas] = {}
         self.legacy_version = ZnodeVersion(-1)
+        self.legacy_czxid = NEVER
         self.is_legacy_malformed = False
+        self.has_foreign_legacy = False
         self.latest_producer_ids = absent(ProducerIdBlockAddress(), NEVER)
         self.partition_count = 0
         self.is_loading = True
@@ -478,6 +481,9 @@ class Cluster:
         self.changes.legacy = True
         self.legacy_version = fact.stat.version if fact.stat else ZnodeVersion(-1)
         self.is_legacy_malformed = isinstance(fact.value, Malformed)
+        self.has_foreign_legacy = False
+        if fact.stat is not None and fact.stat.czxid not in (self.legacy_czxid, UNKNOWN):
+            self.legacy, self.legacy_czxid = {}, fact.stat.czxid  # another znode of that name: all in it is new
         if not isinstance(fact.value, LegacyReassignment):
             self.legacy = {}
             return
@@ -489,7 +495,8 @@ class Cluster:
                 if self.partition(at) is not None:
                     self.mark(at.topic, at.partition, 0)
         else:
-            self.legacy = {at: target for at, target in self.legacy.items() if found.get(at) == target}
+            self.legacy = {at: target for at, target in self.legacy.items() if at in found}
+            self.has_foreign_legacy = found != self.legacy
 
     def _apply_deletions(self, name: TopicName, fact: Fact) -> None:
         topic = self.topics.get(name)

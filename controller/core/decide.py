@@ -10,14 +10,16 @@ from controller.core.admin import alter_partition, alter_reassignments
 from controller.core.asks import Asks, Item, moved
 from controller.core.cluster import Cluster, Partition, TopicView
 from controller.core.draft import Draft
-from controller.core.errors import Refusal
+from controller.core.errors import ErrorCode, Refusal
 from controller.core.replies import IsrResult, PartitionResult
-from controller.core.requests import AlterPartition, IsrProposal, MoveWish
+from controller.core.requests import AlterPartition, AlterReassignments, IsrProposal, Mode, MoveWish
 from controller.core.rules import creation, election, legacy, placement, preferred, reassignment
 from controller.core.rules.change import Case, Change, Gather, Look, Rule
 from controller.core.stage import Stage, stage
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import TopicAddress
 
 NOBODY: frozenset[BrokerId] = frozenset()
 EVERY_RULE: tuple[Rule, ...] = (
@@ -38,7 +40,7 @@ class Verdict(Struct):
         `settled` are parts of requests that are answered at once, `accepted` those that are answered when the
         draft's writes are done, `postponed` those that wait for the next step. `struck` are legacy entries to
         strike out, with the reason where that is a refusal. `gathered` are ends of moves that wait to be written with
-        others; `ends_moves` says that some are written now.
+        others; `ends_moves` says that some are written now. `warnings` tell of what was forced.
     """
 
     draft: Draft
@@ -47,6 +49,7 @@ class Verdict(Struct):
     settled: list[tuple[Item, PartitionResult | IsrResult]] = field(default_factory=list)
     looks: list[Address] = field(default_factory=list)
     letting_go: list[TopicPartition] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     gathered: list[PartitionId] = field(default_factory=list)
     ends_moves: bool = False
     struck: dict[TopicPartition, str | None] = field(default_factory=dict)
@@ -80,7 +83,7 @@ def look(
         if number in proposed or (verdict.draft.touches(number) and isinstance(item.wanted, IsrProposal)):
             verdict.postponed.append(item)
         elif isinstance(item.wanted, MoveWish):
-            _consider_wish(item, item.wanted, verdict, cluster, waits)
+            _consider_wish(item, item.wanted, _mode(asks, item), verdict, cluster, waits)
         else:
             proposed.add(number)
             _consider_proposal(item, item.wanted, verdict, cluster, asks)
@@ -122,10 +125,25 @@ def _case(draft: Draft, at: TopicPartition, waits: Waits) -> Case | None:
     )
 
 
-def _consider_wish(item: Item, wish: MoveWish, verdict: Verdict, cluster: Cluster, waits: Waits) -> None:
+def _mode(asks: Asks, item: Item) -> Mode:
+    request = asks.request(item.ask)
+    return Mode(request.mode) if isinstance(request, AlterReassignments) else Mode.SAFE
+
+
+def _unreadable(draft: Draft, at: TopicPartition) -> Refusal | None:
+    """Nobody can tell what a partition's replicas or its leader are while their znode says nothing sensible."""
+    held = draft.topic.partitions.get(at.partition)
+    if not draft.topic.is_malformed and not (held is not None and held.is_malformed):
+        return None
+    path = TopicAddress(at.topic).path if draft.topic.is_malformed else StateAddress(at.topic, at.partition).path
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} cannot be read; mend it first")
+
+
+def _consider_wish(item: Item, wish: MoveWish, mode: Mode, verdict: Verdict, cluster: Cluster, waits: Waits) -> None:
     draft = verdict.draft
-    case = None if draft.topic.is_malformed else _case(draft, item.at, waits)
-    outcome = alter_reassignments.consider(wish, case, cluster)
+    outcome = _unreadable(draft, item.at) or alter_reassignments.consider(
+        wish, _case(draft, item.at, waits), cluster, mode
+    )
     if isinstance(outcome, Refusal):
         verdict.settled.append((item, moved(item, outcome.error, outcome.message)))
     elif outcome is None:
@@ -133,6 +151,8 @@ def _consider_wish(item: Item, wish: MoveWish, verdict: Verdict, cluster: Cluste
     else:
         draft.take(item.at.partition, outcome)
         verdict.accepted.append(item)
+        if outcome.warning is not None:
+            verdict.warnings.append(outcome.warning)
         if item.at in cluster.legacy:
             draft.strike(item.at)
 

@@ -33,6 +33,15 @@ class ErrorCode(IntEnum):
     INELIGIBLE_REPLICA = 107
 
 
+# What Kafka says with an error that needs no further words.
+MESSAGES = {
+    ErrorCode.REQUEST_TIMED_OUT: "The request timed out.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.NOT_CONTROLLER: "This is not the correct controller for this cluster.",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+}
+
+
 class Refusal(Struct, frozen=True):
     """Why something asked for is not done; a value, because a client's mistake is no failure of ours."""
 

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator
 
 from controller.core.cluster import Cluster
 from controller.core.draft import legacy_write
-from controller.core.effects import Delete, Notice, Write
+from controller.core.effects import Delete, Notice, Wake, Write
 from controller.core.events import CommitId
+from controller.core.retries import AT_ONCE, wait_s
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.admin import LegacyReassignmentAddress
 
 ABSENT = ZnodeVersion(-1)
 NOTICE = "legacy reassignment"
+LEGACY_AGAIN = "legacy znode again"
 
 
 class LegacyZnode:
@@ -27,6 +29,8 @@ class LegacyZnode:
         self._struck: set[TopicPartition] = set()
         self._writer: CommitId | TopicName | None = None
         self._waiters: dict[TopicName, set[PartitionId]] = {}
+        self._refusals = 0
+        self._is_waiting = False
 
     @property
     def is_being_written(self) -> bool:
@@ -63,8 +67,32 @@ class LegacyZnode:
                 yield Notice(NOTICE, f"entry {at} of /admin/reassign_partitions is refused and removed: {reason}")
             self._struck.add(at)
 
-    def strike_unknown(self) -> Iterator[Notice]:
-        """Entries whose partition does not exist are refused as soon as they are seen."""
+    def succeeded(self) -> None:
+        """ZooKeeper accepted a write of the znode alone."""
+        self._refusals = 0
+
+    def failed(self, now: float) -> Iterator[Notice | Wake]:
+        """ZooKeeper refused a write of the znode alone: after a few times in a row the next one waits."""
+        self._refusals += 1
+        wait = wait_s(self._refusals)
+        if wait is None:
+            return
+        if not self._is_waiting and self._refusals == AT_ONCE + 1:
+            path = LegacyReassignmentAddress().path
+            text = f"ZooKeeper refused {self._refusals} writes of {path} in a row; trying again more slowly"
+            yield Notice("refused by zookeeper", text)
+        self._is_waiting = True
+        yield Wake(LEGACY_AGAIN, now + wait)
+
+    def resume(self) -> None:
+        """The wait is over."""
+        self._is_waiting = False
+
+    def look(self) -> Iterator[Notice]:
+        """The znode has changed. Entries whose partition does not exist are refused as soon as they are seen."""
+        if self._cluster.has_foreign_legacy:
+            text = "was written while it was not empty; what is new in it is ignored and taken out again"
+            yield Notice(NOTICE, f"{LegacyReassignmentAddress().path} {text}")
         unknown = [at for at in self._cluster.legacy if self._cluster.partition(at) is None]
         yield from self.strike(dict.fromkeys(unknown, "The partition does not exist."))
 
@@ -72,8 +100,13 @@ class LegacyZnode:
         """The znode without the entries that are to leave, if there are any and nobody is writing it."""
         cluster = self._cluster
         self._struck &= cluster.legacy.keys()
-        if self._writer is not None or cluster.legacy_version == ABSENT or cluster.is_legacy_malformed:
+        if (
+            self._writer is not None
+            or self._is_waiting
+            or cluster.legacy_version == ABSENT
+            or cluster.is_legacy_malformed
+        ):
             return None
         if not cluster.legacy:
             return Delete(LegacyReassignmentAddress(), cluster.legacy_version)
-        return legacy_write(cluster, self._struck) if self._struck else None
+        return legacy_write(cluster, self._struck) if self._struck or cluster.has_foreign_legacy else None

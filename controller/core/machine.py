@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from controller.core.admin import controlled_shutdown
+from controller.core.admin import authorization, controlled_shutdown
+from controller.core.admin.authorization import Authorizer, anybody
+from controller.core.admin.refusal import refusal
 from controller.core.agenda import Agenda
 from controller.core.announcer import OWED, Announcer
 from controller.core.answers import RESEND, BrokerAnswers
 from controller.core.asks import Asks, Item, granted, oversized, unknown
 from controller.core.barriers import Barriers, PermitShutdown, Readmit
 from controller.core.cluster import Changes, Cluster
+from controller.core.deadlines import DEADLINE, Deadlines
 from controller.core.decide import Verdict, look
 from controller.core.dice import Dice
 from controller.core.effects import (
@@ -27,6 +30,7 @@ from controller.core.effects import (
     Wake,
     Write,
 )
+from controller.core.errors import ErrorCode
 from controller.core.events import (
     Acknowledged,
     Asked,
@@ -43,7 +47,7 @@ from controller.core.events import (
 )
 from controller.core.flights import Flights, TopicStep, facts_of
 from controller.core.leavers import GATHER_S, Leavers
-from controller.core.legacy_znode import LegacyZnode
+from controller.core.legacy_znode import LEGACY_AGAIN, LegacyZnode
 from controller.core.packing import Packed, encoded, parcels
 from controller.core.producer_ids import ProducerIds
 from controller.core.reception import Reception
@@ -96,7 +100,13 @@ class Machine:
     costs a repetition, never correctness.
     """
 
-    def __init__(self, settings: MachineSettings, controller_epoch: ControllerEpoch, dice: Dice) -> None:
+    def __init__(
+        self,
+        settings: MachineSettings,
+        controller_epoch: ControllerEpoch,
+        dice: Dice,
+        is_allowed: Authorizer = anybody,
+    ) -> None:
         """A reign that has not loaded anything yet."""
         self.cluster = Cluster(
             settings.own_id,
@@ -119,6 +129,15 @@ class Machine:
         self._reception = Reception(
             self.cluster, settings.cluster_id, self._asks, self._agenda, self._barriers, self._producer_ids
         )
+        self._is_allowed = is_allowed
+        self._deadlines = Deadlines()
+        self._alarms: dict[str, Callable[[], None]] = {
+            OWED: self._announcer.ask_again,
+            REBALANCE: self._rebalance,
+            PATIENCE: self._lose_patience,
+            DEADLINE: self._time_out,
+            LEGACY_AGAIN: self._legacy.resume,
+        }
         self._early: list[Asked] = []
         self._retries = Retries()
         self._watched: set[TopicPartition] = set()
@@ -169,8 +188,9 @@ class Machine:
                 self.cluster.is_loading = False
                 if self._settings.rebalance_every_s is not None:
                     self._effects.append(Wake(REBALANCE, self._now + FIRST_REBALANCE_S))
-                for asked in self._early:
-                    self._effects.extend(self._reception.admit(asked))
+                early, self._early = self._early, []
+                for asked in early:
+                    self._admit(asked)
             case Committed(commit, zxid):
                 self._committed(commit, zxid)
             case Conflicted(commit, address):
@@ -182,14 +202,23 @@ class Machine:
                 self._is_over = True
             case Acknowledged():
                 self._take(self._answers.hear(event, self._now))
-            case Asked() if self.cluster.is_loading:
-                self._early.append(event)
             case Asked():
-                self._effects.extend(self._reception.admit(event))
+                self._effects.extend(self._deadlines.note(event, self._now))
+                if self.cluster.is_loading:
+                    self._early.append(event)
+                else:
+                    self._admit(event)
             case Woke(key):
                 self._woke(key)
             case ResignationAsked():
                 self._is_draining = True
+
+    def _admit(self, asked: Asked) -> None:
+        refused = authorization.refuse(asked, self._is_allowed)
+        answers = self._reception.admit(asked) if refused is None else (Answer(asked.ask, refused),)
+        for answer in answers:
+            self._deadlines.answered(answer.ask)
+            self._effects.append(answer)
 
     def _committed(self, commit_id: CommitId, zxid: Zxid) -> None:
         commit, topics, _ = self._flights.arrive(commit_id, has_failed=False)
@@ -198,6 +227,7 @@ class Machine:
             self.cluster.apply(fact)
         self._effects.extend(self._producer_ids.accepted(commit_id))
         if self._legacy.is_written_by(commit_id):
+            self._legacy.succeeded()
             self._free_legacy()
         for topic in topics:
             self._finish(topic)
@@ -206,6 +236,8 @@ class Machine:
         """Read what the transaction was about; the facts then decide what is still to be done."""
         _, _, addresses = self._flights.arrive(commit_id, has_failed=True, look_at=look_at)
         self._producer_ids.failed(commit_id)
+        if self._legacy.is_written_by(commit_id):
+            self._effects.extend(self._legacy.failed(self._now))
         self._effects.append(Read(addresses))
 
     def _saw(self, address: Address) -> None:
@@ -240,22 +272,33 @@ class Machine:
     def _woke(self, key: str) -> None:
         if key.startswith(RESEND):
             self._announcer.tell_all_again(BrokerId(int(key.removeprefix(RESEND))))
-        elif key == OWED:
-            self._announcer.ask_again()
         elif key.startswith(RETRY):
             name = TopicName(key.removeprefix(RETRY))
             self._agenda.add(name, self._retries.resume(name), is_urgent=True)
         elif key.startswith(GATHERED):
             topic = TopicName(key.removeprefix(GATHERED))
             self._agenda.add(topic, self._leavers.gathered(topic))
-        elif key == REBALANCE:
-            self._rebalance()
-        elif key == PATIENCE:
-            expired, next_at = self._leavers.lose_patience(self._now)
-            for at in expired:
-                self._agenda.add(at.topic, (at.partition,))
-            if next_at is not None:
-                self._effects.append(Wake(PATIENCE, next_at))
+        elif key in self._alarms:
+            self._alarms[key]()
+
+    def _lose_patience(self) -> None:
+        expired, next_at = self._leavers.lose_patience(self._now)
+        for at in expired:
+            self._agenda.add(at.topic, (at.partition,))
+        if next_at is not None:
+            self._effects.append(Wake(PATIENCE, next_at))
+
+    def _time_out(self) -> None:
+        """Whoever has waited as long as it wanted is told so; what is on its way to ZooKeeper may still happen."""
+        for ask, request in self._deadlines.expired(self._now):
+            if any(asked.ask == ask for asked in self._early):
+                self._early = [asked for asked in self._early if asked.ask != ask]
+                self._effects.append(Answer(ask, refusal(request, ErrorCode.REQUEST_TIMED_OUT)))
+                continue
+            answer = self._asks.give_up(ask)
+            if answer is not None:
+                self._effects.append(answer)
+        self._effects.extend(self._deadlines.next_alarm())
 
     def _rebalance(self) -> None:
         led_by_others = self.tally.not_preferred
@@ -275,7 +318,7 @@ class Machine:
         self._take(self._announcer.announce(changes, self._now))
         self._follow_partitions(changes)
         if changes.legacy:
-            self._effects.extend(self._legacy.strike_unknown())
+            self._effects.extend(self._legacy.look())
 
     def _take(self, effects: Iterable[Effect]) -> None:
         """Nothing is decided after a reason to step down."""
@@ -357,7 +400,7 @@ class Machine:
         topic = self.cluster.topics.get(name)
         if topic is None:
             for item in items:
-                self._settle(item, unknown(item))
+                self._settle(item, unknown(item, self.cluster))
             self._barriers.at_rest(name)
             return ()
         verdict = look(topic, numbers, items, self._asks, self.cluster, self._leavers.waits)
@@ -376,6 +419,7 @@ class Machine:
         if verdict.postponed:
             self._asks.put_back(verdict.postponed)
             self._agenda.add(name, is_urgent=True)
+        self._effects.extend(Notice("forced reassignment", warning) for warning in verdict.warnings)
         self._effects.extend(self._legacy.strike(verdict.struck))
         self._note_leavers(verdict, name)
         topic = verdict.draft.topic
@@ -438,6 +482,7 @@ class Machine:
     def _settle(self, item: Item, result: PartitionResult | IsrResult) -> None:
         answer = self._asks.settle(item.ask, item.index, result)
         if answer is not None:
+            self._deadlines.answered(answer.ask)
             self._effects.append(answer)
 
     def _do_deferred(self) -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.admin import alter_partition, controlled_shutdown, describe_cluster, list_reassignments
+from controller.core.admin import (
+    alter_partition,
+    controlled_shutdown,
+    describe_cluster,
+    list_reassignments,
+)
+from controller.core.admin.refusal import refusal
 from controller.core.agenda import Agenda
 from controller.core.asks import Asks, Item
 from controller.core.barriers import Barriers, PermitShutdown
@@ -21,6 +27,7 @@ from controller.core.requests import (
     ControlledShutdown,
     DescribeCluster,
     ListReassignments,
+    Mode,
 )
 from zk_layout.ids import TopicPartition
 
@@ -64,6 +71,13 @@ class Reception:
                 self._producer_ids.queue(asked.ask, request)
 
     def _admit_wishes(self, asked: Asked, request: AlterReassignments) -> Iterator[Answer]:
+        if request.mode not in tuple(Mode):
+            message = f"mode {request.mode!r} is unknown; leave it out, or use 'gentle' or 'forced'"
+            yield Answer(asked.ask, refusal(request, ErrorCode.INVALID_REQUEST, message))
+            return
+        # Of several wishes for one partition the last counts, as in Kafka.
+        wishes = {wish.topic_partition: wish for wish in request.wishes}
+        request = AlterReassignments(tuple(wishes.values()), request.mode, request.timeout_ms)
         items = [Item(asked.ask, i, w.topic_partition, w) for i, w in enumerate(request.wishes)]
         yield from self._open(asked, request, items, [])
 

@@ -5,6 +5,8 @@ Values without protocol versions: `controller.wire.requests` makes them from byt
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from zk_layout.ids import (
@@ -41,6 +43,19 @@ class ListReassignments(Struct, frozen=True):
 
     partitions: tuple[TopicPartition, ...] | None
     request_id: RequestId | None = None
+    timeout_ms: int = 60_000
+
+
+class Mode(StrEnum):
+    """How a request to move or to cancel is meant.
+
+    `GENTLE` cancels keep those added replicas that have joined the ISR and stop only the rest (KIP-455's earlier
+    revision). `FORCED` ones are carried out even where they stop the only in-sync replicas, as Kafka always does.
+    """
+
+    SAFE = ""
+    GENTLE = "gentle"
+    FORCED = "forced"
 
 
 class MoveWish(Struct, frozen=True):
@@ -51,9 +66,18 @@ class MoveWish(Struct, frozen=True):
 
 
 class AlterReassignments(Struct, frozen=True):
-    """AlterPartitionReassignments (45)."""
+    """AlterPartitionReassignments (45).
+
+    Shape:
+        `mode` is as it was sent; one that is no `Mode` is refused.
+
+    Units:
+        `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit.
+    """
 
     wishes: tuple[MoveWish, ...]
+    mode: str = Mode.SAFE
+    timeout_ms: int = 60_000
 
 
 class IsrProposal(Struct, frozen=True):

@@ -16,6 +16,17 @@ AT_ONCE = 3
 LONGEST_WAIT_S = 30.0
 
 
+def wait_s(refusals: int) -> float | None:
+    """How long to wait after so many refusals in a row; None to try again at once.
+
+    >>> [wait_s(n) for n in (1, 3, 4, 5, 20)]
+    [None, None, 1.0, 2.0, 30.0]
+    """
+    if refusals <= AT_ONCE:
+        return None
+    return min(0.5 * 2.0 ** (refusals - AT_ONCE), LONGEST_WAIT_S)
+
+
 class Retries:
     """Counts the refusals of each topic since its last success."""
 
@@ -35,13 +46,14 @@ class Retries:
     def failed(self, topic: TopicName, numbers: Iterable[PartitionId], now: float) -> Iterator[Effect]:
         """Count a refusal; yields an alarm where these partitions must wait, nothing where they may go on at once."""
         count = self._refusals[topic] = self._refusals.get(topic, 0) + 1
-        if count <= AT_ONCE:
+        wait = wait_s(count)
+        if wait is None:
             return
         if count == AT_ONCE + 1:
             text = f"ZooKeeper refused {count} transactions of topic {topic} in a row; trying again more slowly"
             yield Notice("refused by zookeeper", text)
         self._waiting.setdefault(topic, set()).update(numbers)
-        yield Wake(f"{RETRY}{topic}", now + min(0.5 * 2 ** (count - AT_ONCE), LONGEST_WAIT_S))
+        yield Wake(f"{RETRY}{topic}", now + wait)
 
     def resume(self, topic: TopicName) -> set[PartitionId]:
         """The wait is over: the partitions to look at."""

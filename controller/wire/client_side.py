@@ -43,6 +43,7 @@ from controller.core.requests import (
 )
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
+from controller.wire.mode import mode_field
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.schema import MessageSchema, encode_entity, request_schema, topic_uuid
 from controller.wire.tagged import (
@@ -64,7 +65,7 @@ class ApiVersionsReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest, timeout_ms: int = 60_000) -> bytes:
+def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest) -> bytes:
     """A request in the version its header names, with its size.
 
     Raises:
@@ -74,10 +75,11 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest,
     if header.api_key != expected:
         raise ValueError(f"{type(request).__name__} is {expected.name}, not the request with key {header.api_key}")
     schema = request_schema(expected, header.api_version)
-    timeout = datetime.timedelta(milliseconds=timeout_ms)
-    body = encode_entity(_request_entity(schema, header.api_version, request, timeout))
+    body = encode_entity(_request_entity(schema, header.api_version, request))
     if isinstance(request, ListReassignments):
         body = with_tagged(body, request_id_field(request.request_id))
+    elif isinstance(request, AlterReassignments):
+        body = with_tagged(body, mode_field(request.mode))
     return framed(encode_request_header(header), body)
 
 
@@ -126,9 +128,7 @@ def api_key_of(request: Request | ApiVersionsRequest) -> ApiKey:
             assert_never(request)
 
 
-def _request_entity(
-    schema: MessageSchema, version: int, request: Request | ApiVersionsRequest, timeout: datetime.timedelta
-) -> Any:
+def _request_entity(schema: MessageSchema, version: int, request: Request | ApiVersionsRequest) -> Any:
     match request:
         case ApiVersionsRequest():
             return schema.make(
@@ -139,9 +139,9 @@ def _request_entity(
         case DescribeCluster():
             return _metadata_entity(schema, version, request)
         case ListReassignments():
-            return _list_entity(schema, request, timeout)
+            return _list_entity(schema, request)
         case AlterReassignments():
-            return _alter_entity(schema, request, timeout)
+            return _alter_entity(schema, request)
         case AlterPartition():
             return _alter_partition_entity(schema, version, request)
         case ControlledShutdown():
@@ -152,6 +152,10 @@ def _request_entity(
             )
         case _:
             assert_never(request)
+
+
+def _timeout(request: ListReassignments | AlterReassignments) -> datetime.timedelta:
+    return datetime.timedelta(milliseconds=request.timeout_ms)
 
 
 def _metadata_entity(schema: MessageSchema, version: int, request: DescribeCluster) -> Any:
@@ -169,7 +173,7 @@ def _topic_entity(schema: MessageSchema, topic: TopicReference) -> Any:
     return schema.make("MetadataRequestTopic", topic_id=topic_uuid(topic.topic_id), name=topic.name)
 
 
-def _list_entity(schema: MessageSchema, request: ListReassignments, timeout: datetime.timedelta) -> Any:
+def _list_entity(schema: MessageSchema, request: ListReassignments) -> Any:
     topics = request.partitions and tuple(
         schema.make(
             "ListPartitionReassignmentsTopics",
@@ -178,10 +182,10 @@ def _list_entity(schema: MessageSchema, request: ListReassignments, timeout: dat
         )
         for topic, partitions in groupby(request.partitions, lambda p: p.topic)
     )
-    return schema.make("ListPartitionReassignmentsRequest", timeout=timeout, topics=topics)
+    return schema.make("ListPartitionReassignmentsRequest", timeout=_timeout(request), topics=topics)
 
 
-def _alter_entity(schema: MessageSchema, request: AlterReassignments, timeout: datetime.timedelta) -> Any:
+def _alter_entity(schema: MessageSchema, request: AlterReassignments) -> Any:
     topics = tuple(
         schema.make(
             "ReassignableTopic",
@@ -197,7 +201,7 @@ def _alter_entity(schema: MessageSchema, request: AlterReassignments, timeout: d
         )
         for topic, wishes in groupby(request.wishes, lambda wish: wish.topic_partition.topic)
     )
-    return schema.make("AlterPartitionReassignmentsRequest", timeout=timeout, topics=topics)
+    return schema.make("AlterPartitionReassignmentsRequest", timeout=_timeout(request), topics=topics)
 
 
 def _alter_partition_entity(schema: MessageSchema, version: int, request: AlterPartition) -> Any:

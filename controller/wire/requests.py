@@ -28,6 +28,7 @@ from controller.core.requests import (
 )
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
+from controller.wire.mode import mode_of
 from controller.wire.tagged import request_id_of
 from controller.wire.versions import SERVED, ApiKey, VersionRange, is_flexible
 from zk_layout.ids import (
@@ -109,8 +110,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
             cursor.tags()
         request = _DECODERS[ApiKey(header.api_key)](cursor, header.api_version)
         fields = cursor.tags()
-        if fields and isinstance(request, ListReassignments):
-            request = msgspec.structs.replace(request, request_id=request_id_of(fields, cursor))
+        request = _with_ours(request, fields, cursor) if fields else request
         cursor.finish()
     except Malformed as error:
         raise MalformedRequest(
@@ -119,6 +119,17 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
             f"is malformed: {error}; correct the client's encoding",
         ) from None
     return header, request
+
+
+def _with_ours(
+    request: Request | ApiVersionsRequest, fields: dict[int, bytes], cursor: Cursor
+) -> Request | ApiVersionsRequest:
+    """The request with what only this controller understands."""
+    if isinstance(request, ListReassignments):
+        return msgspec.structs.replace(request, request_id=request_id_of(fields, cursor))
+    if isinstance(request, AlterReassignments):
+        return msgspec.structs.replace(request, mode=mode_of(fields))
+    return request
 
 
 def decode_header(frame: bytes) -> RequestHeader:
@@ -198,20 +209,20 @@ def _allocate_producer_ids(cursor: Cursor, _version: int) -> AllocateProducerIds
 
 
 def _list_reassignments(cursor: Cursor, _version: int) -> ListReassignments:
-    cursor.int32("timeout_ms")
+    timeout_ms = cursor.int32("timeout_ms")
     entries = cursor.nullable_array("topics", 3)
     if entries is None:
-        return ListReassignments(None)
+        return ListReassignments(None, timeout_ms=timeout_ms)
     partitions: list[TopicPartition] = []
     for _ in entries:
         topic = cursor.topic_name()
         partitions += [TopicPartition(topic, PartitionId(p)) for p in cursor.int32s("partition_indexes")]
         cursor.tags()
-    return ListReassignments(tuple(partitions))
+    return ListReassignments(tuple(partitions), timeout_ms=timeout_ms)
 
 
 def _alter_reassignments(cursor: Cursor, _version: int) -> AlterReassignments:
-    cursor.int32("timeout_ms")
+    timeout_ms = cursor.int32("timeout_ms")
     wishes: list[MoveWish] = []
     for _ in cursor.array("topics", 3):
         topic = cursor.topic_name()
@@ -222,7 +233,7 @@ def _alter_reassignments(cursor: Cursor, _version: int) -> AlterReassignments:
             target = None if replicas is None else tuple(map(BrokerId, replicas))
             wishes.append(MoveWish(TopicPartition(topic, partition), target))
         cursor.tags()
-    return AlterReassignments(tuple(wishes))
+    return AlterReassignments(tuple(wishes), timeout_ms=timeout_ms)
 
 
 def _alter_partition(cursor: Cursor, version: int) -> AlterPartition:

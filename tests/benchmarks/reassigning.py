@@ -129,9 +129,9 @@ def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
         for name in shape.names
         for number in range(shape.partitions_per_topic)
     )
-    request = AlterReassignments(wishes)
+    request = AlterReassignments(wishes, timeout_ms=_LONGEST_ANSWER_S * 1000)
     header = RequestHeader(api_key_of(request), 0, 1, "benchmark")
-    message = encode_request(header, request, timeout_ms=_LONGEST_ANSWER_S * 1000)
+    message = encode_request(header, request)
     with socket.create_connection(("127.0.0.1", contender.port), timeout=_LONGEST_ANSWER_S) as connection:
         sent_at = time.time()
         connection.sendall(message)

@@ -77,6 +77,8 @@ requests = st.one_of(
     st.builds(
         AlterReassignments,
         st.lists(st.builds(MoveWish, partitions, st.none() | numbers), max_size=4).map(tuple),
+        st.sampled_from(("", "gentle", "forced", "other")),
+        int32,
     ),
     st.builds(AlterPartition, int32, int64, proposals.map(tuple)),
     st.builds(ControlledShutdown, int32, int64),

@@ -14,6 +14,7 @@ from controller.core.requests import (
     DescribeCluster,
     IsrProposal,
     ListReassignments,
+    Mode,
     MoveWish,
     TopicReference,
 )
@@ -224,17 +225,30 @@ def _time(theatre: Theatre, seconds: str) -> None:
 # requests
 
 
-def _ask_reassign(theatre: Theatre, *words: str) -> None:
-    """`ask reassign orders-0 to=3,4 orders-1 to=1,2`."""
-    wishes = []
-    for partition, target in zip(words[::2], words[1::2], strict=True):
-        wishes.append(MoveWish(_at(partition), _replicas(target.removeprefix("to="))))
-    theatre.ask(AlterReassignments(tuple(wishes)))
+def _ask_reassign(mode: Mode) -> Callable[..., None]:
+    """`ask reassign orders-0 to=3,4 orders-1 to=1,2`, also `ask forced reassign …`."""
+
+    def ask(theatre: Theatre, *words: str) -> None:
+        wishes = []
+        for partition, target in zip(words[::2], words[1::2], strict=True):
+            wishes.append(MoveWish(_at(partition), _replicas(target.removeprefix("to="))))
+        theatre.ask(AlterReassignments(tuple(wishes), mode))
+
+    return ask
 
 
-def _ask_cancel(theatre: Theatre, *partitions: str) -> None:
-    """`ask cancel orders-0 orders-1`."""
-    theatre.ask(AlterReassignments(tuple(MoveWish(_at(p), None) for p in partitions)))
+def _ask_cancel(mode: Mode) -> Callable[..., None]:
+    """`ask cancel orders-0 orders-1`, also `ask gentle cancel …` and `ask forced cancel …`."""
+
+    def ask(theatre: Theatre, *partitions: str) -> None:
+        theatre.ask(AlterReassignments(tuple(MoveWish(_at(p), None) for p in partitions), mode))
+
+    return ask
+
+
+def _forbid(theatre: Theatre, *operations: str) -> None:
+    """`forbid Alter`: from the next election on, nobody has the right to this operation on the cluster."""
+    theatre.forbidden.update(operations)
 
 
 def _ask_list(theatre: Theatre) -> None:
@@ -338,8 +352,15 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "lose request": _trouble("lose-request"),
     "crash after-commit": _crash_after,
     "time": _time,
-    "ask reassign": _ask_reassign,
-    "ask cancel": _ask_cancel,
+    "refuse": lambda theatre, path: theatre.refused.add(path),
+    "allow": lambda theatre, path: theatre.refused.discard(path),
+    "hold reply": _trouble("hold-reply"),
+    "forbid": _forbid,
+    "ask reassign": _ask_reassign(Mode.SAFE),
+    "ask forced reassign": _ask_reassign(Mode.FORCED),
+    "ask cancel": _ask_cancel(Mode.SAFE),
+    "ask gentle cancel": _ask_cancel(Mode.GENTLE),
+    "ask forced cancel": _ask_cancel(Mode.FORCED),
     "ask list": _ask_list,
     "ask metadata": _ask_metadata,
     "isr": _isr,

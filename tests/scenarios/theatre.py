@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from controller.core.admin import authorization
 from controller.core.dice import Dice
 from controller.core.effects import (
     Answer,
@@ -78,9 +79,11 @@ class Theatre:
         self.zookeeper.nodes[EPOCH].data = b"0"
         self.world = self.zookeeper.open_session()
         self.brokers: dict[BrokerId, SessionId] = {}
+        self.forbidden: set[str] = set()
         self.mute: dict[BrokerId, None] = {}
         self.refusals: dict[str, ErrorCode] = {}
         self.trouble: deque[str] = deque()
+        self.refused: set[str] = set()
         self.machine: Machine | None = None
         self.reader: Reader | None = None
         self._session = SessionId(0)
@@ -132,12 +135,17 @@ class Theatre:
         own = catalog.encode(Registration((Endpoint("PLAINTEXT", "controller", 9092),)))
         self.zookeeper.multi(self._session, [MakeNode(f"/brokers/ids/{OWN_ID}", own, is_ephemeral=True)])
         settings = MachineSettings(own_id=OWN_ID, cluster_id="scenario", **self.settings)
-        self.machine = Machine(settings, epoch, Dice(str(epoch).encode()))
+        self.machine = Machine(settings, epoch, Dice(str(epoch).encode()), self._is_allowed)
         self.say(f"controller epoch {epoch}")
         connection: Any = _AtOnce()
         self.reader = Reader(self.zookeeper, self._session, connection, self._events.append)
         self.reader.load()
         self.run()
+
+    def _is_allowed(
+        self, _caller: Caller, operation: authorization.Operation, _resource: authorization.Resource
+    ) -> bool:
+        return operation not in self.forbidden
 
     def ask(self, request: Request) -> None:
         """A request comes in."""
@@ -252,6 +260,11 @@ class Theatre:
             return
         if kind == "conflict":
             self.zookeeper.multi(self.world, [SetData(path, self.zookeeper.nodes[path].data)])
+        forbidden = next((w.address for w in commit.writes if w.address.path in self.refused), None)
+        if forbidden is not None:
+            self.say(f"refused #{commit.commit}  no permission to write {forbidden.path}")
+            self._events.append(Conflicted(commit.commit, forbidden, "no permission"))
+            return
         operations = [operation_of(w, d) for w, d in zip(commit.writes, commit.data, strict=True)]
         done = self.zookeeper.multi(self._session, [CheckVersion(EPOCH, self._fence), *operations])
         failed_at = done.failed_at
@@ -265,6 +278,8 @@ class Theatre:
         elif kind == "lose-reply":
             self.say(f"unknown #{commit.commit}  (it was written)")
             self._events.append(Unknown(commit.commit))
+        elif kind == "hold-reply":
+            self.say(f"unanswered #{commit.commit}  (it was written)")
         elif kind == "crash":
             self.say(f"committed #{commit.commit}, and the controller crashes")
             self.machine = None

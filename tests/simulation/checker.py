@@ -11,7 +11,7 @@ from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopR
 from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
 from controller.core.events import AskId
 from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered
-from controller.core.requests import AlterPartition, AlterReassignments, Request
+from controller.core.requests import AlterPartition, AlterReassignments, Mode, Request
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
 from tests.simulation.zookeeper import Operation
 from zk_layout import catalog
@@ -43,6 +43,7 @@ class Checker:
         self.was_in_sync: dict[TopicPartition, bool] = {}
         self.acked: dict[TopicPartition, int] = {}
         self.lost: dict[TopicPartition, None] = {}
+        self.forced: dict[TopicPartition, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
@@ -169,14 +170,19 @@ class Checker:
             raise Broken(f"the controller epoch in the state of {at} fell")
         if after.leader != NO_LEADER and after.leader not in before.isr and after.leader != before.leader:
             self._unclean(at, after)
+        elif at in self.forced and not any(r in before.isr for r in after.isr):
+            self._lose(at)
         is_by_controller = any(c.session == session for c in self.world.controllers.values())
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
 
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
-        if not self.world.plan.unclean_election:
+        if not self.world.plan.unclean_election and at not in self.forced:
             raise Broken(f"{at} elected {after.leader}, which was not in sync")
-        self.world.say("checker", f"{at} was elected uncleanly; acknowledged records may be gone")
+        self._lose(at)
+
+    def _lose(self, at: TopicPartition) -> None:
+        self.world.say("checker", f"{at} gave up its in-sync replicas; acknowledged records may be gone")
         self.lost[at] = None
         self._acked_numbers.pop(at, None)
 
@@ -199,7 +205,8 @@ class Checker:
             if state is not None and not any(r in now.replicas for r in state.isr):
                 raise Broken(f"{at} has no in-sync replica among {list(now.replicas)}; ISR {list(state.isr)}")
             lets_go = bool(held.adding) and any(r in held.removing for r in gone)
-            if lets_go and state is not None and not self.was_in_sync.get(at):
+            is_served = state is not None and all(r in state.isr for r in now.original)  # a later target was in sync
+            if lets_go and state is not None and not is_served and not self.was_in_sync.get(at):
                 raise Broken(f"{at} let {gone} go before {list(held.target)} were in sync")
             if now != held:
                 self.was_in_sync.pop(at, None)
@@ -218,6 +225,8 @@ class Checker:
     def asked(self, ask: AskId, request: Request) -> None:
         """A request reached a leading controller."""
         self._open[ask] = request
+        if isinstance(request, AlterReassignments) and request.mode == Mode.FORCED:
+            self.forced.update(dict.fromkeys(wish.topic_partition for wish in request.wishes))
 
     def committed(self, controller: Controller, commit: Commit) -> None:
         """ZooKeeper accepted a transaction of this controller."""

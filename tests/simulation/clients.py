@@ -9,6 +9,7 @@ from controller.core.requests import (
     AlterReassignments,
     DescribeCluster,
     ListReassignments,
+    Mode,
     MoveWish,
     Request,
 )
@@ -111,7 +112,27 @@ class Clients:
         """Ask for some moves and cancellations at once."""
         wishes = {w.topic_partition: w for w in (self._any_wish() for _ in range(self.random.randint(1, 4)))}
         text = ", ".join(f"{at}→{w.replicas if w.replicas is None else list(w.replicas)}" for at, w in wishes.items())
-        self._ask(AlterReassignments(tuple(wishes.values())), f"reassign {text}")
+        mode = self.random.choices(tuple(Mode), (12, 3, 1))[0]
+        timeout_ms = self.random.choice((60_000, 60_000, 5_000, 500))
+        request = AlterReassignments(tuple(wishes.values()), mode, timeout_ms)
+        self._ask(request, f"reassign {text} {mode}".rstrip())
+
+    def supersede(self) -> None:
+        """Give what is moving just now another target, or stop it gently, all at once: overlapping changes."""
+        moving = [
+            TopicPartition(name, number)
+            for name, topic in self.world.checker.topics.items()
+            for number, assignment in topic.partitions.items()
+            if assignment.is_moving
+        ]
+        if not moving:
+            return
+        some = self.random.sample(moving, min(len(moving), self.random.randint(1, 4)))
+        mode = self.random.choice((Mode.SAFE, Mode.GENTLE))
+        wishes = tuple(MoveWish(at, self._any_replicas() if self.random.random() < 0.5 else None) for at in some)
+        text = ", ".join(f"{w.topic_partition}→{w.replicas and list(w.replicas)}" for w in wishes)
+        for _ in range(self.random.randint(1, 2)):
+            self._ask(AlterReassignments(wishes, mode), f"supersede {text} {mode}".rstrip())
 
     def prefer(self) -> None:
         """Write the znode that asks for preferred leaders, unless one is there, as old tools do."""

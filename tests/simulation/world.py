@@ -163,13 +163,14 @@ class World:
         clients = self.clients
         acts = (
             clients.reassign,
+            clients.supersede,
             clients.legacy,
             clients.list_moves,
             clients.add_partition,
             clients.create_topic,
             clients.prefer,
         )
-        self.random.choices(acts, (10, 2, 1, 1, 0.5, 1))[0]()
+        self.random.choices(acts, (10, 5, 2, 1, 1, 0.5, 1))[0]()
 
     def _remove_malformed_legacy(self) -> None:
         node = self.zookeeper.nodes.get(LEGACY)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from controller.core.errors import ErrorCode
+from controller.core.errors import MESSAGES, ErrorCode
 from controller.core.replies import (
     ClusterDescription,
     PartitionResult,
@@ -43,6 +43,7 @@ def refusal(request: Request, error: ErrorCode, message: str | None = None) -> R
     >>> refusal(ControlledShutdown(1), ErrorCode.NOT_CONTROLLER).error.name
     'NOT_CONTROLLER'
     """
+    message = MESSAGES.get(error) if message is None else message
     match request:
         case DescribeCluster():
             return _unknown_cluster(request, error)

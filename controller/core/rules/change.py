@@ -38,13 +38,15 @@ class Change(Struct, frozen=True):
     """A decision about one partition: what its znodes shall say, and the reason.
 
     Shape:
-        None means "stays as it is"; an empty `owed` means that nothing is owed any more.
+        None means "stays as it is"; an empty `owed` means that nothing is owed any more. `warning` is what an operator
+        must find in the log, where the decision was forced.
     """
 
     why: str
     assignment: Assignment | None = None
     state: PartitionState | None = None
     owed: Replicas | None = None
+    warning: str | None = None
 
 
 class Look(Struct, frozen=True):

@@ -7,7 +7,9 @@ KAFKA-9672, KAFKA-13972 and KAFKA-14424 avoided by choosing the leader and the I
 from __future__ import annotations
 
 from controller.core.cluster import Cluster
-from controller.core.errors import ErrorCode, Refusal
+from controller.core.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.requests import Mode
+from controller.core.rules import redirection
 from controller.core.rules.change import Case, Change, Gather, Step, listed, raised
 from controller.core.stage import Stage, in_force, stage, toward
 from zk_layout.ids import NO_LEADER, Replicas
@@ -28,40 +30,62 @@ def next_step(case: Case, cluster: Cluster) -> Step:
     return _let_go(case, cluster) if where is Stage.LETTING_GO else _forgive(case)
 
 
-def begin(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusal | None:
+def begin(case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE) -> Change | Refusal | None:
     """Start a move to `target`, or redirect the one in progress; None where that is what it already does.
 
     What an earlier target was adding and this one does not name leaves at once; where that would stop the only
-    in-sync copies the wish is refused. A move that is letting go has arrived: its target is where this one starts from,
-    for the leaving replicas may be gone already.
+    in-sync copies the wish is refused unless it is forced. A move that is letting go has arrived: its target is where
+    this one starts from, for the leaving replicas may be gone already. Where the whole target is in sync, as of a
+    reordering or a shrink, there is nothing to wait for: the move is done in one step.
 
-    Source: KIP-455 "Possible partition-level errors"; Kafka's validateReplicas.
+    Source: KIP-455 "Possible partition-level errors"; Kafka's onPartitionReassignment, which completes such a move
+    within the call.
     """
     start = in_force(case.assignment, case.state)
-    invalid = _invalid(start, target, cluster)
+    invalid = refused_target(start, target, cluster)
     if invalid is not None:
         return invalid
     to = toward(start, target)
     if to in (start, case.assignment):
         return None
-    return _redirect(case, cluster, to, f"asked to move {case.at} to {listed(target)}")
+    if to.is_moving and _is_served_by(target, case, cluster):
+        to = Assignment(target)
+    return redirection.redirect(case, cluster, to, f"asked to move {case.at} to {listed(target)}", mode)
 
 
-def cancel(case: Case, cluster: Cluster) -> Change | Refusal:
+def _is_served_by(target: Replicas, case: Case, cluster: Cluster) -> bool:
+    """Whether all of a target is in sync, and one of it can lead."""
+    if case.state is None:
+        return True
+    isr = case.state.isr
+    return all(r in isr for r in target) and any(cluster.is_online(r, case.at) for r in target)
+
+
+def cancel(case: Case, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Refusal:
     """Restore the replicas from before the move, as a set: their first order is not kept anywhere.
 
-    A move that is letting go has arrived and cannot be cancelled any more.
+    A gentle cancel keeps the added replicas that have joined the ISR as well and stops only the rest: the partition
+    may then have more replicas than before. A move that is letting go has arrived and cannot be cancelled any more.
 
-    Source: KIP-455 "Cancellation".
+    Source: KIP-455 "Cancellation", and the same section of its earlier revision.
     """
     if not in_force(case.assignment, case.state).is_moving:
-        return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    original = case.assignment.original
-    why = f"asked to cancel the move of {case.at}, back to {listed(original)}"
-    return _redirect(case, cluster, Assignment(original), why)
+        error = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        return Refusal(error, MESSAGES[error])
+    isr = case.state.isr if case.state is not None and mode is Mode.GENTLE else ()
+    kept = tuple(r for r in case.assignment.replicas if r not in case.assignment.adding or r in isr)
+    joined = tuple(r for r in case.assignment.adding if r in kept)
+    why = f"asked to cancel the move of {case.at}, back to {listed(kept)}"
+    if joined:
+        why = f"asked to stop the move of {case.at} gently: {listed(joined)} have joined the ISR and stay"
+    return redirection.redirect(case, cluster, Assignment(kept), why, mode)
 
 
-def _invalid(held: Assignment, target: Replicas, cluster: Cluster) -> Refusal | None:
+def refused_target(held: Assignment, target: Replicas, cluster: Cluster) -> Refusal | None:
+    """Why a target can never be right, in the order in which Kafka looks; None where nothing speaks against it.
+
+    Source: Kafka's validateReplicas.
+    """
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not target:
         return Refusal(code, "Empty replica list specified in partition reassignment.")
@@ -74,25 +98,6 @@ def _invalid(held: Assignment, target: Replicas, cluster: Cluster) -> Refusal | 
         lists = f"Replica list: {listed(adding)}, live broker list: {listed(cluster.live_brokers())}"
         return Refusal(code, f"Replica assignment has brokers that are not alive. {lists}")
     return None
-
-
-def _redirect(case: Case, cluster: Cluster, to: Assignment, why: str) -> Change | Refusal:
-    dropped = tuple(r for r in case.assignment.replicas if r not in to.replicas)
-    owed = tuple(r for r in (*case.owed, *dropped) if r not in to.replicas and r != cluster.own_id)
-    state = case.state
-    if state is None:
-        return Change(why, to, owed=())  # the partition never had a leader: nobody was told to make a log
-    kept = tuple(r for r in state.isr if r in to.replicas)
-    electable = [r for r in to.replicas if r in kept and cluster.is_online(r, case.at)]
-    if dropped and not electable:
-        only = listed(tuple(r for r in state.isr if r in dropped))
-        message = f"{case.at} cannot go to {listed(to.target)} now: it would stop the only in-sync replicas {only}."
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    leader = state.leader
-    if leader not in to.replicas or not cluster.is_online(leader, case.at):
-        still_serves = leader in to.replicas and leader in cluster.shutting_down
-        leader = electable[0] if electable else leader if still_serves else NO_LEADER
-    return Change(why, to, raised(state, cluster.controller_epoch, leader, kept or state.isr), owed)
 
 
 def _tell(case: Case, state: PartitionState, cluster: Cluster) -> Step:

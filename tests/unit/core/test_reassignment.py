@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.errors import ErrorCode, Refusal
+from controller.core.requests import Mode
 from controller.core.rules import reassignment
 from controller.core.rules.change import Change, Gather
 from tests.unit.core.builders import case, cluster, ids, written
@@ -215,3 +216,71 @@ def test_a_partition_without_data_lets_go_at_once() -> None:
 
     assert isinstance(step, Change)
     assert (step.assignment, step.owed) == (Assignment(ids("3")), ())
+
+
+def test_a_shrink_whose_rest_is_in_sync_is_one_step_and_owes_the_deletion() -> None:
+    begun = reassignment.begin(case("1,2,3", 3, "1,2,3"), cluster("1,2,3"), ids("2,1"))
+
+    assert isinstance(begun, Change)
+    assert (begun.assignment, begun.owed) == (Assignment(ids("2,1")), ids("3"))
+    assert begun.state == written(2, "1,2")
+
+
+def test_a_shrink_waits_where_a_replica_that_stays_is_not_in_sync() -> None:
+    begun = reassignment.begin(case("1,2,3", 1, "1,3"), cluster("1,2,3"), ids("1,2"))
+
+    assert isinstance(begun, Change)
+    assert begun.assignment == Assignment(ids("1,2,3"), (), ids("3"))
+
+
+def test_a_gentle_cancel_keeps_what_has_joined_the_isr_and_stops_the_rest() -> None:
+    moving = case("3,4,5,1,2", 1, "1,2,4", adding="3,4,5", removing="1,2")
+
+    stopped = reassignment.cancel(moving, cluster("1,2,3,4,5"), Mode.GENTLE)
+
+    assert isinstance(stopped, Change)
+    assert (stopped.assignment, stopped.owed) == (Assignment(ids("4,1,2")), ids("3,5"))
+    assert stopped.state == written(1, "1,2,4")
+
+
+def test_a_forced_cancel_gives_up_the_only_in_sync_replica_and_says_so() -> None:
+    moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
+
+    forced = reassignment.cancel(moving, cluster("2,3"), Mode.FORCED)
+
+    assert isinstance(forced, Change)
+    assert forced.assignment == Assignment(ids("1,2"))
+    assert forced.state is not None
+    assert (forced.state.leader, forced.state.isr, forced.state.leader_recovery_state) == (2, ids("2"), 1)
+    assert forced.warning is not None
+    assert "records may be lost" in forced.warning
+
+
+def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_of_them() -> None:
+    moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
+
+    forced = reassignment.cancel(moving, cluster("3"), Mode.FORCED)
+
+    assert isinstance(forced, Change)
+    assert forced.state == written(-1, "1,2")
+
+
+def test_a_forced_wish_elects_no_replica_that_was_told_to_delete_its_log() -> None:
+    moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
+    held = cluster("1,2,3")
+    held.doomed[ids("1")[0]] = {moving.at}
+
+    forced = reassignment.cancel(moving, held, Mode.FORCED)
+
+    assert isinstance(forced, Change)
+    assert forced.state is not None
+    assert forced.state.leader == 2
+
+
+def test_cancelling_an_offline_move_whose_added_replicas_never_joined_loses_nothing() -> None:
+    moving = case("2,1", -1, "1", adding="2", removing="1")
+
+    cancelled = reassignment.cancel(moving, cluster("2"))
+
+    assert isinstance(cancelled, Change)
+    assert cancelled.state == written(-1, "1")

@@ -101,9 +101,9 @@ def test_another_implementation_is_understood_when_it_moves_replicas() -> None:
     listing.with_header(correlation_id=8)
 
     assert decode_request(alter.encode(header=True))[1] == AlterReassignments(
-        (MoveWish(TopicPartition("orders", 3), (1, 2)),)
+        (MoveWish(TopicPartition("orders", 3), (1, 2)),), timeout_ms=1000
     )
-    assert decode_request(listing.encode(header=True))[1] == ListReassignments(None)
+    assert decode_request(listing.encode(header=True))[1] == ListReassignments(None, timeout_ms=1000)
 
 
 @pytest.mark.parametrize("version", range(13))

@@ -18,6 +18,7 @@ from controller.core.requests import (
     MoveWish,
     TopicReference,
 )
+from controller.wire.client_side import encode_request
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import (
     ApiVersionsRequest,
@@ -74,7 +75,7 @@ def test_alter_reassignments_as_on_the_wire() -> None:
 def test_a_list_can_ask_for_the_status_of_one_request() -> None:
     frame = header(46, 0) + bytes.fromhex("00 00007530 00 01 a09c01 08 000000000000002a")
 
-    assert decode_request(frame) == (RequestHeader(46, 0, 7, "me"), ListReassignments(None, 42))
+    assert decode_request(frame) == (RequestHeader(46, 0, 7, "me"), ListReassignments(None, 42, 30_000))
 
 
 def test_a_request_id_that_is_no_number_is_refused_with_its_place() -> None:
@@ -88,8 +89,22 @@ def test_list_reassignments_as_on_the_wire() -> None:
     one = header(46, 0) + bytes.fromhex("00000075300202610300000000000000050000")
     of_all = header(46, 0) + bytes.fromhex("00000075300000")
 
-    assert decode_request(one)[1] == ListReassignments((TopicPartition("a", 0), TopicPartition("a", 5)))
-    assert decode_request(of_all)[1] == ListReassignments(None)
+    assert decode_request(one)[1] == ListReassignments(
+        (TopicPartition("a", 0), TopicPartition("a", 5)), timeout_ms=30_000
+    )
+    assert decode_request(of_all)[1] == ListReassignments(None, timeout_ms=30_000)
+
+
+@pytest.mark.parametrize("mode", ["gentle", "forced", "sideways"])
+def test_the_mode_of_a_request_is_a_tagged_field_and_others_are_skipped(mode: str) -> None:
+    body = bytes.fromhex("0000007530020261020000000102000000030000")
+    text = bytes([len(mode) + 1]) + mode.encode()
+    tagged = b"\x02" + b"\x07\x01x" + b"\xa0\x9c\x01" + bytes([len(text)]) + text
+
+    request = AlterReassignments((MoveWish(TopicPartition("a", 1), (3,)),), mode, 30_000)
+
+    assert decode_request(header(45, 0) + body + tagged)[1] == request
+    assert encode_request(RequestHeader(45, 0, 7, "me"), request)[4:].endswith(b"\x01" + tagged[4:])
 
 
 def test_alter_partition_by_name_as_on_the_wire() -> None:
