@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,12 @@ from controller.core.requests import AlterReassignments, MoveWish
 from controller.core.stage import Stage
 from controller.demo.asking import ask
 from controller.demo.checks import is_completion
-from controller.demo.clients import ConfigResource, ConfigResourceType, KafkaAdminClient
 from controller.demo.move import copied_share, next_plan
 from controller.demo.replicas import Replica
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import LocalCluster
 from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, slow_cluster
+from tests.cluster.throttle import throttled
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 PARTITIONS = 6
@@ -71,7 +70,7 @@ def test_a_leader_killed_at_ten_moments_of_moves_is_replaced_by_the_other_which_
         topic = rule.topic("ten-moments", PARTITIONS)
         traffic = topic.traffic()
         traffic.fill(dict.fromkeys(topic.plan, BYTES // PARTITIONS))
-        with throttled(topic), traffic:
+        with throttled(topic, RATE_BYTES_S), traffic:
             deaths = [
                 die_while_the_tool_starts(rule, topic),
                 die_on_being_asked(rule, topic),
@@ -188,23 +187,3 @@ def at(stage: Stage) -> Look:
 def arrived(count: int) -> Look:
     """This many partitions do not move any more, and some still do."""
     return lambda topic: count <= sum(p.stage is Stage.SETTLED for p in topic.partitions) < PARTITIONS
-
-
-@contextmanager
-def throttled(topic: Topic) -> Iterator[None]:
-    """Copies are slow, so that there are moments to choose from; replicas in sync are not held back."""
-    sides = ("leader", "follower")
-    wanted = [
-        ConfigResource(ConfigResourceType.BROKER, str(broker), {f"{s}.replication.throttled.rate": rate for s in sides})
-        for broker in topic.ruled.cluster.brokers
-        for rate in [str(RATE_BYTES_S)]
-    ]
-    replicas = {f"{side}.replication.throttled.replicas": "*" for side in sides}
-    wanted.append(ConfigResource(ConfigResourceType.TOPIC, topic.name, replicas))
-    admin = KafkaAdminClient(bootstrap_servers=topic.ruled.cluster.bootstrap_servers.split(","))
-    try:
-        admin.alter_configs(wanted, raise_on_unknown=False)
-        yield
-        admin.reset_configs(wanted, raise_on_unknown=False)
-    finally:
-        admin.close()

@@ -1,0 +1,268 @@
+"""What does every broker version go through under our controller, step by step?
+
+Each step fails where something is wrong, and gives a sentence that says what was run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from controller.core.stage import Stage
+from controller.demo.asking import controller_named_by
+from controller.demo.move import first_plan, has_arrived, next_plan
+from controller.demo.pair import Pair
+from controller.demo.replicas import Replica
+from controller.demo.traffic import Traffic, TrafficSettings
+from controller.demo.waiting import wait_for
+from controller.demo.znodes import Znodes
+from controller.lab.cluster import ClusterSettings, LocalCluster
+from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.wire.versions import parse_protocol
+from tests.cluster.moves import Ruled, Topic, assert_nothing_lost
+from tests.cluster.throttle import throttled
+from tests.cluster.topic_creation import ask_for
+
+VERSIONS = ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "3.9.1")
+"""One of each pair of neighbours between which something changed in what controllers and brokers say to each other."""
+
+PARTITIONS = 4
+FILLED_BYTES = 250_000  # in each partition
+RATE_BYTES_S = 10_000  # a move would take minutes
+PERMITTED = ("Controlled shutdown request returned successfully", "Controlled shutdown succeeded")
+BROKER_PROPERTIES = {
+    "auto.create.topics.enable": "true",
+    "num.partitions": 2,
+    "default.replication.factor": 2,
+    "log.segment.delete.delay.ms": 500,
+    "replica.fetch.max.bytes": 16 * 1024,
+    "replica.fetch.response.max.bytes": 64 * 1024,
+    "zookeeper.session.timeout.ms": 3_000,
+}
+SESSION_TIMEOUT_MS = 2_000
+
+
+class Walk(Struct):
+    """A cluster of one version on its way, with a producer and a consumer at work on the topic `orders`."""
+
+    ruled: Ruled
+    orders: Topic
+    traffic: Traffic
+    topic_ids: Mapping[str, str | None] = {}
+
+    @property
+    def cluster(self) -> LocalCluster:
+        """The brokers and ZooKeeper."""
+        return self.ruled.cluster
+
+    @property
+    def znodes(self) -> Znodes:
+        """What ZooKeeper says."""
+        return self.ruled.znodes
+
+    @property
+    def has_topic_ids(self) -> bool:
+        """Whether topics of this version have ids."""
+        return parse_protocol(self.cluster.version).has_topic_ids
+
+    def run(self, tool: str, *args: str) -> str:
+        """Kafka's own tool of this version, which finds our controller by itself; what was run."""
+        result = self.cluster.tools.run(tool, "--bootstrap-server", self.cluster.bootstrap_servers, *args)
+        assert result.exit_code == 0, result.output
+        assert "Exception" not in result.output, result.output
+        return f"`{' '.join((tool, *args))}`"
+
+    def topic(self, name: str, partitions: int) -> Topic:
+        """A topic that somebody else created, once all its partitions are led by real brokers and in sync."""
+        seen = wait_for(lambda: self._complete(name, partitions), f"{name} with {partitions} partitions in sync")
+        return Topic(self.ruled, name, seen)
+
+    def settle(self) -> None:
+        """Wait until `orders` is where it shall be, all in sync and nothing moving."""
+        self.orders.await_arrival(90)
+
+    def wish(self) -> None:
+        """Choose other brokers for all of `orders`."""
+        self.orders.plan = next_plan(tuple(self.cluster.brokers), self.orders.plan)
+
+    def is_moving(self) -> bool:
+        """Whether every partition of `orders` is catching up."""
+        return all(p.stage is Stage.CATCHING_UP for p in self.orders.partitions)
+
+    def _complete(self, name: str, partitions: int) -> dict[int, tuple[int, ...]] | None:
+        seen = self.znodes.partitions(name)
+        plan = {int(p.partition): tuple(map(int, p.assignment.replicas)) for p in seen}
+        return plan if len(seen) == partitions and has_arrived(seen, plan) else None
+
+
+@contextmanager
+def walking(version: str, directory: Path) -> Iterator[Walk]:
+    """A cluster ruled by its native controller, and two replicas of ours that do not run yet."""
+    overrides = {**BROKER_PROPERTIES, "inter.broker.protocol.version": ".".join(version.split(".")[:2])}
+    try:
+        cluster = LocalCluster(ClusterSettings(version=version, overrides=overrides))
+    except (JavaUnavailable, JarsUnavailable) as error:
+        pytest.skip(str(error))
+    with cluster, Znodes(cluster.zookeeper_connect) as znodes:
+        pair = Pair(znodes, cluster.zookeeper_connect, version, directory, session_timeout_ms=SESSION_TIMEOUT_MS)
+        try:
+            orders = Topic(Ruled(cluster, znodes, pair), "orders", first_plan(tuple(cluster.brokers), PARTITIONS))
+            znodes.create_topic(orders.name, orders.plan)
+            orders.await_arrival()
+            traffic = Traffic(cluster.bootstrap_servers, orders.name, PARTITIONS, TrafficSettings(rate=100))
+            traffic.fill(dict.fromkeys(orders.plan, FILLED_BYTES))
+            with traffic:
+                yield Walk(orders.ruled, orders, traffic)
+        finally:
+            pair.end()
+
+
+def take_over(walk: Walk) -> str:
+    """The native controller has a move under way; ours replaces it, and finishes the move."""
+    native, epoch = walk.znodes.controller(), walk.znodes.controller_epoch()
+    assert native is not None
+    assert not native.is_ours
+    walk.wish()
+    with throttled(walk.orders, RATE_BYTES_S):
+        walk.znodes.submit_legacy_move(walk.orders.name, walk.orders.plan)
+        wait_for(walk.is_moving, "the native controller moving the topic")
+        change = walk.ruled.pair.start()
+        assert walk.znodes.controller_epoch() > epoch
+        assert walk.is_moving()
+    walk.settle()
+    walk.orders.await_exact_disks()
+    _every_broker_names(walk, change.leader.replica_id)
+    _every_standby_is_ready(walk)
+    walk.topic_ids = {name: topic.topic_id for name, topic in walk.znodes.topics().items()}
+    assert all((topic_id is not None) is walk.has_topic_ids for topic_id in walk.topic_ids.values())
+    return "replaced the native controller during its move of 4 partitions, and finished that move"
+
+
+def bounce(walk: Walk) -> str:
+    """A broker is killed: its partitions are led by others; it returns, and is in sync again."""
+    walk.cluster.kill_broker(1)
+    wait_for(lambda: all(_without(p, 1) for p in walk.orders.partitions), "no partition led by broker 1")
+    walk.cluster.restart_broker(1)
+    walk.settle()
+    return "SIGKILL of a broker, restart on its data"
+
+
+def _without(seen: object, broker: int) -> bool:
+    state = seen.state  # type: ignore[attr-defined]
+    return state is not None and state.leader != broker and broker not in state.isr
+
+
+def controlled_shutdown(walk: Walk) -> str:
+    """A broker asks to leave, and is permitted to."""
+    led = [p for p in walk.orders.partitions if p.state is not None and p.state.leader == 2]
+    assert led, "broker 2 leads nothing: the step would show nothing"
+    walk.cluster.stop_broker(2)
+    log = walk.cluster.brokers[2].process.output_since_start().decode()
+    assert all(_without(p, 2) for p in walk.orders.partitions)
+    walk.cluster.brokers[2].start()
+    walk.settle()
+    assert any(text in log for text in PERMITTED), log[-3000:]
+    return "SIGTERM of a broker: its request was permitted, its partitions handed over"
+
+
+def creation_by_tool(walk: Walk) -> str:
+    """Kafka's own tool creates a topic."""
+    ran = walk.run("kafka-topics", "--create", "--topic", "by-tool", "--partitions", "3", "--replication-factor", "2")
+    walk.topic("by-tool", 3)
+    return ran
+
+
+def auto_creation(walk: Walk) -> str:
+    """A broker creates a topic because a client asks about it."""
+    names = [f"by-broker-{number}" for number in range(3)]
+    for name in names:
+        wait_for(lambda name=name: ask_for(walk.cluster.brokers[1], name, walk.znodes), f"{name} created")
+    placed = {broker for name in names for replicas in walk.topic(name, 2).plan.values() for broker in replicas}
+    assert placed <= set(walk.cluster.brokers)
+    return "3 topics created by a broker that was asked about them"
+
+
+def move_with_fail_over(walk: Walk) -> str:
+    """The leading replica is killed while a move goes on; the other finishes it."""
+    walk.wish()
+    leader, epoch = walk.ruled.leader, walk.znodes.controller_epoch()
+    walk.orders.tool.plan(walk.orders.name, walk.orders.plan)
+    with throttled(walk.orders, RATE_BYTES_S):
+        ran = walk.orders.tool.execute()
+        assert ran.exit_code == 0, ran.output
+        wait_for(walk.is_moving, "our controller moving the topic")
+        killed_at = walk.ruled.pair.kill(leader)
+        change = walk.ruled.pair.wait_for_leader(killed_at, other_than=leader)
+        assert walk.is_moving()
+    walk.settle()
+    walk.orders.await_exact_disks()
+    assert walk.znodes.controller_epoch() > epoch
+    assert change.leader is not leader
+    leader.process.start()
+    _every_standby_is_ready(walk)
+    return f"`{' '.join(walk.orders.tool.command('--execute')[:2])}`, SIGKILL of our leader during the move"
+
+
+def hand_back(walk: Walk) -> str:
+    """Ours stop during a move; a native controller finishes it and goes on."""
+    walk.wish()
+    with throttled(walk.orders, RATE_BYTES_S):
+        walk.znodes.submit_legacy_move(walk.orders.name, walk.orders.plan)
+        wait_for(walk.is_moving, "our controller moving the topic")
+        codes = walk.ruled.pair.stop()
+        assert set(codes.values()) == {0}, codes
+        native = wait_for(walk.znodes.controller, "a native controller")
+        assert not native.is_ours
+        assert walk.is_moving()
+    walk.settle()
+    walk.orders.await_exact_disks()
+    _every_broker_names(walk, native.broker)
+    wait_for(lambda: ask_for(walk.cluster.brokers[1], "afterwards", walk.znodes), "a topic created")
+    walk.topic("afterwards", 2)
+    now = walk.znodes.topics()
+    assert {name: now[name].topic_id for name in walk.topic_ids if name in now} == {
+        name: topic_id for name, topic_id in walk.topic_ids.items() if name in now
+    }
+    return "SIGTERM of both during a move; the native controller finished it and created a topic"
+
+
+def nothing_lost(walk: Walk) -> str:
+    """Every acknowledged record is there."""
+    walk.traffic.stop()
+    assert_nothing_lost(walk.traffic, at_least=200)
+    return f"{len(walk.traffic.acknowledged)} records acknowledged (acks=all), all there"
+
+
+Step = Callable[[Walk], str]
+STEPS: Mapping[str, Step] = {
+    "take-over": take_over,
+    "broker bounce": bounce,
+    "controlled shutdown": controlled_shutdown,
+    # "topic creation by tool": creation_by_tool,
+    "topic creation by a broker": auto_creation,
+    "reassignment with a fail-over": move_with_fail_over,
+    "hand-back": hand_back,
+    "no record lost": nothing_lost,
+}
+
+
+def _every_broker_names(walk: Walk, controller: int) -> None:
+    for broker in walk.cluster.brokers.values():
+        wait_for(
+            lambda broker=broker: controller_named_by(broker.address) == controller,
+            f"broker {broker.broker_id} naming {controller} as the controller",
+        )
+
+
+def _every_standby_is_ready(walk: Walk) -> None:
+    members: list[Replica] = list(walk.ruled.pair.members)
+    wait_for(lambda: all(replica.status().get("is_ready") for replica in members), "both replicas ready")
+
+
+def now() -> float:
+    return time.monotonic()
