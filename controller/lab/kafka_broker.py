@@ -149,6 +149,18 @@ class KafkaBroker:
         """End it at once, as a crash does (SIGKILL)."""
         self.process.kill()
 
+    def become(self, version: str, **properties: object) -> None:
+        """From its next start on it is of another version, or has other properties, on the same data and port.
+
+        An underscore in a name stands for a dot.
+
+        Raises:
+            JarsUnavailable: The jars of this version cannot be had.
+        """
+        self.version = version
+        self.properties.update({name.replace("_", "."): value for name, value in properties.items()})
+        self.process.argv = tuple(map(str, self._argv()))
+
     def restart(self) -> None:
         """Stop it if it runs, and start it on the same data and port."""
         self.stop()

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from controller.core.errors import ErrorCode
+from controller.core.replies import ReassignmentsAltered
+from controller.core.requests import AlterReassignments, MoveWish
+from controller.demo.asking import ask
 from controller.demo.move import ReassignTool, first_plan, has_arrived
 from controller.demo.pair import Pair
 from controller.demo.replicas import Replica
@@ -18,6 +22,7 @@ from controller.demo.waiting import wait_for
 from controller.demo.znodes import PartitionSeen, Plan, Znodes
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 SESSION_TIMEOUT_MS = 2000
 
@@ -81,6 +86,18 @@ class Topic(Struct):
     def _on_disks(self) -> dict[int, set[str]]:
         names = {f"{self.name}-{p}" for p in self.plan}
         return {broker_id: set(broker.replicas & names) for broker_id, broker in self.ruled.cluster.brokers.items()}
+
+
+def submit(leader: Replica, topic: Topic) -> None:
+    """Ask the controller for the move, as Kafka's tool does in the end."""
+    wishes = tuple(
+        MoveWish(TopicPartition(TopicName(topic.name), PartitionId(p)), tuple(map(BrokerId, replicas)))
+        for p, replicas in topic.plan.items()
+    )
+    answer = ask(leader.address, AlterReassignments(wishes))
+    assert isinstance(answer, ReassignmentsAltered)
+    assert answer.error is ErrorCode.NONE, answer
+    assert all(result.error is ErrorCode.NONE for result in answer.results), answer
 
 
 def after_cancelling(before: Plan) -> Plan:

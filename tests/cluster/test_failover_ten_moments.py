@@ -12,19 +12,14 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, MoveWish
 from controller.core.stage import Stage
-from controller.demo.asking import ask
 from controller.demo.checks import is_completion
 from controller.demo.move import copied_share, next_plan
 from controller.demo.replicas import Replica
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import LocalCluster
-from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, slow_cluster
+from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, slow_cluster, submit
 from tests.cluster.throttle import throttled
-from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 PARTITIONS = 6
 BYTES = 4_000_000
@@ -140,18 +135,6 @@ def set_out(rule: Ruled, topic: Topic) -> Victim:
     """Choose other brokers for all partitions; the leader, which is to die."""
     topic.plan = next_plan(tuple(rule.cluster.brokers), topic.plan)
     return Victim(rule.leader, rule.znodes.controller_epoch())
-
-
-def submit(leader: Replica, topic: Topic) -> None:
-    """Ask the controller for the move, as Kafka's tool does in the end."""
-    wishes = tuple(
-        MoveWish(TopicPartition(TopicName(topic.name), PartitionId(p)), tuple(map(BrokerId, replicas)))
-        for p, replicas in topic.plan.items()
-    )
-    answer = ask(leader.address, AlterReassignments(wishes))
-    assert isinstance(answer, ReassignmentsAltered)
-    assert answer.error is ErrorCode.NONE, answer
-    assert all(result.error is ErrorCode.NONE for result in answer.results), answer
 
 
 def finish(moment: str, rule: Ruled, topic: Topic, victim: Victim, killed_at: float) -> Death:
