@@ -19,7 +19,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit sim conformance cluster lab replay format lock setup clean
+.PHONY: help demo test check static unit sim conformance cluster versions lab replay format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -49,6 +49,10 @@ conformance: $(READY)  ## simulated servers against the real ones
 
 cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
 	$(PYTEST) $(call present,tests/cluster) $(ARGS)
+
+versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
+	$(PYTEST) -m versions tests/cluster $(ARGS)
+	$(BIN)/python -m tests.cluster.version_results docs/versions.md
 
 lab: $(READY)  ## whether real servers start on this machine
 	$(PYTEST) $(call present,tests/lab) $(ARGS)

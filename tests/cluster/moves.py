@@ -17,7 +17,7 @@ from controller.demo.move import ReassignTool, first_plan, has_arrived
 from controller.demo.pair import Pair
 from controller.demo.replicas import Replica
 from controller.demo.story import BROKER_PROPERTIES
-from controller.demo.traffic import Traffic
+from controller.demo.traffic import Traffic, TrafficSettings
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import PartitionSeen, Plan, Znodes
 from controller.lab.cluster import ClusterSettings, LocalCluster
@@ -67,9 +67,9 @@ class Topic(Struct):
         """Kafka's own tool, for this topic."""
         return ReassignTool.of(self.ruled.cluster, self.name)
 
-    def traffic(self) -> Traffic:
+    def traffic(self, settings: TrafficSettings | None = None) -> Traffic:
         """A producer with acks=all and a consumer."""
-        return Traffic(self.ruled.cluster.bootstrap_servers, self.name, len(self.plan))
+        return Traffic(self.ruled.cluster.bootstrap_servers, self.name, len(self.plan), settings)
 
     def await_arrival(self, timeout_s: float = 60.0) -> None:
         """Wait until each partition has its replicas, all in sync, and nothing moves."""

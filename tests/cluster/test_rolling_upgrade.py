@@ -2,77 +2,139 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
 from controller.core.stage import Stage
 from controller.demo.move import next_plan
+from controller.demo.replicas import Replica
+from controller.demo.traffic import TrafficSettings
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, submit
 from tests.cluster.throttle import throttled
-from tests.cluster.walk import BROKER_PROPERTIES, FILLED_BYTES, RATE_BYTES_S
+from tests.cluster.version_results import UPGRADE, writing_down
+from tests.cluster.walk import BROKER_PROPERTIES, FILLED_BYTES, RATE_BYTES_S, isr_requests
+from zk_layout.ids import TopicName
 
 FIRST, *LATER = "2.4.1", "2.8.2", "3.3.2", "3.9.1"
+OLD, NEW = "2.4", "3.9"
 PARTITIONS = 3
+IBP = "inter.broker.protocol.version"
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.versions
+@pytest.mark.timeout(1200)
 def test_a_rolling_upgrade_with_moves_in_progress_loses_nothing(tmp_path: Path) -> None:
-    overrides = {**BROKER_PROPERTIES, "inter.broker.protocol.version": "2.4"}
     try:
-        cluster = LocalCluster(ClusterSettings(version=FIRST, overrides=overrides))
+        cluster = LocalCluster(ClusterSettings(version=FIRST, overrides={**BROKER_PROPERTIES, IBP: OLD}))
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
-    with cluster, ruled(cluster, tmp_path) as rule:
+    with cluster, ruled(cluster, tmp_path) as rule, writing_down(UPGRADE) as walked:
         topic = rule.topic("orders", PARTITIONS)
-        with topic.traffic() as traffic:
+        with topic.traffic(TrafficSettings(rate=100)) as traffic:
             traffic.fill(dict.fromkeys(topic.plan, FILLED_BYTES))
+            before = FIRST
             for version in LATER:
                 for broker in cluster.brokers:
-                    restart_during_a_move(rule, topic, broker, version)
-            for broker in cluster.brokers:
-                restart_during_a_move(rule, topic, broker, LATER[-1], inter_broker_protocol_version="3.9")
-            raise_ours(rule, "3.9")
-            move(rule, topic)
+                    restart_during_a_move(topic, broker, version)
+                walked.steps[f"{before} → {version}"] = f"each broker restarted during a move, {IBP} still {OLD}"
+                before = version
+            walked.steps[f"{IBP} {OLD} → {NEW}"] = raise_the_brokers(topic)
+            assert topic_id(rule) is None
+            raise_ours(rule)
+            assert topic_id(rule) is not None
+            walked.steps["the same of our replicas"] = "one after the other; topics have ids from then on"
+            move(topic)
             topic.await_arrival(90)
             topic.await_exact_disks()
+            wait_for(partial(is_on_every_disk, topic), "the topic's id beside every replica")
+            walked.steps["afterwards"] = "another move; brokers keep the topic's id"
         assert_nothing_lost(traffic, at_least=1000)
+        walked.steps["no record lost"] = f"{len(traffic.acknowledged):,} acknowledged records, all there"
 
 
-def restart_during_a_move(rule: Ruled, topic: Topic, broker: int, version: str, **properties: object) -> None:
+def restart_during_a_move(topic: Topic, broker: int, version: str, **properties: object) -> None:
     """A move begins, and a broker of it is replaced by a newer one; the move comes to its end."""
     began = time.monotonic()
+    cluster = topic.ruled.cluster
     with throttled(topic, RATE_BYTES_S):
-        move(rule, topic)
-        rule.cluster.brokers[broker].become(version, **properties)
-        rule.cluster.stop_broker(broker)
+        move(topic)
+        cluster.brokers[broker].become(version, **properties)
+        cluster.stop_broker(broker)
         assert all(p.stage is Stage.CATCHING_UP for p in topic.partitions)
-        rule.cluster.brokers[broker].start()
+        cluster.brokers[broker].start()
     topic.await_arrival(90)
     topic.await_exact_disks()
-    sys.stdout.write(f"broker {broker} is {version} {properties} after {time.monotonic() - began:.1f} s\n")
+    print(f"broker {broker} is {version} {properties}: {time.monotonic() - began:.1f} s")  # noqa: T201
 
 
-def move(rule: Ruled, topic: Topic) -> None:
+def move(topic: Topic) -> None:
     """Ask for other brokers for all partitions."""
-    topic.plan = next_plan(tuple(rule.cluster.brokers), topic.plan)
-    submit(rule.leader, topic)
+    topic.plan = next_plan(tuple(topic.ruled.cluster.brokers), topic.plan)
+    submit(topic.ruled.leader, topic)
 
 
-def raise_ours(rule: Ruled, protocol: str) -> None:
-    """As docs/operations.md says: the line in the file, then one replica after the other."""
+def raise_the_brokers(topic: Topic) -> str:
+    """While they differ, some ask our controller, which still has the old version, and the others write znodes."""
+    rule = topic.ruled
+    first, *rest = rule.cluster.brokers
+    requests, notifications = isr_requests(rule.leader), notified(rule)
+    restart_during_a_move(topic, first, LATER[-1], inter_broker_protocol_version=NEW)
+    for broker in rest:
+        if broker == rest[-1]:
+            assert isr_requests(rule.leader) > requests
+            assert notified(rule) > notifications
+        restart_during_a_move(topic, broker, LATER[-1], inter_broker_protocol_version=NEW)
+    return "each broker restarted during a move; until the last one some used AlterPartition, others notifications"
+
+
+def raise_ours(rule: Ruled) -> None:
+    """As docs/operations.md says: the line in the file, then one replica after the other, the leader last."""
     leader = rule.leader
     for replica in sorted(rule.pair.members, key=lambda member: member is leader):
         settings = replica.config_file.read_text()
-        before = "inter.broker.protocol.version=2.4\n"
-        assert before in settings
-        replica.config_file.write_text(settings.replace(before, f"inter.broker.protocol.version={protocol}\n"))
+        assert f"{IBP}={OLD}\n" in settings
+        replica.config_file.write_text(settings.replace(f"{IBP}={OLD}\n", f"{IBP}={NEW}\n"))
         replica.process.stop()
         replica.process.start()
-        wait_for(lambda replica=replica: replica.status().get("is_ready"), f"{replica.replica_id} ready")
-    wait_for(lambda: rule.pair.leader, "one of ours leading again")
+        wait_for(partial(is_ready, replica), f"{replica.replica_id} ready")
+    wait_for(lambda: any(replica.is_leading for replica in rule.pair.members), "one of ours leading")
+
+
+def is_ready(replica: Replica) -> bool:
+    """Whether it leads, or stands by knowing who does."""
+    return replica.status().get("is_ready") is True
+
+
+def notified(rule: Ruled) -> int:
+    """How many notifications of ISR changes came and went."""
+    client = KazooClient(rule.cluster.zookeeper_connect)
+    client.start()
+    try:
+        return int(client.exists("/isr_change_notification").cversion)
+    finally:
+        client.stop()
+        client.close()
+
+
+def topic_id(rule: Ruled) -> str | None:
+    """The id of the topic that moves."""
+    return rule.znodes.topics()[TopicName("orders")].topic_id
+
+
+def is_on_every_disk(topic: Topic) -> bool:
+    """Whether each replica's folder names the topic's id."""
+    wanted = f"topic_id: {topic_id(topic.ruled)}"
+    folders = [
+        topic.ruled.cluster.brokers[broker].log_dir / f"{topic.name}-{p}"
+        for p, replicas in topic.plan.items()
+        for broker in replicas
+    ]
+    metadata = [folder / "partition.metadata" for folder in folders]
+    return all(file.exists() and wanted in file.read_text() for file in metadata)

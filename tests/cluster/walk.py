@@ -5,9 +5,9 @@ Each step fails where something is wrong, and gives a sentence that says what wa
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,13 +20,14 @@ from controller.demo.pair import Pair
 from controller.demo.replicas import Replica
 from controller.demo.traffic import Traffic, TrafficSettings
 from controller.demo.waiting import wait_for
-from controller.demo.znodes import Znodes
+from controller.demo.znodes import PartitionSeen, Znodes
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.wire.versions import parse_protocol
 from tests.cluster.moves import Ruled, Topic, assert_nothing_lost
 from tests.cluster.throttle import throttled
 from tests.cluster.topic_creation import ask_for
+from zk_layout.ids import TopicId, TopicName
 
 VERSIONS = ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "3.9.1")
 """One of each pair of neighbours between which something changed in what controllers and brokers say to each other."""
@@ -53,7 +54,8 @@ class Walk(Struct):
     ruled: Ruled
     orders: Topic
     traffic: Traffic
-    topic_ids: Mapping[str, str | None] = {}
+    facts: dict[str, str]
+    topic_ids: Mapping[TopicName, TopicId | None] = {}
 
     @property
     def cluster(self) -> LocalCluster:
@@ -114,12 +116,23 @@ def walking(version: str, directory: Path) -> Iterator[Walk]:
             orders = Topic(Ruled(cluster, znodes, pair), "orders", first_plan(tuple(cluster.brokers), PARTITIONS))
             znodes.create_topic(orders.name, orders.plan)
             orders.await_arrival()
-            traffic = Traffic(cluster.bootstrap_servers, orders.name, PARTITIONS, TrafficSettings(rate=100))
+            traffic = orders.traffic(TrafficSettings(rate=100))
             traffic.fill(dict.fromkeys(orders.plan, FILLED_BYTES))
             with traffic:
-                yield Walk(orders.ruled, orders, traffic)
+                yield Walk(orders.ruled, orders, traffic, _facts(version))
         finally:
             pair.end()
+
+
+def _facts(version: str) -> dict[str, str]:
+    protocol = parse_protocol(version)
+    return {
+        "inter.broker.protocol.version": str(protocol),
+        "LeaderAndIsr, StopReplica, UpdateMetadata": (
+            f"{protocol.leader_and_isr}, {protocol.stop_replica}, {protocol.update_metadata}"
+        ),
+        "topic ids": "yes" if protocol.has_topic_ids else "no",
+    }
 
 
 def take_over(walk: Walk) -> str:
@@ -138,6 +151,7 @@ def take_over(walk: Walk) -> str:
     walk.orders.await_exact_disks()
     _every_broker_names(walk, change.leader.replica_id)
     _every_standby_is_ready(walk)
+    _leaders_change_isrs_as_their_version_does(walk, change.leader)
     walk.topic_ids = {name: topic.topic_id for name, topic in walk.znodes.topics().items()}
     assert all((topic_id is not None) is walk.has_topic_ids for topic_id in walk.topic_ids.values())
     return "replaced the native controller during its move of 4 partitions, and finished that move"
@@ -152,8 +166,8 @@ def bounce(walk: Walk) -> str:
     return "SIGKILL of a broker, restart on its data"
 
 
-def _without(seen: object, broker: int) -> bool:
-    state = seen.state  # type: ignore[attr-defined]
+def _without(seen: PartitionSeen, broker: int) -> bool:
+    state = seen.state
     return state is not None and state.leader != broker and broker not in state.isr
 
 
@@ -181,7 +195,7 @@ def auto_creation(walk: Walk) -> str:
     """A broker creates a topic because a client asks about it."""
     names = [f"by-broker-{number}" for number in range(3)]
     for name in names:
-        wait_for(lambda name=name: ask_for(walk.cluster.brokers[1], name, walk.znodes), f"{name} created")
+        wait_for(partial(ask_for, walk.cluster.brokers[1], name, walk.znodes), f"{name} created")
     placed = {broker for name in names for replicas in walk.topic(name, 2).plan.values() for broker in replicas}
     assert placed <= set(walk.cluster.brokers)
     return "3 topics created by a broker that was asked about them"
@@ -224,10 +238,8 @@ def hand_back(walk: Walk) -> str:
     _every_broker_names(walk, native.broker)
     wait_for(lambda: ask_for(walk.cluster.brokers[1], "afterwards", walk.znodes), "a topic created")
     walk.topic("afterwards", 2)
-    now = walk.znodes.topics()
-    assert {name: now[name].topic_id for name in walk.topic_ids if name in now} == {
-        name: topic_id for name, topic_id in walk.topic_ids.items() if name in now
-    }
+    kept = {name: topic.topic_id for name, topic in walk.znodes.topics().items() if name in walk.topic_ids}
+    assert kept == walk.topic_ids
     return "SIGTERM of both during a move; the native controller finished it and created a topic"
 
 
@@ -253,10 +265,18 @@ STEPS: Mapping[str, Step] = {
 
 def _every_broker_names(walk: Walk, controller: int) -> None:
     for broker in walk.cluster.brokers.values():
-        wait_for(
-            lambda broker=broker: controller_named_by(broker.address) == controller,
-            f"broker {broker.broker_id} naming {controller} as the controller",
-        )
+        what = f"broker {broker.broker_id} naming {controller} as the controller"
+        wait_for(partial(_names, broker.address, controller), what)
+
+
+def _names(address: str, controller: int) -> bool:
+    return controller_named_by(address) == controller
+
+
+def _leaders_change_isrs_as_their_version_does(walk: Walk, leader: Replica) -> None:
+    asks = parse_protocol(walk.cluster.version).leaders_use_alter_partition
+    assert (isr_requests(leader) > 0) is asks
+    walk.facts["ISR changes"] = "AlterPartition" if asks else "state znode"
 
 
 def _every_standby_is_ready(walk: Walk) -> None:
@@ -264,5 +284,6 @@ def _every_standby_is_ready(walk: Walk) -> None:
     wait_for(lambda: all(replica.status().get("is_ready") for replica in members), "both replicas ready")
 
 
-def now() -> float:
-    return time.monotonic()
+def isr_requests(leader: Replica) -> float:
+    """How often leaders of partitions have asked this controller for another ISR."""
+    return leader.figures().get("requests_total{api=AlterPartition (56),listener=PLAINTEXT}", 0)
