@@ -11,40 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
 from controller.core.cluster import Cluster, TopicView
 from controller.core.rules import election, reassignment
 from controller.core.rules.change import Case, Change, listed
 from controller.core.stage import Stage, stage, toward
+from metrics.replay.invariants import (
+    broken_by_state,
+    broken_by_version,
+    dropped_too_early,
+    let_go_too_early,
+    overlooked,
+)
 from metrics.replay.moves import Happened, assignment_of, state_of
 from metrics.replay.reigns import Reign, Reigns
+from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION, Finding, Judgement
 from zk_layout.ids import NO_LEADER, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
-
-EXPLAINED, KAFKA, LISTED, VIOLATION = "explained", "kafka's own way", "listed", "violation"
-
-
-class Finding(Struct, frozen=True):
-    """What the audit says of one write.
-
-    Shape:
-        `verdict` is explained (our rules would write the same, or the cause is on record), kafka's own way (a
-        write that ours would not need), listed (nothing explains it) or violation. `rule` names what explains it;
-        `ours` is what our rules would have done, empty where that is the same.
-    """
-
-    zxid: int
-    time_ms: int
-    what: str
-    verdict: str
-    rule: str
-    why: str
-    ours: str = ""
-
-
-Judgement = tuple[str, str, str]  # verdict, rule, why
 
 
 class PartitionAudit:
@@ -55,35 +38,46 @@ class PartitionAudit:
         self._view = TopicView(self._at.topic)
         self._reigns = reigns
         self._assignment: Assignment | None = None
+        self._topic_version = -1
         self._state: PartitionState | None = None
         self._version = -1
+        self._is_untold = False
         self._legacy: Replicas | None = None
+        self._legacy_zxid = -1
 
     def add(self, event: Happened) -> Finding | None:
         """Judge the next event; None for what is no write of the partition, or only shows what was known."""
         match event.kind:
             case "state" if event.isr is None:
-                self._state, self._assignment, self._version = None, None, -1
-                return self._finding(event, "state", (EXPLAINED, "deletion", f"{self._at} was deleted"))
+                return self._judge_deletion(event)
             case "state":
                 return self._judge_state(event)
             case "assignment":
                 return self._judge_assignment(event)
             case "legacy_move":
-                self._legacy = event.replicas
+                self._legacy, self._legacy_zxid = event.replicas or None, event.zxid
         return None
 
     # ---- the state znode ------------------------------------------------------------------------------------
+
+    def _judge_deletion(self, event: Happened) -> Finding:
+        self._state, self._assignment, self._version, self._topic_version = None, None, -1, -1
+        self._is_untold = False
+        if self._is_unwanted(event):
+            return self._finding(event, "state", (EXPLAINED, "deletion", f"{self._at} was deleted with its topic"))
+        why = f"{self._at} was deleted, though /admin/delete_topics did not ask for it"
+        return self._finding(event, "state", (LISTED, "deletion", why))
 
     def _judge_state(self, event: Happened) -> Finding | None:
         now, before = state_of(event), self._state
         if event.op == "known" or (before is None and event.op == "set"):
             self._take(now, event)
             return None if event.op == "known" else self._first_sight(event, "state")
-        position = self._reigns.position(event.zxid)
-        cluster, reign = self._reigns.cluster(position), self._reigns.at(event.zxid)
+        cluster = self._reigns.cluster(self._reigns.position(event.zxid))
         ours = self._ours(cluster)
-        broken = self._broken(before, now, event, reign)
+        broken = broken_by_state(before, now, self._assignment, self._reigns.at(event.zxid))
+        if before is not None:
+            broken = broken or broken_by_version(self._version, event.version, is_whole=True)
         if broken:
             judged: Judgement = (VIOLATION, "invariant", broken)
         elif before is None:
@@ -91,37 +85,19 @@ class PartitionAudit:
         elif now.leader_epoch == before.leader_epoch:
             judged = self._isr_changed(before, now, cluster)
         elif ours is not None and ours.state is not None and _same(ours.state, now):
-            judged = (EXPLAINED, "reassignment" if self._is_moving else "election", ours.why)
+            judged = (EXPLAINED, "reassignment" if self._is_moving or self._is_untold else "election", ours.why)
         else:
             judged = self._as_kafka(before, now, event, cluster)
         self._take(now, event)
-        is_ours = judged[0] == EXPLAINED or ours is None
-        return self._finding(event, "state", judged, "" if is_ours or ours is None else ours.why)
+        return self._finding(event, "state", judged, self._instead(judged[0], ours))
 
-    def _broken(self, before: PartitionState | None, now: PartitionState, event: Happened, reign: Reign) -> str:
-        if now.leader != NO_LEADER and now.leader not in now.isr:
-            return f"leader {now.leader} is not in the ISR {listed(now.isr)}"
-        if now.controller_epoch > reign.epoch > 0:
-            return f"controller epoch {now.controller_epoch} is not yet in force, {reign.epoch} is"
-        if before is None:
+    def _instead(self, verdict: str, ours: Change | None) -> str:
+        """What our rules would have done, where that is something else."""
+        if verdict == EXPLAINED:
             return ""
-        if event.version is not None and self._version >= 0 and event.version != self._version + 1:
-            return f"version {event.version} follows version {self._version}"
-        if now.leader_epoch < before.leader_epoch:
-            return f"the leader epoch fell from {before.leader_epoch} to {now.leader_epoch}"
-        if now.leader != before.leader and now.leader_epoch == before.leader_epoch:
-            return f"leader {before.leader} became {now.leader} within leader epoch {now.leader_epoch}"
-        if now.controller_epoch < before.controller_epoch:
-            return f"the controller epoch fell from {before.controller_epoch} to {now.controller_epoch}"
-        return self._foreign(before, now)
-
-    def _foreign(self, before: PartitionState, now: PartitionState) -> str:
-        replicas = self._assignment.replicas if self._assignment else ()
-        joined = [r for r in now.isr if r not in before.isr]
-        strangers = tuple(r for r in joined if r not in replicas)
-        if replicas and strangers:
-            return f"{listed(strangers)} joined the ISR without being replicas"
-        return ""
+        if ours is not None:
+            return ours.why
+        return "no write: nothing of it calls for one" if verdict == KAFKA else ""
 
     def _created(self, now: PartitionState, cluster: Cluster) -> Judgement:
         replicas = self._assignment.replicas if self._assignment else ()
@@ -146,18 +122,26 @@ class PartitionAudit:
         raised = now.leader_epoch - before.leader_epoch
         if raised > 1:
             return LISTED, "epoch", f"the leader epoch rose by {raised} at once"
+        if self._is_unwanted(event) and set(now.isr) <= set(before.isr) and now.leader in (before.leader, NO_LEADER):
+            return KAFKA, "deletion", f"the replicas of {self._at} are stopped one by one before its topic is deleted"
+        broken = dropped_too_early(before, now, self._assignment)
+        if broken and not any(self._reigns.is_restarting(r, event.zxid, event.time_ms) for r in before.isr):
+            return VIOLATION, "reassignment", broken
         if now.leader != before.leader:
             return self._led_otherwise(before, now, event, cluster)
         if now.isr == before.isr:
             return self._epoch_only(now)
+        return self._isr_cut(before, now, event, cluster)
+
+    def _isr_cut(self, before: PartitionState, now: PartitionState, event: Happened, cluster: Cluster) -> Judgement:
         left = tuple(r for r in before.isr if r not in now.isr)
         removing = self._assignment.removing if self._assignment else ()
-        if left and set(left) <= set(removing):
-            return KAFKA, "reassignment", f"leaving replica {listed(left)} was taken out of the ISR"
         if left and not any(cluster.is_live(r) for r in left):
             return EXPLAINED, "election", f"{listed(left)} left the ISR: offline"
-        if left and any(self._reigns.is_restarting(r, event.zxid) for r in left):
+        if left and all(self._reigns.is_restarting(r, event.zxid, event.time_ms) for r in left):
             return EXPLAINED, "shutdown", f"{listed(left)} left the ISR: shutting down"
+        if left and set(left) <= set(removing):
+            return KAFKA, "reassignment", f"leaving replica {listed(left)} was taken out of the ISR"
         return LISTED, "isr", f"the controller changed the ISR {listed(before.isr)} to {listed(now.isr)}"
 
     def _epoch_only(self, now: PartitionState) -> Judgement:
@@ -174,8 +158,7 @@ class PartitionAudit:
     ) -> Judgement:
         replicas = self._assignment.replicas if self._assignment else ()
         if now.leader == NO_LEADER:
-            verdict = LISTED if any(cluster.is_live(r) for r in before.isr) else EXPLAINED
-            return verdict, "election", f"leader {before.leader} is gone and no in-sync replica is online"
+            return self._left_alone(before, now, event, cluster)
         if now.leader not in before.isr:
             return (
                 LISTED,
@@ -188,14 +171,26 @@ class PartitionAudit:
             return EXPLAINED, "preferred", f"{now.leader} is the preferred leader"
         if before.leader == NO_LEADER or not cluster.is_live(before.leader):
             return EXPLAINED, "election", f"leader {before.leader} is offline; {now.leader} is in sync"
-        if self._reigns.is_restarting(before.leader, event.zxid):
+        if self._reigns.is_restarting(before.leader, event.zxid, event.time_ms):
             return EXPLAINED, "shutdown", f"leader {before.leader} is shutting down; {now.leader} is in sync"
         return LISTED, "election", f"{now.leader} took over from {before.leader}, which was live"
+
+    def _left_alone(self, before: PartitionState, now: PartitionState, event: Happened, cluster: Cluster) -> Judgement:
+        leader, rule = before.leader, "election"
+        if not any(cluster.is_live(r) for r in before.isr):
+            return EXPLAINED, rule, f"leader {leader} is gone and no in-sync replica is online"
+        is_going = self._reigns.is_restarting(leader, event.zxid, event.time_ms)
+        if is_going and now.isr in (before.isr, tuple(r for r in before.isr if r != leader)):
+            why = f"offline leader {leader} was taken out of the ISR before another was chosen"
+            return KAFKA, rule, why
+        return LISTED, rule, f"leader {leader} lost its partition, though {listed(before.isr)} were in sync"
 
     def _ours(self, cluster: Cluster) -> Change | None:
         if self._assignment is None or self._state is None:
             return None
-        case = Case(self._at, self._view, self._assignment, self._state, is_patience_over=True)
+        case = Case(
+            self._at, self._view, self._assignment, self._state, is_untold=self._is_untold, is_patience_over=True
+        )  # fmt: skip
         for rule in (election.next_step, reassignment.next_step):
             step = rule(case, cluster)
             if isinstance(step, Change):
@@ -206,13 +201,20 @@ class PartitionAudit:
 
     def _judge_assignment(self, event: Happened) -> Finding | None:
         now, before = assignment_of(event), self._assignment
+        if event.op == "create":  # a topic of that name may have been there before
+            before, self._topic_version = None, -1
         if now == before:
             return None
         self._assignment = now
-        if event.op == "known" or (before is None and event.op == "set"):
+        last_version, self._topic_version = self._topic_version, -1 if event.version is None else event.version
+        if event.op == "known" or (before is None and event.op == "set" and event.is_first):
             return None if event.op == "known" else self._first_sight(event, "assignment")
-        if now is None:
-            judged: Judgement = (EXPLAINED, "deletion", f"{self._at} is no longer listed")
+        self._is_untold = self._state is not None
+        broken = broken_by_version(last_version, event.version, is_whole=False)
+        if broken and before is not None:
+            judged: Judgement = (VIOLATION, "invariant", broken)
+        elif now is None:
+            judged = (LISTED, "deletion", f"{self._at} is no longer listed; Kafka never takes partitions from a topic")
         elif before is None:
             judged = (EXPLAINED, "creation", f"{self._at} placed on {listed(now.replicas)}")
         else:
@@ -222,12 +224,7 @@ class PartitionAudit:
     def _moved(self, before: Assignment, now: Assignment, event: Happened) -> Judgement:
         name = "reassignment"
         if now.is_moving:
-            if now != toward(before, now.target):
-                planned = toward(before, now.target)
-                return VIOLATION, name, f"a move to {listed(now.target)} should name {planned}, not {now}"
-            asked = "by /admin/reassign_partitions" if self._legacy == now.target else "to move"
-            word = "redirected" if before.is_moving else "asked"
-            return EXPLAINED, name, f"{self._at} was {word} {asked} to {listed(now.target)}"
+            return self._begun(before, now, event)
         if not before.is_moving:
             if set(now.replicas) == set(before.replicas):
                 return EXPLAINED, name, f"{self._at} was asked for the order {listed(now.replicas)}"
@@ -238,16 +235,36 @@ class PartitionAudit:
             return EXPLAINED, name, f"the move of {self._at} was cancelled, back to {listed(now.replicas)}"
         return LISTED, name, f"the move to {listed(before.target)} ended with {listed(now.replicas)}"
 
+    def _begun(self, before: Assignment, now: Assignment, event: Happened) -> Judgement:
+        name = "reassignment"
+        planned = toward(before, now.target)
+        if now != planned:
+            return VIOLATION, name, f"a move to {listed(now.target)} should name {planned}, not {now}"
+        overlooking = overlooked(self._legacy_of_failover(event), now.target)
+        if overlooking:
+            return VIOLATION, "legacy", overlooking
+        asked = "by /admin/reassign_partitions" if self._legacy == now.target else "to move"
+        word = "redirected" if before.is_moving else "asked"
+        return EXPLAINED, name, f"{self._at} was {word} {asked} to {listed(now.target)}"
+
     def _completed(self, before: Assignment, event: Happened) -> Judgement:
-        target = listed(before.target)
+        broken = let_go_too_early(before, self._state)
+        if broken:
+            return VIOLATION, "reassignment", broken
+        overlooking = overlooked(self._legacy_of_failover(event), before.target)
+        if overlooking:
+            return VIOLATION, "legacy", overlooking
         if self._state is not None and stage(before, self._state) is not Stage.LETTING_GO:
-            isr = listed(self._state.isr)
-            where = stage(before, self._state).value
-            if not set(before.target) <= set(self._state.isr) and before.adding:
-                return VIOLATION, "reassignment", f"replicas were let go while {where}: ISR {isr}, target {target}"
-            return KAFKA, "reassignment", f"{self._at} was called moved to {target} while {where}: ISR {isr}"
-        del event
-        return EXPLAINED, "reassignment", f"{self._at} has moved to {target}"
+            where = f"{stage(before, self._state).value}: ISR {listed(self._state.isr)}"
+            return KAFKA, "reassignment", f"{self._at} was called moved to {listed(before.target)} while {where}"
+        return EXPLAINED, "reassignment", f"{self._at} has moved to {listed(before.target)}"
+
+    def _legacy_of_failover(self, event: Happened) -> Replicas | None:
+        """What the legacy znode names since before the controller in force came to rule."""
+        claimed = self._reigns.at(event.zxid).claimed
+        if self._legacy is None or self._legacy_zxid >= claimed:
+            return None
+        return None if self._reigns.has_legacy_ended(self._legacy_zxid, event.zxid) else self._legacy
 
     # ---- both -----------------------------------------------------------------------------------------------
 
@@ -255,7 +272,12 @@ class PartitionAudit:
     def _is_moving(self) -> bool:
         return self._assignment is not None and self._assignment.is_moving
 
+    def _is_unwanted(self, event: Happened) -> bool:
+        return self._reigns.is_unwanted(self._at.topic, event.zxid)
+
     def _take(self, now: PartitionState, event: Happened) -> None:
+        if self._state is None or now.leader_epoch > self._state.leader_epoch:
+            self._is_untold = False
         self._state = now
         self._version = -1 if event.version is None else event.version
 
@@ -265,12 +287,19 @@ class PartitionAudit:
 
     def _finding(self, event: Happened, what: str, judged: Judgement, ours: str = "") -> Finding:
         verdict, rule, why = judged
-        if verdict != VIOLATION and event.fence is not None:
-            reign = self._reigns.at(event.zxid)
-            if reign.epoch and event.fence != reign.version:
-                verdict, rule = VIOLATION, "fencing"
-                why = f"fenced with version {event.fence} of the controller epoch, {reign.version} is in force"
+        reign = self._reigns.at(event.zxid)
+        if verdict != VIOLATION and event.fence is not None and reign.epoch and event.fence != reign.version:
+            verdict, rule = VIOLATION, "fencing"
+            why = f"fenced with version {event.fence} of the controller epoch, {reign.version} is in force"
+        elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and _is_foreign(event, reign):
+            verdict, rule = LISTED, "by hand"
+            why = f"session {event.session:#x} wrote it, neither the controller's nor a broker's; else: {why}"
         return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours)
+
+
+def _is_foreign(event: Happened, reign: Reign) -> bool:
+    """Whether somebody wrote whom the log shows to be neither controller nor broker."""
+    return reign.claimed >= 0 and event.session not in (0, reign.session) and event.session not in reign.sessions
 
 
 def _same(ours: PartitionState, now: PartitionState) -> bool:

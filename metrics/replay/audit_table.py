@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-from metrics.replay.audit import EXPLAINED, KAFKA, LISTED, VIOLATION, findings
+from metrics.replay.audit import findings
+from metrics.replay.claims import judged_claims
 from metrics.replay.moves import Happened
 from metrics.replay.partition_fold import fold_partitions
 from metrics.replay.reigns import Reigns, Sighting
+from metrics.replay.verdicts import EXPLAINED, LISTED, Finding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,8 +36,8 @@ DDL = ", ".join(f"{name} {spark}" for name, _, spark in _COLUMNS)
 _OTHERS = {
     "topic": ("topic", "the topic was written without changing an assignment"),
     "parent": ("creation", "parent of a partition's state"),
-    "broker": ("registration", "a broker's registration"),
-    "controller": ("claim", "the claim on controllership"),
+    "znode_move": ("reassignment", "a move's own znode"),
+    "request_status": ("reassignment", "how an accepted request stands"),
     "legacy": ("reassignment", "moves submitted through ZooKeeper"),
     "preferred": ("preferred", "preferred elections submitted through ZooKeeper"),
     "deletion": ("deletion", "the wish to delete a topic"),
@@ -51,18 +53,24 @@ _OTHERS = {
 
 
 def sightings(events: DataFrame) -> list[Sighting]:
-    """Every change of the brokers, the claim and the epoch; few, so that each task can have them all."""
+    """Every change of the brokers, the claim, the epoch, the wishes to delete and the legacy znode.
+
+    They are few, so that each task can have them all.
+    """
     rows = (
-        events.where("kind in ('broker', 'controller', 'controller_epoch')")
-        .select("zxid", "part", "kind", "op", "broker", "session", "controller_epoch", "version")
+        events.where("kind in ('broker', 'controller', 'controller_epoch', 'deletion', 'legacy')")
+        .selectExpr(
+            "zxid", "part", "kind", "op", "broker", "session", "controller_epoch", "version", "topic",
+            "unix_millis(time) as time_ms",
+        )
         .orderBy("zxid", "part")
         .toArrow()
         .to_pylist()
-    )
+    )  # fmt: skip
     return [
         Sighting(
             r["zxid"], r["kind"], r["op"] not in ("delete", "expire"), r["broker"], r["session"],
-            r["controller_epoch"] or 0, r["version"] or 0,
+            r["controller_epoch"] or 0, r["version"] or 0, r["topic"], r["time_ms"], r["op"],
         )
         for r in rows
         if r["op"] != "acl"
@@ -74,22 +82,30 @@ def audit(events: DataFrame) -> DataFrame:
     changes = sightings(events)
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
-        for found in findings(topic, partition, history, _reigns(changes)):
-            yield {
-                "zxid": found.zxid,
-                "time": datetime.fromtimestamp(found.time_ms / 1000, UTC),
-                "what": found.what,
-                "topic": topic,
-                "partition": partition,
-                "verdict": found.verdict,
-                "rule": found.rule,
-                "why": found.why,
-                "ours": found.ours or None,
-            }
+        return (_row(found, topic, partition) for found in findings(topic, partition, history, _reigns(changes)))
 
     wanted = events.where("kind in ('state', 'assignment', 'legacy_move')")
     partitions = fold_partitions(wanted, fold, SCHEMA, DDL)
-    return partitions.unionByName(_other_writes(events)).unionByName(_epochs(events))
+    return partitions.unionByName(_other_writes(events)).unionByName(_claims(events, changes))
+
+
+def _claims(events: DataFrame, changes: list[Sighting]) -> DataFrame:
+    rows = [_row(found, None, None) for found in judged_claims(changes)]
+    return events.sparkSession.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA), DDL)
+
+
+def _row(found: Finding, topic: str | None, partition: int | None) -> dict[str, Any]:
+    return {
+        "zxid": found.zxid,
+        "time": datetime.fromtimestamp(found.time_ms / 1000, UTC),
+        "what": found.what,
+        "topic": topic,
+        "partition": partition,
+        "verdict": found.verdict,
+        "rule": found.rule,
+        "why": found.why,
+        "ours": found.ours or None,
+    }
 
 
 _known: dict[int, Reigns] = {}
@@ -111,8 +127,8 @@ def _other_writes(events: DataFrame) -> DataFrame:
     for kind, (name, text) in _OTHERS.items():
         rule = f.map_concat(rule, f.create_map(f.lit(kind), f.lit(name)))
         why = f.map_concat(why, f.create_map(f.lit(kind), f.lit(text)))
-    partitions_only = ("state", "assignment", "legacy_move", "controller_epoch")
-    rows = events.where(~f.col("kind").isin(*partitions_only) & (f.col("op") != "known"))
+    judged_elsewhere = ("state", "assignment", "legacy_move", "broker", "controller", "controller_epoch")
+    rows = events.where(~f.col("kind").isin(*judged_elsewhere) & (f.col("op") != "known"))
     changed = events.where("kind = 'assignment'").select("zxid", "topic").distinct()
     is_topic = (f.col("kind") == "topic") & ~f.col("op").isin("delete", "expire")
     # A topic's write is judged by the assignments that it changed.
@@ -127,23 +143,3 @@ def _other_writes(events: DataFrame) -> DataFrame:
         f.concat_ws(" ", f.col("op"), where, f.concat(f.lit("– "), why[f.col("kind")])).alias("why"),
         f.lit(None).cast("string").alias("ours"),
     )  # fmt: skip
-
-
-def _epochs(events: DataFrame) -> DataFrame:
-    """The controller epoch rises by one with each claim."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    before = f.lag("controller_epoch").over(Window.orderBy("zxid", "part"))
-    rows = events.where("kind = 'controller_epoch'").withColumn("before", before).where("op <> 'known'")
-    rose = f.col("before").isNull() | (f.col("controller_epoch") == f.col("before") + 1)
-    fell = f.col("controller_epoch") <= f.col("before")
-    text = f.concat_ws(" ", f.lit("controller epoch"), f.col("before"), f.lit("→"), f.col("controller_epoch"))
-    verdict = f.when(rose, f.lit(EXPLAINED)).when(fell, f.lit(VIOLATION)).otherwise(f.lit(LISTED))
-    return rows.select(
-        "zxid", "time", f.col("kind").alias("what"), "topic", "partition", verdict.alias("verdict"),
-        f.lit("claim").alias("rule"), text.alias("why"), f.lit(None).cast("string").alias("ours"),
-    )  # fmt: skip
-
-
-VERDICTS = (EXPLAINED, KAFKA, LISTED, VIOLATION)

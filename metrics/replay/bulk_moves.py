@@ -74,7 +74,7 @@ def carry_out(out: str, bucket: int, buckets: int, window: Window) -> None:
 def _histories(out: str, bucket: int, buckets: int) -> pa.Table:
     """All that happened to the moved partitions of a bucket, in order."""
     is_ours = _remainder(pc.field("partition"), buckets) == bucket
-    kinds = pc.field("kind").isin(["assignment", "legacy_move"]) & pc.field("topic").is_valid()
+    kinds = pc.field("kind").isin(["assignment", "legacy_move", "znode_move"]) & pc.field("topic").is_valid()
     events = written(out, "events").to_table(columns=_OF_EVENTS, filter=kinds & is_ours)
     moved = events.filter(_names_a_move(events)).select(_KEYS).group_by(_KEYS).aggregate([])
     if not moved.num_rows:
@@ -125,5 +125,5 @@ _HAPPENED = [
     pa.field("op", pa.string()), pa.field("kind", pa.string()), pa.field("leader", pa.int32()),
     pa.field("leader_epoch", pa.int32()), pa.field("controller_epoch", pa.int32()), pa.field("isr", _INTS),
     pa.field("replicas", _INTS), pa.field("adding", _INTS), pa.field("removing", _INTS),
-    pa.field("version", pa.int32()), pa.field("fence", pa.int32()),
+    pa.field("version", pa.int32()), pa.field("fence", pa.int32()), pa.field("is_first", pa.bool_()),
 ]  # fmt: skip

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @click.option("--diff", "diff", metavar="WHEN", help="With --as-of: what changed since this earlier time or zxid.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--chroot", default="", help="Kafka's path within ZooKeeper.")
-@click.option("--min-isr", default=2, show_default=True, help="min.insync.replicas of topics that set none.")
+@click.option(
+    "--min-isr", default=1, show_default=True, help="The brokers' min.insync.replicas, for topics that set none."
+)
 @click.option("--table", "tables", multiple=True, help="Only this table; may be repeated.")
 @click.option("--damage-is-fatal", is_flag=True, help="End with 2 if any file is damaged or missing.")
 def replay(  # noqa: PLR0913  # click gives each option as an argument

@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay import bulk, bulk_moves, lives, timelines
+from metrics.replay import bulk, bulk_moves, lives, min_isr, timelines
 from metrics.replay.audit_table import audit
 from metrics.replay.schemas import spark_schema
 from metrics.replay.sources import size_of, stored_files
@@ -27,11 +27,11 @@ Progress = Callable[[str, int, int], None]
 
 # The tables in the order in which they are made.
 ALL = (
-    "events", "partitions", "reassignments", "brokers", "controllers", "sessions", "topic_health",
+    "events", "partitions", "reassignments", "brokers", "controllers", "sessions", "min_isr", "topic_health",
     "broker_health", "broker_load", "znodes", "audit", "damage",
 )  # fmt: skip
 FROM_LOGS = ("events", "partitions", "damage")
-WITHOUT_SPARK = ("reassignments", "brokers", "controllers", "sessions")
+WITHOUT_SPARK = ("reassignments", "brokers", "controllers", "sessions", "min_isr")
 TIMELINE = ALL[:6]
 MOST_EDGES = 5_000_000
 LARGEST_SPLIT_BYTES = 128 << 20
@@ -51,7 +51,7 @@ class Job(Struct, frozen=True):
     since_ms: int | None = None
     until_ms: int | None = None
     tables: tuple[str, ...] = ALL
-    min_isr: int = 2
+    min_isr: int = 1
     split_bytes: int | None = None
 
 
@@ -165,9 +165,19 @@ def _table(spark: SparkSession, job: Job, name: str, written: dict[str, str]) ->
     if name == "broker_load":
         return timelines.broker_load(timeline)
     until = job.until_ms or _last_ms(job.out.rstrip("/"))
-    if name == "topic_health":
-        return timelines.health(timeline, until, job.min_isr)
-    return timelines.broker_health(timeline, until)
+    settings = _settings(job)
+    return (
+        timelines.health(timeline, until, settings)
+        if name == "topic_health"
+        else timelines.broker_health(timeline, until, settings)
+    )
+
+
+def _settings(job: Job) -> list[min_isr.Setting]:
+    """What topics asked for, from the table `events`."""
+    kind = pc.field("kind") == "config"
+    rows = bulk.written(job.out.rstrip("/"), "events").to_table(columns=[*min_isr.COLUMNS], filter=kind)
+    return min_isr.settings(rows.to_pylist(), job.min_isr)
 
 
 def _without_spark(spark: SparkSession, job: Job, name: str) -> None:
@@ -176,6 +186,9 @@ def _without_spark(spark: SparkSession, job: Job, name: str) -> None:
     if name == "reassignments":
         until_ms = job.until_ms or _last_ms(out)
         bulk_moves.run(spark, out, bulk_moves.Window(until_ms, job.since_ms or 0))
+        return
+    if name == "min_isr":
+        bulk.write_table(out, name, min_isr.as_table(_settings(job)))
         return
     events = lives.in_order(bulk.written(out, "events").to_table(filter=pc.field("kind").isin(lives.KINDS)))
     if job.until_ms is not None:

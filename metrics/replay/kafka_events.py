@@ -30,7 +30,7 @@ from zk_layout.storage.operations import (
 )
 from zk_layout.storage.snapshot import SnapshotRow
 from zk_layout.storage.tree import CREATIONS
-from zk_layout.znodes import admin, controller, partition_state, replica_deletions
+from zk_layout.znodes import admin, configs, controller, partition_state, replica_deletions
 from zk_layout.znodes.topics import Assignment
 
 # As STATE_COLUMNS; times in milliseconds.
@@ -46,7 +46,7 @@ STATE_COLUMNS = (
 OtherEvent = tuple[Any, ...]
 OTHER_COLUMNS = (
     "zxid", "time", "session", "part", "op", "kind", "topic", "partition", "broker", "controller_epoch",
-    "replicas", "adding", "removing", "version", "fence", "size_bytes", "path", "is_first",
+    "replicas", "adding", "removing", "version", "fence", "size_bytes", "path", "is_first", "min_isr",
 )  # fmt: skip
 
 # What a snapshot shows of the time before the first log.
@@ -70,6 +70,8 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"/controller", "controller"),
         (r"/controller_epoch", "controller_epoch"),
         (r"/admin/reassign_partitions", "legacy"),
+        (r"/admin/reassignments/(?P<topic>.+)-(?P<partition>\d+)", "znode_move"),
+        (r"/admin/reassign_partitions_status/.+", "request_status"),
         (r"/admin/preferred_replica_election", "preferred"),
         (r"/admin/delete_topics/(?P<topic>[^/]+)", "deletion"),
         (r"/isr_change_notification/.+", "isr_change"),
@@ -81,9 +83,11 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"{replica_deletions.ROOT}/(?P<topic>[^/]+)", "owed_deletions"),
         (r"/(brokers|config|admin|cluster|consumers|isr_change_notification|log_dir_event_notification)", "root"),
         (r"/brokers/(ids|topics)|/config/\w+|/admin/\w+", "root"),
-        (re.escape(replica_deletions.ROOT), "root"),
+        (rf"{replica_deletions.ROOT}|{replica_deletions.ROOT.rpartition('/')[0]}", "root"),
     )
 )
+_MIN_ISR = "min.insync.replicas"
+_DEFAULTS = "/config/brokers/<default>"
 T = TypeVar("T")
 _CACHED_PATHS = 500_000
 _Meaning = tuple[str, str | None, int | None, int | None]
@@ -104,6 +108,7 @@ class Meaning:
         self._chroot = chroot
         self._meanings: dict[str, _Meaning] = {}
         self._topics: dict[str, TopicContent] = {}
+        self._legacy_moves: dict[tuple[str, int], Replicas] = {}
         self._fence: tuple[int, int] = (-1, 0)  # the zxid of the multi, and the expected version
         self._epoch_path = f"{chroot}/controller_epoch"
 
@@ -179,6 +184,8 @@ class Meaning:
         if not path:
             return "session", None, None, None
         if self._chroot:
+            if f"{self._chroot}/".startswith(f"{path}/"):
+                return "root", None, None, None
             if not path.startswith(self._chroot + "/"):
                 return "other", None, None, None
             path = path[len(self._chroot) :]
@@ -192,11 +199,15 @@ class Meaning:
     def _other(self, row: Row, op: str, meaning: _Meaning, fence: int | None) -> None:
         zxid, time_ms, session, _, _, part, _, path, data, version, owner, _, _ = row
         kind, topic, partition, broker = meaning
-        epoch = None
+        epoch = replicas = min_isr = None
         if kind == "topic":
             self._topic(row, op, topic or "", fence)
-        elif kind == "legacy" and data:
+        elif kind == "legacy":
             self._legacy(row, op, data, fence)
+        elif kind == "znode_move":
+            replicas = _wish_of(data, op)
+        elif kind == "config" and data and (topic or path.endswith(_DEFAULTS)):
+            min_isr = _min_isr(data)
         elif kind == "controller" and data:
             broker = _tried(lambda: int(controller.decode_claim(data).broker))
         elif kind == "controller_epoch" and data:
@@ -210,8 +221,8 @@ class Meaning:
         size = len(data) if data else 0
         self.others.append(
             (
-                zxid, time_ms, session, part, op, kind, topic, partition, broker, epoch, None, None, None,
-                version, fence, size, path, None,
+                zxid, time_ms, session, part, op, kind, topic, partition, broker, epoch, replicas, None, None,
+                version, fence, size, path, None, min_isr,
             )
         )  # fmt: skip
 
@@ -239,18 +250,23 @@ class Meaning:
             self.others.append(
                 (
                     zxid, time_ms, session, part, op, "assignment", topic, partition, None, None,
-                    replicas, adding, removing, version, fence, None, None, is_first,
+                    replicas, adding, removing, version, fence, None, None, is_first, None,
                 )
             )  # fmt: skip
 
-    def _legacy(self, row: Row, op: str, data: bytes, fence: int | None) -> None:
+    def _legacy(self, row: Row, op: str, data: bytes | None, fence: int | None) -> None:
+        """What the znode asks for anew; without replicas where it no longer asks."""
+        reassignment = _tried(lambda: admin.decode_reassignment(data)) if data and op not in _GONE else None
+        moves = reassignment.moves if reassignment else ()
+        now = {(str(m.topic), int(m.partition)): m.replicas for m in moves}
+        before, self._legacy_moves = self._legacy_moves, now
+        changed = {at: replicas for at, replicas in now.items() if before.get(at) != replicas}
         zxid, time_ms, session, part = row[0], row[1], row[2], row[5]
-        reassignment = _tried(lambda: admin.decode_reassignment(data))
-        for move in reassignment.moves if reassignment else ():
+        for (topic, partition), replicas in (changed | dict.fromkeys(before.keys() - now.keys(), ())).items():
             self.others.append(
                 (
-                    zxid, time_ms, session, part, op, "legacy_move", move.topic, move.partition, None, None,
-                    move.replicas, (), (), None, fence, None, None, None,
+                    zxid, time_ms, session, part, op, "legacy_move", topic, partition, None, None,
+                    replicas, (), (), None, fence, None, None, None, None,
                 )
             )  # fmt: skip
 
@@ -264,6 +280,22 @@ def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[Row]:
     ]
 
 
+class _Wish(msgspec.Struct):
+    assignment: Replicas
+
+
+def _wish_of(data: bytes | None, op: str) -> Replicas:
+    """The replicas that a partition's own znode asks for; none where it is gone."""
+    wish = None if op in _GONE or not data else _tried(lambda: msgspec.json.decode(data, type=_Wish))
+    return wish.assignment if wish else ()
+
+
+def _min_isr(data: bytes) -> int | None:
+    """What a configuration sets `min.insync.replicas` to, if anything."""
+    config = _tried(lambda: configs.decode(data).config)
+    return _tried(lambda: int((config or {})[_MIN_ISR]))
+
+
 def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
 
@@ -271,5 +303,5 @@ def _number(text: str | None) -> int | None:
 def _tried(decode: Callable[[], T]) -> T | None:
     try:
         return decode()
-    except (Undecodable, msgspec.DecodeError):
+    except (Undecodable, msgspec.DecodeError, KeyError, ValueError):
         return None

@@ -38,6 +38,7 @@ class Happened(NamedTuple):
     removing: Replicas | None
     version: int | None
     fence: int | None
+    is_first: bool | None = None
 
 
 class Milestone(NamedTuple):
@@ -54,8 +55,8 @@ class Move(Struct):
 
     Shape:
         `outcome` is finished, cancelled, superseded, deleted with the topic, or unfinished; `origin` is api, legacy
-        (`/admin/reassign_partitions`), znode (the topic znode was written by someone who is not the controller), or
-        unknown (it began before the log).
+        (`/admin/reassign_partitions`), znode (the partition's own, below `/admin/reassignments`), by hand (the topic
+        znode was written by someone who is not the controller), or unknown (it began before the log).
     """
 
     origin: str
@@ -102,6 +103,8 @@ class PartitionMoves:
         self._stage = Stage.SETTLED
         self._stage_since_ms = 0
         self._legacy_target: Replicas | None = None
+        self._znode_target: Replicas | None = None
+        self._znode_session = 0
         self._last_ms = 0
 
     def add(self, event: Happened) -> None:
@@ -114,7 +117,9 @@ class PartitionMoves:
             case "assignment":
                 self._assigned(event)
             case "legacy_move":
-                self._legacy_target = event.replicas
+                self._legacy_target = event.replicas or None
+            case "znode_move":
+                self._znode_target, self._znode_session = event.replicas or None, event.session
             case _:
                 return
         self._last_ms = event.time_ms
@@ -217,7 +222,10 @@ class PartitionMoves:
             return "legacy"
         if event.op == "known":
             return "unknown"
-        return "api" if event.fence is not None else "znode"
+        # The controller itself shows every move there; only somebody else's znode asks for one.
+        if self._znode_target == now.target and self._znode_session != event.session:
+            return "znode"
+        return "api" if event.fence is not None else "by hand"
 
 
 def moves_of(events: Iterable[Happened]) -> list[Move]:

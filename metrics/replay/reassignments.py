@@ -27,7 +27,7 @@ COLUMNS: tuple[tuple[str, Any, str, str], ...] = (
     ("partition", pa.int32(), "int", "the partition"),
     (
         "origin", pa.string(), "string",
-        "api, legacy (/admin/reassign_partitions), znode (not by the controller), unknown (before the log)",
+        "api, legacy (/admin/reassign_partitions), znode (in /admin/reassignments), by hand, unknown (before the log)",
     ),
     ("outcome", pa.string(), "string", "finished, cancelled, superseded, deleted with the topic, unfinished"),
     ("started_at", _TIME, "timestamp", "when the topic znode named the move"),
@@ -69,7 +69,7 @@ def reassignments(events: DataFrame, states: DataFrame | None = None, now_ms: in
         "kind = 'assignment' and (size(adding) > 0 or size(removing) > 0 or op = 'set' and not is_first)"
     )
     partitions = moved.select("topic", "partition").distinct().cache()
-    wanted = events.where(f.col("kind").isin("state", "assignment", "legacy_move"))
+    wanted = events.where(f.col("kind").isin("state", "assignment", "legacy_move", "znode_move"))
     if states is not None and not partitions.isEmpty():
         wanted = wanted.unionByName(states)
     if now_ms is None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from math import inf
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core.cluster import Cluster
 from zk_layout.facts import Stat, present
@@ -13,14 +15,18 @@ from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zx
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 
 NOBODY = BrokerId(-1)
+# A broker that shuts down in good order moves its leaders away, then ends; it needs no longer than this.
+SHUTDOWN_MS = 10 * 60_000
+_RULING = frozenset({"broker", "controller", "controller_epoch"})
 
 
 class Sighting(Struct, frozen=True):
     """One change of a broker's registration, of `/controller` or of `/controller_epoch`.
 
     Shape:
-        `kind` is broker, controller or controller_epoch; `is_there` is false when the znode went. `version` is
-        that of the epoch's znode, which fences writes.
+        `kind` is broker, controller, controller_epoch, deletion (the wish to delete `topic`) or legacy
+        (`/admin/reassign_partitions`); `is_there` is false when the znode went. `version` is that of the epoch's znode,
+        which fences writes.
     """
 
     zxid: int
@@ -30,24 +36,37 @@ class Sighting(Struct, frozen=True):
     session: int = 0
     epoch: int = 0
     version: int = 0
+    topic: str | None = None
+    time_ms: int = 0
+    op: str = ""
 
 
 class Reign(Struct, frozen=True):
-    """What held from one transaction on: the brokers there, who ruled, and with which epoch."""
+    """What held from one transaction on: the brokers there, who ruled, and with which epoch.
+
+    Shape:
+        `sessions` are those of the brokers there; `claimed` is the transaction in which who rules claimed to.
+    """
 
     since: int
-    brokers: frozenset[int]
-    controller: int | None
-    session: int
-    epoch: int
-    version: int
+    brokers: frozenset[int] = frozenset()
+    controller: int | None = None
+    session: int = 0
+    epoch: int = 0
+    version: int = 0
+    claimed: int = -1
+    sessions: frozenset[int] = frozenset()
+    time_ms: int = 0
 
 
 class Reigns:
     """All that held, in order; `at` finds what held when a transaction was made."""
 
     def __init__(self, sightings: Iterable[Sighting]) -> None:
-        self._reigns = _folded(sightings)
+        seen = sorted(sightings, key=lambda s: s.zxid)
+        self._reigns = _folded(s for s in seen if s.kind in _RULING)
+        self._deletions = _wishes(s for s in seen if s.kind == "deletion")
+        self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
         self._since = [reign.since for reign in self._reigns]
         self._clusters: dict[int, Cluster] = {}
 
@@ -75,28 +94,60 @@ class Reigns:
                 cluster.apply(present(BrokerAddress(BrokerId(broker)), Registration(()), stat))
         return cluster
 
-    def is_restarting(self, broker: int, zxid: int, within: int = 50) -> bool:
+    def between(self, first: int, last: int) -> Sequence[Reign]:
+        """What held from just before one transaction until just before another."""
+        return self._reigns[self.position(first) : self.position(last) + 1]
+
+    def is_restarting(self, broker: int, zxid: int, time_ms: int) -> bool:
         """Whether a broker was about to go: a controlled shutdown moves leaders away before."""
         if broker not in self.at(zxid).brokers:
             return True
-        following = self._reigns[self.position(zxid) + 1 :][:within]
+        following = takewhile(lambda r: r.time_ms - time_ms <= SHUTDOWN_MS, self._reigns[self.position(zxid) + 1 :])
         return any(broker not in reign.brokers for reign in following)
+
+    def is_unwanted(self, topic: str, zxid: int) -> bool:
+        """Whether the wish to delete a topic stood when a transaction was made."""
+        return any(since < zxid <= until for since, until in self._deletions.get(topic, ()))
+
+    def has_legacy_ended(self, since: int, zxid: int) -> bool:
+        """Whether `/admin/reassign_partitions` was deleted between two transactions."""
+        position = bisect_right(self._legacy_ends, since)
+        return position < len(self._legacy_ends) and self._legacy_ends[position] <= zxid
+
+
+def _wishes(sightings: Iterable[Sighting]) -> dict[str, list[tuple[int, float]]]:
+    """By topic, from when to when the wish to delete it stood."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for seen in sightings:
+        wishes = found.setdefault(seen.topic or "", [])
+        if seen.is_there:
+            wishes.append((seen.zxid, inf))
+        elif wishes:
+            wishes[-1] = (wishes[-1][0], seen.zxid)
+    return found
 
 
 def _folded(sightings: Iterable[Sighting]) -> list[Reign]:
-    brokers: frozenset[int] = frozenset()
-    reigns = [Reign(-1, brokers, None, 0, 0, 0)]
-    for seen in sorted(sightings, key=lambda s: s.zxid):
+    owners: dict[int, int] = {}
+    reigns = [Reign(-1)]
+    for seen in sightings:
         last = reigns[-1]
-        controller, session, epoch, version = last.controller, last.session, last.epoch, last.version
+        reign = structs.replace(last, since=seen.zxid, time_ms=seen.time_ms)
         match seen.kind:
             case "broker" if seen.broker is not None:
-                brokers = brokers | {seen.broker} if seen.is_there else brokers - {seen.broker}
+                if seen.is_there and seen.op != "set":
+                    owners[seen.broker] = seen.session
+                elif seen.is_there:
+                    owners.setdefault(seen.broker, seen.session)
+                else:
+                    owners.pop(seen.broker, None)
+                reign = structs.replace(reign, brokers=frozenset(owners), sessions=frozenset(owners.values()))
+            case "controller" if seen.is_there:
+                reign = structs.replace(reign, controller=seen.broker, session=seen.session, claimed=seen.zxid)
             case "controller":
-                controller, session = (seen.broker, seen.session) if seen.is_there else (None, 0)
-            case "controller_epoch":
-                epoch, version = seen.epoch, seen.version
-        reign = Reign(seen.zxid, brokers, controller, session, epoch, version)
+                reign = structs.replace(reign, controller=None, session=0)
+            case _:
+                reign = structs.replace(reign, epoch=seen.epoch, version=seen.version)
         if last.since == seen.zxid:
             reigns[-1] = reign
         else:

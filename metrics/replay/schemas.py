@@ -77,6 +77,7 @@ EVENTS = pa.schema(
         pa.field("size_bytes", pa.int32()),
         pa.field("path", pa.string()),
         pa.field("is_first", pa.bool_()),
+        pa.field("min_isr", pa.int32()),
     ]
 )
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from metrics.replay.min_isr import Setting, in_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
+
+# What brokers ask for where nobody set anything.
+DEFAULTS = (Setting(None, 1, "option"),)
 
 
 def joined_edges(edges: DataFrame) -> DataFrame:
@@ -37,45 +43,62 @@ def states(timeline: DataFrame) -> DataFrame:
         "partition", nothing.cast("int").alias("broker"), "leader", "leader_epoch", "controller_epoch", "isr",
         ints.alias("replicas"), ints.alias("adding"), ints.alias("removing"), "version", "fence", "size_bytes",
         nothing.cast("string").alias("path"), nothing.cast("boolean").alias("is_first"),
+        nothing.cast("int").alias("min_isr"),
     )  # fmt: skip
 
 
-def health(timeline: DataFrame, until_ms: int, min_isr: int = 2) -> DataFrame:
-    """How long each topic had partitions under-replicated, at the minimum ISR, or leaderless.
+def health(timeline: DataFrame, until_ms: int, settings: Sequence[Setting] = DEFAULTS) -> DataFrame:
+    """How long each topic had partitions under-replicated, at or under the minimum ISR, or leaderless.
 
-    Times are summed over partitions; those that still last count until `until_ms`. `min_isr` stands for
-    `min.insync.replicas`, which ZooKeeper knows only for topics that override it.
+    Times are summed over partitions; those that still last count until `until_ms`. `min_isr` is what is asked for
+    last.
     """
     from pyspark.sql import functions as f
 
-    lasted = f.coalesce(f.col("duration_ms"), f.greatest(f.lit(0), until_ms - f.unix_millis("started_at")))
+    pieces = in_pieces(timeline.where("isr is not null"), until_ms, settings)
     target = f.size("replicas") - f.size(f.coalesce("removing", f.array().cast("array<int>")))
-    present = timeline.where("isr is not null").withColumn("lasted_ms", lasted)
-    return present.groupBy("topic").agg(
+    return pieces.groupBy("topic").agg(
         f.countDistinct("partition").alias("partitions"),
         _sum(f.col("lasted_ms"), f.size("isr") < target).alias("under_replicated_ms"),
-        _sum(f.col("lasted_ms"), f.size("isr") == min_isr).alias("at_min_isr_ms"),
-        _sum(f.col("lasted_ms"), f.size("isr") < min_isr).alias("under_min_isr_ms"),
-        _sum(f.col("lasted_ms"), f.col("leader") < 0).alias("leaderless_ms"),
-        f.count("*").alias("changes"),
+        *_shortages(),
+        f.max_by("min_isr", f.struct("zxid", ~f.col("is_begin"), "lasted_ms")).alias("min_isr"),
+        f.count_if("is_begin").alias("changes"),
     )
 
 
-def broker_health(timeline: DataFrame, until_ms: int) -> DataFrame:
-    """How long replicas on each broker were out of the ISR, summed over partitions, and how often it led."""
+def _shortages() -> tuple[Column, ...]:
     from pyspark.sql import functions as f
 
-    lasted = f.coalesce(f.col("duration_ms"), f.greatest(f.lit(0), until_ms - f.unix_millis("started_at")))
-    replicas = timeline.where("isr is not null and replicas is not null").select(
-        "leader", "isr", "adding", f.explode("replicas").alias("broker"), lasted.alias("lasted_ms")
+    lasted, in_sync = f.col("lasted_ms"), f.size("isr")
+    return (
+        _sum(lasted, in_sync == f.col("min_isr")).alias("at_min_isr_ms"),
+        _sum(lasted, in_sync < f.col("min_isr")).alias("under_min_isr_ms"),
+        _sum(lasted, f.col("leader") < 0).alias("leaderless_ms"),
+    )
+
+
+def broker_health(timeline: DataFrame, until_ms: int, settings: Sequence[Setting] = DEFAULTS) -> DataFrame:
+    """How long replicas on each broker were out of the ISR, how long it led, and what its partitions lacked.
+
+    Times are summed over replicas: a partition counts for each broker that has a replica of it.
+    """
+    from pyspark.sql import functions as f
+
+    pieces = in_pieces(timeline.where("isr is not null and replicas is not null"), until_ms, settings)
+    none = f.array().cast("array<int>")
+    target = f.array_except("replicas", f.coalesce("removing", none))
+    replicas = pieces.withColumn("lacks", f.size(f.array_except(target, "isr")) > 0).withColumn(
+        "broker", f.explode("replicas")
     )
     behind = ~f.array_contains("isr", f.col("broker"))
-    is_added = f.array_contains(f.coalesce("adding", f.array().cast("array<int>")), f.col("broker"))
+    is_added = f.array_contains(f.coalesce("adding", none), f.col("broker"))
     return replicas.groupBy("broker").agg(
         _sum(f.col("lasted_ms"), behind & ~is_added).alias("out_of_sync_ms"),
         _sum(f.col("lasted_ms"), behind & is_added).alias("catching_up_ms"),
         _sum(f.col("lasted_ms"), f.col("leader") == f.col("broker")).alias("leading_ms"),
         f.sum("lasted_ms").alias("hosting_ms"),
+        _sum(f.col("lasted_ms"), f.col("lacks")).alias("under_replicated_ms"),
+        *_shortages(),
     )
 
 

@@ -21,11 +21,11 @@ class History:
 
     def assigned(
         self, replicas: str, adding: str = "", removing: str = "", *, op: str = "set", fence: int | None = 1,
-        after_ms: int = 1000,
+        after_ms: int = 1000, **more: object,
     ) -> History:  # fmt: skip
         return self._add(
             after_ms, op=op, kind="assignment", replicas=ids(replicas), adding=ids(adding), removing=ids(removing),
-            fence=fence,
+            fence=fence, **more,
         )  # fmt: skip
 
     def created(self, replicas: str) -> History:
@@ -33,7 +33,7 @@ class History:
 
     def state(
         self, leader: int, isr: str, *, raised: int = 1, epoch: int = 1, fence: int | None = 1, after_ms: int = 1000,
-        skipped_versions: int = 0,
+        skipped_versions: int = 0, session: int = 7,
     ) -> History:  # fmt: skip
         is_first = self._version < 0
         self._leader_epoch = 0 if is_first else self._leader_epoch + raised
@@ -41,6 +41,7 @@ class History:
         return self._add(
             after_ms, op="create" if is_first else "set", kind="state", leader=leader,
             leader_epoch=self._leader_epoch, controller_epoch=epoch, isr=ids(isr), version=self._version, fence=fence,
+            session=session,
         )  # fmt: skip
 
     def isr(self, leader: int, isr: str, **more: int) -> History:
@@ -48,6 +49,10 @@ class History:
 
     def legacy(self, replicas: str) -> History:
         return self._add(1000, op="create", kind="legacy_move", replicas=ids(replicas))
+
+    def wanted(self, replicas: str, session: int) -> History:
+        """A znode of the partition's own below `/admin/reassignments`."""
+        return self._add(1000, op="create", kind="znode_move", replicas=ids(replicas), session=session)
 
     def deleted(self) -> History:
         return self._add(1000, op="delete", kind="state")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from metrics.replay.audit import Finding, findings
+from metrics.replay.audit import findings
+from metrics.replay.claims import judged_claims
 from metrics.replay.reigns import Reigns, Sighting
+from metrics.replay.verdicts import Finding
 from tests.replay.histories import History, moved_as_kafka_does, moving
 
 BROKERS = [Sighting(zxid, "broker", broker=zxid) for zxid in (1, 2, 3, 4, 5)]
@@ -78,7 +80,16 @@ def test_a_leader_that_died_is_replaced_by_an_in_sync_replica() -> None:
         (History().created("1,2").state(1, "1,2").isr(1, "1"), "explained", "isr"),
         (History().created("1,2").state(1, "1,2").state(2, "1,2").state(1, "1,2"), "explained", "preferred"),
         (moving().assigned("1,2"), "explained", "reassignment"),
-        (moving().deleted(), "explained", "deletion"),
+        (moving().deleted(), "listed", "deletion"),
+        (moving().state(1, "1"), "violation", "reassignment"),
+        (moving().state(2, "2"), "violation", "reassignment"),
+        (History().created("1,2").state(1, "1,2").assigned("2,1", session=99), "listed", "by hand"),
+        (History().created("1,2").state(1, "1,2").isr(1, "1", session=99), "listed", "by hand"),
+        (
+            History().created("1,2").state(1, "1,2").assigned("2,1", version=4).assigned("1,2", version=4),
+            "violation",
+            "invariant",
+        ),
     ],
 )
 def test_the_audit_names_what_it_sees(history: History, verdict: str, rule: str) -> None:
@@ -97,3 +108,93 @@ def test_what_the_log_does_not_show_is_listed_not_judged() -> None:
     history.state(1, "1,2")
 
     assert last(history) == ("listed", "unknown", "the log does not show what was there before")
+
+
+def claimed(at: int, epoch: int) -> list[Sighting]:
+    return [
+        Sighting(at, "controller", broker=2, session=7, op="create"),
+        Sighting(at, "controller_epoch", epoch=epoch, version=epoch, op="set"),
+    ]
+
+
+def wish(at: int) -> Sighting:
+    return Sighting(at, "deletion", topic="orders", op="create")
+
+
+def test_a_partition_deleted_with_its_topic_is_explained_and_so_are_kafkas_writes_before() -> None:
+    history = History().created("1,2").state(1, "1,2").state(1, "1").state(-1, "1").deleted()
+
+    found = audited(history, wish(101))
+
+    assert [(f.verdict, f.rule) for f in found[2:]] == [
+        ("kafka's own way", "deletion"), ("kafka's own way", "deletion"), ("explained", "deletion"),
+    ]  # fmt: skip
+    assert all(f.ours for f in found if f.verdict == "kafka's own way")
+
+
+def test_kafka_takes_an_offline_leader_out_of_the_isr_before_it_chooses_another() -> None:
+    found = audited(History().created("1,2").state(1, "1,2").state(-1, "2").state(2, "2"), gone(1, 101))
+
+    assert [(f.verdict, f.rule) for f in found[2:]] == [("kafka's own way", "election"), ("explained", "election")]
+    assert found[2].ours == "leader 1 of orders-0 is offline; 2 is the first online in-sync replica"
+
+
+def test_a_leader_that_loses_its_partition_while_it_serves_is_listed() -> None:
+    assert last(History().created("1,2").state(1, "1,2").state(-1, "2"))[:2] == ("listed", "election")
+
+
+def failed_over_with_legacy() -> History:
+    """A fail-over fits where the ISR is written, at 103."""
+    return History().created("1,2").state(1, "1,2").legacy("3,1").isr(1, "1,2").assigned("4,1,2", "4", "2", fence=2)
+
+
+def test_after_a_fail_over_the_legacy_znode_takes_precedence() -> None:
+    verdict, rule, why = last(failed_over_with_legacy(), *claimed(103, 2))
+
+    assert (verdict, rule) == ("violation", "legacy")
+    assert why == "/admin/reassign_partitions names [3, 1] since before the fail-over, and that takes precedence"
+
+
+def test_a_legacy_znode_that_came_later_or_went_is_no_precedence() -> None:
+    history = failed_over_with_legacy()
+
+    ended = Sighting(103, "legacy", is_there=False, op="delete")
+    assert last(history, ended, *claimed(103, 2))[0] == "explained"
+    assert last(history, *claimed(99, 2))[0] == "explained"
+    struck = History().created("1,2").state(1, "1,2").legacy("3,1").legacy("").assigned("4,1,2", "4", "2", fence=2)
+    assert last(struck, *claimed(103, 2))[0] == "explained"
+
+
+def test_partitions_that_are_added_to_a_topic_are_a_creation() -> None:
+    seen = History().assigned("1,2", fence=None, is_first=True)
+
+    assert last(History().assigned("1,2", fence=None, is_first=False))[:2] == ("explained", "creation")
+    assert last(seen)[:2] == ("listed", "unknown")
+
+
+def test_kafka_never_takes_a_partition_from_a_topic() -> None:
+    assert last(History().created("1,2").state(1, "1,2").assigned(""))[:2] == ("listed", "deletion")
+
+
+def owned(zxid: int, kind: str, session: int, op: str) -> Sighting:
+    return Sighting(zxid, kind, op not in ("delete", "expire"), 1, session, op=op)
+
+
+def epoch(zxid: int, value: int, op: str = "set") -> Sighting:
+    return Sighting(zxid, "controller_epoch", epoch=value, op=op)
+
+
+@pytest.mark.parametrize(
+    ("sightings", "verdicts"),
+    [
+        ([owned(1, "broker", 5, "create"), owned(2, "broker", 5, "expire")], ["explained", "explained"]),
+        ([owned(1, "controller", 5, "create"), owned(2, "controller", 5, "delete")], ["explained", "explained"]),
+        ([owned(1, "controller", 5, "create"), owned(2, "controller", 6, "delete")], ["explained", "listed"]),
+        ([owned(1, "broker", 5, "create"), owned(2, "broker", 6, "set")], ["explained", "listed"]),
+        ([epoch(1, 4, "known"), epoch(2, 5)], ["explained"]),
+        ([epoch(1, 4), epoch(2, 6)], ["explained", "listed"]),
+        ([epoch(1, 4), epoch(2, 4)], ["explained", "violation"]),
+    ],
+)
+def test_claims_registrations_and_epochs_are_judged(sightings: list[Sighting], verdicts: list[str]) -> None:
+    assert [found.verdict for found in judged_claims(sightings)] == verdicts

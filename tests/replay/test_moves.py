@@ -57,10 +57,18 @@ def test_a_move_named_in_the_legacy_znode_comes_from_there() -> None:
     assert only(history).origin == "legacy"
 
 
+def test_a_znode_of_the_partition_asks_for_a_move_unless_the_controller_wrote_it() -> None:
+    history = History().created("1,2").state(1, "1,2")
+
+    assert only(history.wanted("3", session=99).assigned("3,1,2", "3", "1,2")).origin == "znode"
+    history = History().created("1,2").state(1, "1,2")
+    assert only(history.wanted("3", session=7).assigned("3,1,2", "3", "1,2")).origin == "api"
+
+
 def test_a_write_that_no_controller_fenced_is_a_hand_on_the_znode() -> None:
     history = History().created("1,2").state(1, "1,2").assigned("3,1,2", "3", "1,2", fence=None)
 
-    assert only(history).origin == "znode"
+    assert only(history).origin == "by hand"
 
 
 def test_another_order_is_a_move_that_ends_at_once() -> None:

@@ -1,0 +1,142 @@
+"""How many replicas had to be in sync, for which topic, from when to when? `min.insync.replicas` as it was set.
+
+ZooKeeper knows what topics override and what was set for the whole cluster at run time; the brokers' own files it does
+not know, so that their value is an option.
+
+Source: Kafka's ConfigEntityZNode; Partition.effectiveMinIsr (no more can be asked for than there are replicas).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+from msgspec import Struct
+
+from metrics.replay.schemas import TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = ("zxid", "part", "time", "op", "topic", "path", "min_isr")
+SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()), pa.field("min_isr", pa.int32()), pa.field("source", pa.string()),
+        pa.field("started_at", TIME), pa.field("ended_at", TIME),
+    ]
+)  # fmt: skip
+_END = 2**62
+
+
+class Setting(Struct, frozen=True):
+    """What held for a topic, or for all others where `topic` is None, from one time until another.
+
+    Shape:
+        `source` is topic, cluster (`/config/brokers/<default>`) or option; None stands for always.
+    """
+
+    topic: str | None
+    min_isr: int
+    source: str
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+def settings(events: Iterable[dict[str, Any]], default: int = 1) -> list[Setting]:
+    """Every setting in force at some time, from the rows of `events` whose kind is config."""
+    by_topic: dict[str | None, list[dict[str, Any]]] = {None: []}
+    for event in sorted(events, key=lambda e: (e["zxid"], e["part"])):
+        if event["topic"] is not None or event["path"].endswith("/config/brokers/<default>"):
+            by_topic.setdefault(event["topic"], []).append(event)
+    found = list(_filled(None, _steps(by_topic.pop(None), "cluster"), default))
+    for topic in sorted(name for name in by_topic if name is not None):
+        found += _steps(by_topic[topic], "topic")
+    return found
+
+
+def _steps(events: Sequence[dict[str, Any]], source: str) -> list[Setting]:
+    """From each write that sets it until the next that sets another."""
+    steps: list[Setting] = []
+    value: int | None = None
+    for event in events:
+        if event["min_isr"] == value:
+            continue
+        if value is not None:
+            last = steps.pop()
+            steps.append(Setting(last.topic, last.min_isr, source, last.started_at, event["time"]))
+        value = event["min_isr"]
+        if value is not None:
+            steps.append(Setting(event["topic"], value, source, event["time"]))
+    return steps
+
+
+def _filled(topic: str | None, steps: Sequence[Setting], default: int) -> Iterator[Setting]:
+    """The steps, and between them the default."""
+    since: datetime | None = None
+    for step in steps:
+        yield Setting(topic, default, "option", since, step.started_at)
+        yield step
+        since = step.ended_at
+        if since is None:
+            return
+    yield Setting(topic, default, "option", since)
+
+
+def as_table(found: Sequence[Setting]) -> pa.Table:
+    """The table `min_isr`."""
+    columns = ("topic", "min_isr", "source", "started_at", "ended_at")
+    return pa.Table.from_pylist([{name: getattr(s, name) for name in columns} for s in found], schema=SCHEMA)
+
+
+def in_pieces(timeline: DataFrame, until_ms: int, found: Sequence[Setting]) -> DataFrame:
+    """Each row of `partitions`, cut where what is asked for changed.
+
+    Adds `min_isr`, no more than there are replicas, `lasted_ms`, and `is_begin` where it is the row's first piece.
+    """
+    from pyspark.sql import functions as f
+
+    rules = _rules(timeline.sparkSession, found)
+    own = rules.select(f.col("rule_topic").alias("own")).where("own <> ''").distinct()
+    rows = timeline.withColumn("_from", f.unix_millis("started_at"))
+    ended = f.coalesce(f.unix_millis("ended_at"), f.greatest(f.lit(until_ms), f.col("_from")))
+    rows = rows.withColumn("_to", ended)
+    keyed = rows.join(f.broadcast(own), rows["topic"] == own["own"], "left").fillna("", ["own"])
+    is_begin = (f.col("_from") >= f.col("since")) & (f.col("_from") < f.col("until"))
+    is_later = (f.col("since") > f.col("_from")) & (f.col("since") < f.col("_to"))
+    same = f.col("own") == f.col("rule_topic")
+    pieces = keyed.join(f.broadcast(rules), same & (is_begin | is_later))
+    lasted = f.least("_to", "until") - f.greatest("_from", "since")
+    least = f.when(f.size("replicas") > 0, f.least("rule_min_isr", f.size("replicas"))).otherwise(f.col("rule_min_isr"))
+    wanted = pieces.withColumns({"min_isr": least, "lasted_ms": lasted, "is_begin": is_begin})
+    return wanted.drop("own", "rule_topic", "rule_min_isr", "since", "until", "_from", "_to")
+
+
+def _rules(spark: SparkSession, found: Sequence[Setting]) -> DataFrame:
+    """The settings over all time, under the topic's name or, for topics that set nothing, an empty one."""
+    default = [s for s in found if s.topic is None]
+    rows = [("", s.min_isr, *_span(s)) for s in default]
+    for topic in sorted({s.topic for s in found if s.topic is not None}):
+        own = [(s.min_isr, *_span(s)) for s in found if s.topic == topic]
+        rows += [(topic, *step) for step in own]
+        for since, until in _gaps([(a, b) for _, a, b in own]):
+            for value, a, b in ((s.min_isr, *_span(s)) for s in default):
+                if max(a, since) < min(b, until):
+                    rows.append((topic, value, max(a, since), min(b, until)))
+    return spark.createDataFrame(rows, "rule_topic string, rule_min_isr int, since bigint, until bigint")
+
+
+def _span(setting: Setting) -> tuple[int, int]:
+    since = 0 if setting.started_at is None else round(setting.started_at.timestamp() * 1000)
+    return since, (_END if setting.ended_at is None else round(setting.ended_at.timestamp() * 1000))
+
+
+def _gaps(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    at = 0
+    for since, until in sorted(spans):
+        if since > at:
+            yield at, since
+        at = max(at, until)
+    if at < _END:
+        yield at, _END

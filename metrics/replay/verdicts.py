@@ -1,0 +1,27 @@
+"""What can the audit say of a write?"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+EXPLAINED, KAFKA, LISTED, VIOLATION = "explained", "kafka's own way", "listed", "violation"
+
+Judgement = tuple[str, str, str]  # verdict, rule, why
+
+
+class Finding(Struct, frozen=True):
+    """What the audit says of one write.
+
+    Shape:
+        `verdict` is explained (our rules would write the same, or the cause is on record), kafka's own way (a
+        write that ours would not need), listed (nothing explains it) or violation. `rule` names what explains it;
+        `ours` is what our rules would have done, empty where that is the same.
+    """
+
+    zxid: int
+    time_ms: int
+    what: str
+    verdict: str
+    rule: str
+    why: str
+    ours: str = ""

@@ -1,0 +1,100 @@
+"""Logs written by Kafka's own controllers, 2.4 and 2.8, on real brokers: every write is explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from metrics.replay.jobs import Job, Result, all_events, read_table, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),
+    pytest.mark.timeout(600, func_only=False),
+]
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "native"
+CHROOTS = {"2.4.1": "", "2.8.2": "/kafka"}
+PARTITIONS = 4
+TABLES = ("reassignments", "controllers", "brokers", "topic_health", "broker_health", "min_isr", "audit")
+
+
+class Replayed(NamedTuple):
+    version: str
+    spark: SparkSession
+    result: Result
+
+    def table(self, name: str) -> DataFrame:
+        return read_table(self.spark, self.result.tables, name)
+
+
+@pytest.fixture(scope="module", params=["2.4.1", "2.8.2"])
+def replayed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    version = request.param
+    out: Path = tmp_path_factory.mktemp("native")
+    paths = (str(FIXTURES / f"kafka-{version}"),)
+    result = run(spark, Job(paths, str(out), CHROOTS[version], tables=TABLES))
+    return Replayed(version, spark, result)
+
+
+def test_every_write_is_explained(replayed: Replayed) -> None:
+    audit = replayed.table("audit")
+    counts = {(r.verdict, r.rule): r["count"] for r in audit.groupBy("verdict", "rule").count().collect()}
+    unexplained = audit.where("verdict in ('listed', 'violation')").collect()
+    events = all_events(replayed.spark, replayed.result.tables)
+    writes = events.where("kind in ('state', 'assignment') and op <> 'known'").count()
+
+    assert unexplained == []
+    assert audit.where("what in ('state', 'assignment')").count() == writes > 100
+    assert audit.where("verdict = 'kafka''s own way' and ours is null").count() == 0
+    # What was done, as the rules name it.
+    for rule in ("creation", "election", "isr", "preferred", "shutdown", "reassignment", "claim", "deletion", "legacy"):
+        assert counts.get(("explained", rule), 0) > 0 or rule == "legacy"
+    # Kafka's controller stops the replicas of a deleted topic, and of its dead predecessor, one write at a time.
+    assert counts["kafka's own way", "deletion"] >= 2
+    assert counts["kafka's own way", "election"] >= 1
+
+
+def test_every_move_is_found_with_its_origin_and_end(replayed: Replayed) -> None:
+    moves = replayed.table("reassignments").collect()
+    found = {(m.topic, m.origin, m.outcome) for m in moves}
+
+    assert ("orders", "api", "finished") in found
+    assert ("gone", "api", "cancelled") in found
+    assert sum(m.origin == "legacy" for m in moves) == 2
+    assert {m.origin for m in moves} == {"api", "legacy"}
+    assert all(m.outcome in ("finished", "cancelled") for m in moves)
+    assert sum(m.topic == "orders" for m in moves) >= 2 * PARTITIONS
+
+
+def test_a_fail_over_shows_its_vacancy(replayed: Replayed) -> None:
+    reigns = replayed.table("controllers").orderBy("started_at").collect()
+
+    assert [r.controller_epoch for r in reigns] == [1, 2]
+    assert reigns[0].ended_by == "expire"
+    assert reigns[1].vacancy_ms is not None
+
+
+def test_min_isr_is_taken_from_each_topics_settings_as_they_changed(replayed: Replayed) -> None:
+    rows = replayed.table("min_isr").orderBy("topic", "started_at").collect()
+    orders = [r.min_isr for r in rows if r.topic == "orders"]
+    payments = [(r.min_isr, r.ended_at is None) for r in rows if r.topic == "payments"]
+
+    assert orders[-1] == 1
+    assert payments == [(2, False), (3, True)]
+    health = {r.topic: r for r in replayed.table("topic_health").collect()}
+    # Each death of a broker brought payments, with three replicas and a minimum of two, to that minimum.
+    assert health["payments"].at_min_isr_ms > 0
+    assert health["payments"].min_isr == 3
+
+
+def test_what_the_brokers_suffered_adds_up(replayed: Replayed) -> None:
+    rows = replayed.table("broker_health").collect()
+
+    assert {r.broker for r in rows} == {1, 2, 3}
+    assert sum(r.under_replicated_ms for r in rows) > 0
+    assert all(r.at_min_isr_ms >= 0 and r.leaderless_ms >= 0 for r in rows)
