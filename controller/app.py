@@ -264,6 +264,7 @@ class Daemon:
                 leaders_write_isr=not self._protocol.leaders_use_alter_partition,
                 has_leader_recovery=self._protocol.has_leader_recovery_state,
                 assigns_topic_ids=self._protocol.has_topic_ids,
+                deletes_topics=settings.flag("delete.topic.enable"),
                 deletion_patience_s=settings.number("reassignment.deletion.patience.ms") / 1000,
                 znode_size_limit=self._request_limit_bytes,
                 rebalance_every_s=float(rebalance_every_s) if settings.flag("auto.leader.rebalance.enable") else None,

@@ -150,7 +150,7 @@ class Monitoring:
     def reign_ended(self) -> None:
         """A reign is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
         if self._machine is not None:
-            for name in self._machine.tally.figures(self._machine.cluster):
+            for name in self._machine.figures:
                 self.recorder.record(name, 0)
             self.recorder.record("reigns_ended")
         self._machine = None
@@ -162,7 +162,7 @@ class Monitoring:
         while True:
             self._exporter.beat()
             if self._machine is not None and not self._machine.cluster.is_loading:
-                for name, value in self._machine.tally.figures(self._machine.cluster).items():
+                for name, value in self._machine.figures.items():
                     self.recorder.record(name, value)
                 self.recorder.record("zookeeper_in_flight", self._machine.in_flight)
             await asyncio.sleep(GAUGES_EVERY_S)

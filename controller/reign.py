@@ -25,6 +25,7 @@ from controller.core.effects import (
     Notice,
     Read,
     StepDown,
+    Survey,
     Tell,
 )
 from controller.core.events import Event, ResignationAsked
@@ -113,6 +114,7 @@ class Reign:
             {
                 Commit: self._commit,
                 Read: self._reader.read,
+                Survey: self._reader.survey,
                 Connect: self.links.connect,
                 Disconnect: self.links.disconnect,
                 Tell: self.links.tell,

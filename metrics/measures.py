@@ -83,6 +83,24 @@ CLUSTER = (
         kafkas="PreferredReplicaImbalanceCount",
     ),
 )
+DELETIONS = (
+    _gauge("topics_to_delete", "Topics that are being deleted.", kafkas="TopicsToDeleteCount"),
+    _gauge(
+        "topics_ineligible_to_delete",
+        "Topics whose deletion waits for a broker that is offline or could not delete a replica.",
+        kafkas="TopicsIneligibleToDeleteCount",
+    ),
+    _gauge(
+        "replicas_to_delete",
+        "Replicas of such topics that no broker has confirmed to be deleted.",
+        kafkas="ReplicasToDeleteCount",
+    ),
+    _gauge(
+        "replicas_ineligible_to_delete",
+        "Those of them on a broker that is offline, or that could not delete them.",
+        kafkas="ReplicasIneligibleToDeleteCount",
+    ),
+)
 REASSIGNMENTS = (
     _gauge("moving_partitions", "Partitions with adding or removing replicas."),
     _gauge("legacy_entries", "Entries of /admin/reassign_partitions that are not done."),
@@ -120,6 +138,7 @@ NOTICES = (_counter("notices", "Things a person should know, by kind; each is in
 MEASURES: tuple[Measure, ...] = (
     *ELECTION,
     *CLUSTER,
+    *DELETIONS,
     *REASSIGNMENTS,
     *TURNS,
     *ZOOKEEPER,

@@ -28,6 +28,7 @@ from zk_layout.znodes import (
 Address = (
     brokers.BrokerAddress
     | topics.TopicAddress
+    | topics.TopicRemnantAddress
     | partition_state.StateAddress
     | partition_state.PartitionAddress
     | partition_state.PartitionsAddress

@@ -11,6 +11,7 @@ from controller.core.effects import Effect, Notice, StepDown, Wake
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged
 from controller.core.leavers import Leavers
+from controller.core.topic_deletions import TopicDeletions
 from zk_layout.ids import BrokerId, TopicPartition
 
 # A broker answers a leader epoch that it has already with STALE_CONTROLLER_EPOCH for the partition.
@@ -23,11 +24,12 @@ RESEND_AT_MOST_S = 10.0
 class BrokerAnswers:
     """Hears what the brokers answer in one reign."""
 
-    def __init__(self, cluster: Cluster, leavers: Leavers, agenda: Agenda) -> None:
+    def __init__(self, cluster: Cluster, leavers: Leavers, agenda: Agenda, deletions: TopicDeletions) -> None:
         """Share the reign's memory."""
         self._cluster = cluster
         self._leavers = leavers
         self._agenda = agenda
+        self._deletions = deletions
         self._wait_s: dict[BrokerId, float] = {}
 
     def hear(self, event: Acknowledged, now: float) -> Iterator[Effect]:
@@ -43,6 +45,8 @@ class BrokerAnswers:
         self._wait_s.pop(event.broker, None)
         for at in self._leavers.confirm(event, self._cluster):
             self._agenda.add(at.topic, (at.partition,))
+        for topic in self._deletions.hear(event):
+            self._agenda.add(topic)
         if isinstance(event.command, LeaderAndIsr):
             self._note_log_directories(event, event.command)
         kind = type(event.command).__name__

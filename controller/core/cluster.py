@@ -90,9 +90,22 @@ class TopicView(Struct):
     is_queued_for_deletion: bool = False
     is_malformed: bool = False
     config: Config | None = None
+    config_version: ZnodeVersion | None = None
     deletions: dict[PartitionId, Replicas] = field(default_factory=dict)
     deletions_version: ZnodeVersion = ZnodeVersion(-1)
     deletions_as_of: Zxid = NEVER
+
+
+class DeletionMark(Struct):
+    """The wish to delete a topic.
+
+    Shape:
+        `missing_as_of` is the zxid at which the topic was last found to be missing.
+    """
+
+    czxid: Zxid
+    version: ZnodeVersion
+    missing_as_of: Zxid = NEVER
 
 
 class Broker(Struct, frozen=True):
@@ -115,6 +128,7 @@ class Changes(Struct):
     topics: set[TopicName] = field(default_factory=set)
     configs: set[TopicName] = field(default_factory=set)
     gone_topics: dict[TopicName, TopicView] = field(default_factory=dict)
+    marks: dict[TopicName, None] = field(default_factory=dict)
     isr_changes: list[tuple[IsrChangeAddress, ZnodeVersion, IsrChange | None]] = field(default_factory=list)
     log_dir_events: list[tuple[LogDirEventAddress, ZnodeVersion, LogDirEvent | None]] = field(default_factory=list)
     preferred_elections: list[ZnodeVersion] = field(default_factory=list)
@@ -132,15 +146,18 @@ class Cluster:
         *,
         unclean_election: bool = False,
         has_leader_recovery: bool = True,
+        deletes_topics: bool = True,
     ) -> None:
         """An empty cluster, before any fact."""
         self.own_id = own_id
         self.controller_epoch = controller_epoch
         self.unclean_election = unclean_election
         self.has_leader_recovery = has_leader_recovery
+        self.deletes_topics = deletes_topics
         self.brokers: dict[BrokerId, Broker] = {}
         self.topics: dict[TopicName, TopicView] = {}
         self.topic_names: dict[TopicId, TopicName] = {}
+        self.deletion_marks: dict[TopicName, DeletionMark] = {}
         self.hosted: dict[BrokerId, dict[TopicName, set[PartitionId]]] = {}
         self.replica_counts: dict[BrokerId, int] = {}
         self.preferred_counts: dict[BrokerId, int] = {}
@@ -294,18 +311,21 @@ class Cluster:
         topic = self.topics.get(name)
         if topic is None:
             if not fact.is_present:
+                self._miss_topic(name, fact.as_of)
                 return
             topic = self.topics[name] = TopicView(name)
         if not is_newer(fact, topic.as_of):
             return
         if fact.stat is None:
             self._forget_topic(topic)
+            self._miss_topic(name, fact.as_of)
             return
         if topic.czxid not in (NEVER, fact.stat.czxid):
             self._forget_topic(topic)
             topic = self.topics[name] = TopicView(name)
         topic.as_of, topic.czxid, topic.version = fact.as_of, fact.stat.czxid, fact.stat.version
         self.changes.topics.add(name)
+        self._queue(topic)
         topic.is_malformed = not isinstance(fact.value, Topic)
         if not isinstance(fact.value, Topic):
             return
@@ -365,6 +385,8 @@ class Cluster:
             self._index(topic.name, number, held.assignment, UNASSIGNED)
         self._name_topic(topic, None)
         self._owe(topic, {})
+        for number in topic.partitions:
+            self.offline_replicas.pop(TopicPartition(topic.name, number), None)
         del self.topics[topic.name]
         self.changes.partitions.pop(topic.name, None)
         self.changes.gone_topics[topic.name] = topic
@@ -524,10 +546,35 @@ class Cluster:
                 self.owing.setdefault(broker, {}).setdefault(topic.name, set()).add(number)
 
     def _apply_topic_deletion(self, name: TopicName, fact: Fact) -> None:
-        topic = self.topics.get(name)
-        if topic is not None and self._advance(fact):
-            topic.is_queued_for_deletion = fact.is_present
-            self.changes.topics.add(name)
+        if not self._advance(fact):
+            return
+        if fact.stat is None:
+            self.deletion_marks.pop(name, None)
+        else:
+            self.deletion_marks[name] = DeletionMark(fact.stat.czxid, fact.stat.version)
+        self.changes.marks[name] = None
+        if name in self.topics:
+            self._queue(self.topics[name])
+
+    def _queue(self, topic: TopicView) -> None:
+        """A topic is deleted if that was asked for in its own life; a mark from before is a former topic's."""
+        mark = self.deletion_marks.get(topic.name)
+        if mark is not None:
+            self.changes.marks[topic.name] = None
+        is_queued = self.deletes_topics and mark is not None and mark.czxid > topic.czxid
+        if is_queued == topic.is_queued_for_deletion:
+            return
+        topic.is_queued_for_deletion = is_queued
+        topic.config_version = None
+        for number, held in topic.partitions.items():
+            held.is_untold = held.is_untold or not is_queued  # brokers have forgotten a topic that lives on
+            self.mark(topic.name, number, PartitionChange.METADATA)
+
+    def _miss_topic(self, name: TopicName, as_of: Zxid) -> None:
+        mark = self.deletion_marks.get(name)
+        if mark is not None:
+            mark.missing_as_of = as_of
+            self.changes.marks[name] = None
 
     def _apply_preferred_election(self, fact: Fact) -> None:
         if not self._advance(fact) or fact.stat is None or not isinstance(fact.value, PreferredElection):
@@ -542,6 +589,7 @@ class Cluster:
         topic = self.topics.get(name)
         if topic is not None:
             topic.config = fact.value if isinstance(fact.value, Config) else Config({})
+            topic.config_version = fact.stat.version if fact.stat else ZnodeVersion(-1)
             self.changes.configs.add(name)
 
 

@@ -8,7 +8,7 @@ from controller.core.commands import Command
 from controller.core.events import AskId, CommitId
 from controller.core.replies import Reply
 from zk_layout.catalog import Address, Value
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, ZnodeVersion
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, ZnodeVersion
 from zk_layout.znodes.brokers import Registration
 
 
@@ -56,6 +56,12 @@ class Read(Struct, frozen=True):
 
     addresses: tuple[Address, ...]
     watch: bool = False
+
+
+class Survey(Struct, frozen=True):
+    """List everything below a topic's znode, also what nobody knows of; comes back as `Surveyed`."""
+
+    topic: TopicName
 
 
 class Connect(Struct, frozen=True):
@@ -128,4 +134,4 @@ class Drained(Struct, frozen=True):
     """Nothing is in flight any more; the resignation can be carried out."""
 
 
-Effect = Commit | Read | Connect | Disconnect | Tell | Answer | Wake | Notice | Measured | StepDown | Drained
+Effect = Commit | Read | Survey | Connect | Disconnect | Tell | Answer | Wake | Notice | Measured | StepDown | Drained

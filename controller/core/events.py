@@ -11,7 +11,7 @@ from controller.core.errors import ErrorCode
 from controller.core.requests import Caller, Request
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact
-from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition, Zxid
+from zk_layout.ids import BrokerEpoch, BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
 
 CommitId = NewType("CommitId", int)
 AskId = NewType("AskId", int)
@@ -21,6 +21,17 @@ class Observed(Struct, frozen=True):
     """Znodes as read: because a watch fired, because a `Read` asked for them, or while loading."""
 
     facts: tuple[Fact, ...]
+
+
+class Surveyed(Struct, frozen=True):
+    """Everything that is below a topic's znode.
+
+    Shape:
+        In the order in which it can be deleted: children before their parents. Without the topic's own znode.
+    """
+
+    topic: TopicName
+    found: tuple[tuple[Address, ZnodeVersion], ...]
 
 
 class Loaded(Struct, frozen=True):
@@ -85,4 +96,16 @@ class ResignationAsked(Struct, frozen=True):
     """The process shall end: decide nothing new, and say when nothing is in flight any more."""
 
 
-Event = Observed | Loaded | Committed | Conflicted | Fenced | Unknown | Acknowledged | Asked | Woke | ResignationAsked
+Event = (
+    Observed
+    | Surveyed
+    | Loaded
+    | Committed
+    | Conflicted
+    | Fenced
+    | Unknown
+    | Acknowledged
+    | Asked
+    | Woke
+    | ResignationAsked
+)

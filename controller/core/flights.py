@@ -12,7 +12,7 @@ from controller.core.events import CommitId
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
-from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 
 
 class TopicStep(Struct):
@@ -44,6 +44,10 @@ class Flights:
         """How many transactions are unanswered."""
         return len(self._flights)
 
+    def half_read(self) -> frozenset[TopicName]:
+        """Topics of which only some znodes of an unanswered transaction have been read again."""
+        return frozenset(name for name, step in self.busy.items() if step.unread)
+
     def depart(self, commit: Commit, topics: tuple[TopicName, ...]) -> None:
         """A transaction has been sent."""
         self._flights[commit.commit] = _Flight(commit, topics)
@@ -55,7 +59,7 @@ class Flights:
     ) -> tuple[Commit, tuple[TopicName, ...], tuple[Address, ...]]:
         """A transaction was answered: itself, its topics, and what must be read before they can go on."""
         flight = self._flights.pop(commit)
-        addresses = tuple(look_at or (w.address for w in flight.commit.writes)) if has_failed else ()
+        addresses = _to_read(look_at or (w.address for w in flight.commit.writes)) if has_failed else ()
         for topic in flight.topics:
             step = self.busy[topic]
             step.outstanding -= 1
@@ -80,6 +84,12 @@ class Flights:
         if step is None or step.outstanding or step.unread:
             return None
         return self.busy.pop(topic)
+
+
+def _to_read(addresses: Iterable[Address]) -> tuple[Address, ...]:
+    """What must be read: of a topic's remnants nothing is known but what a survey of the topic finds."""
+    known = (TopicAddress(a.topic) if isinstance(a, TopicRemnantAddress) else a for a in addresses)
+    return tuple(dict.fromkeys(known))
 
 
 def facts_of(commit: Commit, zxid: Zxid, topic_czxids: dict[TopicName, Zxid]) -> Iterable[Fact]:

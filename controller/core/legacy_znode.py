@@ -89,11 +89,20 @@ class LegacyZnode:
         self._is_waiting = False
 
     def look(self) -> Iterator[Notice]:
-        """The znode has changed. Entries whose partition does not exist are refused as soon as they are seen."""
+        """The znode has changed."""
         if self._cluster.has_foreign_legacy:
             text = "was written while it was not empty; what is new in it is ignored and taken out again"
             yield Notice(NOTICE, f"{LegacyReassignmentAddress().path} {text}")
-        unknown = [at for at in self._cluster.legacy if self._cluster.partition(at) is None]
+        yield from self.strike_unknown()
+
+    def strike_unknown(self) -> Iterator[Notice]:
+        """Entries whose partition does not exist, or is being deleted, are refused as soon as they are seen."""
+        cluster = self._cluster
+        unknown = [
+            at
+            for at in cluster.legacy
+            if cluster.partition(at) is None or cluster.topics[at.topic].is_queued_for_deletion
+        ]
         yield from self.strike(dict.fromkeys(unknown, "The partition does not exist."))
 
     def trimmed(self) -> Write | None:

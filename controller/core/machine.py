@@ -42,6 +42,7 @@ from controller.core.events import (
     Loaded,
     Observed,
     ResignationAsked,
+    Surveyed,
     Unknown,
     Woke,
 )
@@ -55,6 +56,7 @@ from controller.core.replies import IsrResult, PartitionResult
 from controller.core.retries import RETRY, Retries
 from controller.core.rules import preferred
 from controller.core.tally import Tally
+from controller.core.topic_deletions import TopicDeletions
 from zk_layout import catalog
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, TopicName, TopicPartition, Zxid
@@ -87,6 +89,7 @@ class MachineSettings(Struct, frozen=True):
     leaders_write_isr: bool = False
     has_leader_recovery: bool = True
     assigns_topic_ids: bool = True
+    deletes_topics: bool = True
     deletion_patience_s: float = 10.0
     znode_size_limit: int = 1_000_000
     rebalance_every_s: float | None = None
@@ -113,6 +116,7 @@ class Machine:
             controller_epoch,
             unclean_election=settings.unclean_election,
             has_leader_recovery=settings.has_leader_recovery,
+            deletes_topics=settings.deletes_topics,
         )
         self.tally = Tally()
         self._settings = settings
@@ -122,10 +126,11 @@ class Machine:
         self._flights = Flights()
         self._barriers = Barriers()
         self._leavers = Leavers(settings.deletion_patience_s)
-        self._announcer = Announcer(self.cluster, self._leavers, self._barriers)
+        self._deletions = TopicDeletions(self.cluster)
+        self._announcer = Announcer(self.cluster, self._leavers, self._barriers, self._flights, self._deletions)
         self._legacy = LegacyZnode(self.cluster)
         self._producer_ids = ProducerIds(self.cluster)
-        self._answers = BrokerAnswers(self.cluster, self._leavers, self._agenda)
+        self._answers = BrokerAnswers(self.cluster, self._leavers, self._agenda, self._deletions)
         self._reception = Reception(
             self.cluster, settings.cluster_id, self._asks, self._agenda, self._barriers, self._producer_ids
         )
@@ -172,6 +177,11 @@ class Machine:
         return self._effects
 
     @property
+    def figures(self) -> dict[str, float]:
+        """The gauges of this moment, by measure."""
+        return {**self.tally.figures(self.cluster), **self._deletions.figures()}
+
+    @property
     def in_flight(self) -> int:
         """How many transactions ZooKeeper has not answered yet."""
         return self._flights.count
@@ -184,6 +194,9 @@ class Machine:
                 for fact in facts:
                     self.cluster.apply(fact)
                     self._saw(fact.address)
+            case Surveyed():
+                self._deletions.surveyed(event)
+                self._agenda.add(event.topic)
             case Loaded():
                 self.cluster.is_loading = False
                 if self._settings.rebalance_every_s is not None:
@@ -254,6 +267,7 @@ class Machine:
         if self._legacy.is_written_by(topic):
             self._free_legacy()
         if step.has_failed:
+            self._deletions.failed(topic)
             self._asks.put_back(step.items)
             alarms = list(self._retries.failed(topic, step.numbers, self._now))
             self._effects.extend(alarms)
@@ -315,10 +329,15 @@ class Machine:
         for path, reason in changes.malformed:
             self._effects.append(Notice("malformed znode", f"{path}: {reason}"))
         self._follow_notifications(changes)
+        self._deletions.follow(changes)
         self._take(self._announcer.announce(changes, self._now))
         self._follow_partitions(changes)
+        for name in changes.marks:
+            self._agenda.add(name, is_urgent=True)
         if changes.legacy:
             self._effects.extend(self._legacy.look())
+        elif changes.marks:
+            self._effects.extend(self._legacy.strike_unknown())
 
     def _take(self, effects: Iterable[Effect]) -> None:
         """Nothing is decided after a reason to step down."""
@@ -359,7 +378,9 @@ class Machine:
             topic = self.cluster.topics[name]
             for number in numbers:
                 at, held = TopicPartition(name, number), topic.partitions[number]
-                self._effects.extend(self.tally.see(at, held, self.cluster, self._now))
+                self._effects.extend(
+                    self.tally.see(at, None if topic.is_queued_for_deletion else held, self.cluster, self._now)
+                )
                 self._leavers.see(at, held, topic.deletions.get(number, ()))
                 if self._settings.leaders_write_isr and held.assignment.is_moving and at not in self._watched:
                     self._watched.add(at)
@@ -372,6 +393,7 @@ class Machine:
         for name, gone in changes.gone_topics.items():
             for at in (TopicPartition(name, number) for number in gone.partitions):
                 self._effects.extend(self.tally.see(at, self.cluster.partition(at), self.cluster, self._now))
+                self._watched.discard(at)
         if watch:
             self._effects.append(Read(tuple(watch), watch=True))
 
@@ -398,6 +420,8 @@ class Machine:
     def _decide_topic(self, name: TopicName, numbers: set[PartitionId]) -> Iterable[Packed]:
         items = self._asks.take(name)
         topic = self.cluster.topics.get(name)
+        if name in self.cluster.deletion_marks:
+            return self._delete(name, numbers, items)
         if topic is None:
             for item in items:
                 self._settle(item, unknown(item, self.cluster))
@@ -412,6 +436,23 @@ class Machine:
         if self._settings.assigns_topic_ids and topic.topic_id is None and topic.partitions and not topic.is_malformed:
             verdict.draft.give_id(self._dice.topic_id())
         return self._follow(verdict, name, numbers)
+
+    def _delete(self, name: TopicName, numbers: set[PartitionId], items: list[Item]) -> Iterable[Packed]:
+        """The step of a topic that somebody wants to be deleted; the rules have no say in it any more."""
+        topic = self.cluster.topics.get(name)
+        if topic is not None and not topic.is_queued_for_deletion:
+            self._asks.put_back(items)
+        else:
+            for item in items:
+                self._settle(item, unknown(item, self.cluster))
+            self.cluster.preferring.difference_update(TopicPartition(name, n) for n in numbers)
+        step = self._deletions.next_step(name)
+        self._effects.extend(step.effects)
+        if not step.atoms:
+            self._barriers.at_rest(name)
+            return ()
+        self._flights.busy[name] = TopicStep(numbers, [])
+        return encoded(name, step.atoms, is_alone=self._retries.has_failed(name))
 
     def _follow(self, verdict: Verdict, name: TopicName, numbers: set[PartitionId]) -> Iterable[Packed]:
         for item, result in verdict.settled:

@@ -25,7 +25,6 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 
 WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
     {
-        "delete.topic.enable": "topics are not deleted yet",
         "create.topic.policy.class.name": "topics are not created yet, and Java classes cannot be run here",
         "controller.quota.window.num": "requests are not limited by quotas yet",
         "controller.quota.window.size.seconds": "requests are not limited by quotas yet",

@@ -167,6 +167,12 @@ SETTINGS: tuple[Setting, ...] = (
         "setting outweighs it.",
     ),
     Setting(
+        "delete.topic.enable",
+        TRUTH,
+        True,
+        "Whether topics may be deleted. Where not, wishes to delete one are struck out.",
+    ),
+    Setting(
         "auto.leader.rebalance.enable",
         TRUTH,
         True,

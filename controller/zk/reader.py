@@ -12,19 +12,19 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from controller.core.effects import Notice, Read
-from controller.core.events import Event, Loaded, Observed
+from controller.core.effects import Notice, Read, Survey
+from controller.core.events import Event, Loaded, Observed, Surveyed
 from controller.zk.answers import Change, ConnectionState, SessionEnded, WatchEvent
 from controller.zk.bridge import Bridge
 from controller.zk.bulk import BulkReader, ChunkSize, Found
 from zk_layout import catalog
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, absent, present
-from zk_layout.ids import PartitionId, TopicName, Zxid
+from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes import admin, brokers, features, notifications, producer_ids, replica_deletions, topics
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
-from zk_layout.znodes.topics import Topic, TopicAddress
+from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
 
 # In the order in which they are told: who lives, what there is, what is asked, what has happened.
 WATCHED_PARENTS: Final = (
@@ -80,6 +80,7 @@ class Reader:
         self._marked_parents: dict[str, None] = {}
         self._marked: dict[str, None] = {}
         self._asked: list[Read] = []
+        self._surveys: list[TopicName] = []
         self._is_marked = asyncio.Event()
         self._is_stopped = False
         self._task: asyncio.Task[None] | None = None
@@ -103,6 +104,11 @@ class Reader:
     def read(self, wish: Read) -> None:
         """Read these again, after what is being read."""
         self._asked.append(wish)
+        self._is_marked.set()
+
+    def survey(self, wish: Survey) -> None:
+        """List everything below a topic's znode, after what is being read."""
+        self._surveys.append(wish.topic)
         self._is_marked.set()
 
     def stop(self) -> None:
@@ -164,6 +170,7 @@ class Reader:
         parents, self._marked_parents = self._marked_parents, {}
         marked, self._marked = self._marked, {}
         asked, self._asked = self._asked, []
+        surveys, self._surveys = self._surveys, []
         come = await asyncio.gather(*(self._list(parent) for parent in WATCHED_PARENTS if parent in parents))
         by_parent: dict[str, dict[str, None]] = {}
         for path in itertools.chain(marked, *come):
@@ -177,6 +184,8 @@ class Reader:
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for wish in asked:
             await self._read_requested([address.path for address in wish.addresses], watch=wish.watch)
+        for topic in surveys:
+            self._emit(Surveyed(topic, await self._survey(topic)))
 
     async def _list(self, parent: str) -> list[str]:
         """What has gone is told at once; answers the paths of what has come."""
@@ -199,6 +208,22 @@ class Reader:
                 known.add(name)
                 paths.append(path)
         return paths
+
+    async def _survey(self, topic: TopicName) -> tuple[tuple[Address, ZnodeVersion], ...]:
+        """Level by level; what vanishes meanwhile is left out."""
+        root = TopicAddress(topic).path
+        levels = [[root]]
+        while levels[-1]:
+            listings = await asyncio.gather(*(self._bridge.children(path) for path in levels[-1]))
+            pairs = zip(levels[-1], listings, strict=True)
+            levels.append([f"{path}/{name}" for path, (names, _) in pairs for name in sorted(names or ())])
+        paths = [path for level in reversed(levels[1:]) for path in level]
+        found = await self._bulk.read(paths, ChunkSize())
+        return tuple(
+            (_address_of(path) or TopicRemnantAddress(topic, path.removeprefix(f"{root}/")), node.stat.version)
+            for path, (node, _) in zip(paths, found, strict=True)
+            if node is not None
+        )
 
     def _gone(self, path: str, zxid: Zxid) -> Fact:
         address = _known_address(path)

@@ -164,6 +164,11 @@ def _add_partition(theatre: Theatre, name: str, *words: str) -> None:
     theatre.write(SetData(f"/brokers/topics/{name}", catalog.encode(grown)))
 
 
+def _delete_topic(theatre: Theatre, *names: str) -> None:
+    """`delete topic orders [others …]`: what a broker or an old tool writes to have topics deleted."""
+    theatre.write(*(MakeNode(f"/admin/delete_topics/{name}") for name in names))
+
+
 def _write_state(theatre: Theatre, partition: str, *words: str) -> None:
     """`state orders-0 leader=1 isr=1,2 leader_epoch=3`: before an election, what the state znode holds."""
     at, options = _at(partition), _options(words)
@@ -342,6 +347,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "topic": _topic_there,
     "create topic": _create_topic,
     "add partition": _add_partition,
+    "delete topic": _delete_topic,
     "state": _write_state,
     "config": _config,
     "malformed": _malformed,

@@ -18,6 +18,7 @@ from controller.core.effects import (
     Notice,
     Read,
     StepDown,
+    Survey,
     Tell,
     Wake,
 )
@@ -210,13 +211,16 @@ class Theatre:
             else:
                 self._carry_out_one(effect)
 
-    def _carry_out_one(self, effect: Effect) -> None:
+    def _carry_out_one(self, effect: Effect) -> None:  # noqa: C901 (one flat match over a closed union)
         match effect:
             case Commit():
                 self._commit(effect)
             case Read(addresses, watch):
                 assert self.reader is not None
                 self.reader.read(addresses, watch)
+            case Survey(topic):
+                assert self.reader is not None
+                self.reader.survey(topic)
             case Connect(broker, _, _):
                 self._say_more("  connect ", broker)
             case Disconnect(broker):

@@ -17,6 +17,7 @@ from tests.simulation.zookeeper import Operation
 from zk_layout import catalog
 from zk_layout.facts import Malformed
 from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, SessionId, TopicName, TopicPartition, Zxid
+from zk_layout.znodes.admin import DELETE_TOPICS, TopicDeletionAddress
 from zk_layout.znodes.controller import ControllerEpochAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -36,6 +37,7 @@ class Checker:
     def __init__(self, world: World) -> None:
         self.world = world
         self.states: dict[TopicPartition, PartitionState] = {}
+        self.unwanted: dict[TopicName, None] = {}
         self.topics: dict[TopicName, Topic] = {}
         self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
         self.assigned: dict[TopicPartition, dict[Assignment, None]] = {}
@@ -63,6 +65,7 @@ class Checker:
     def after_step(self) -> None:
         """Everything that changed together must fit together."""
         touched, self._touched = self._touched, {}
+        wished = [a.topic for a in map(catalog.address_of, touched) if isinstance(a, TopicDeletionAddress)]
         former = {path: self.topics.get(address.topic) for path, address in self._topics_in(touched)}
         for path, address in self._topics_in(touched):
             self._topic_changed(address, path)
@@ -73,8 +76,10 @@ class Checker:
                 case ControllerEpochAddress():
                     self._epoch_changed(path)
         self._note_pairs(touched)
+        for name in wished:
+            self._wish_changed(name)
         for path, before in former.items():
-            if before is not None:
+            if before is not None and path in self.world.zookeeper.nodes:
                 self._nobody_left_early(before, TopicName(path.rpartition("/")[2]))
         for broker in self.world.brokers.values():
             if broker.model is not None and broker.model.violations:
@@ -84,6 +89,8 @@ class Checker:
         """Which assignment and which state of a partition held at the same time."""
         for path in touched:
             address = catalog.address_of(path)
+            if isinstance(address, TopicAddress | StateAddress) and address.topic not in self.topics:
+                continue
             if isinstance(address, TopicAddress):
                 names = [TopicPartition(address.topic, n) for n in self.topics[address.topic].partitions]
             elif isinstance(address, StateAddress):
@@ -115,6 +122,8 @@ class Checker:
 
     def _topic_changed(self, address: TopicAddress, path: str) -> None:
         value, before = self._read(path), self.topics.get(address.topic)
+        if value is None and before is not None:
+            self._topic_gone(address.topic, before)
         if isinstance(value, Malformed) or value is None:
             return
         assert isinstance(value, Topic)
@@ -127,6 +136,30 @@ class Checker:
         for number, assignment in value.partitions.items():
             self._assignment_is_sane(TopicPartition(address.topic, number), assignment)
         self.topics[address.topic] = value
+
+    def _topic_gone(self, name: TopicName, before: Topic) -> None:
+        """A topic goes only if somebody wanted that, and not before every log of it has gone."""
+        if name not in self.unwanted:
+            raise Broken(f"topic {name} was deleted, and nobody had asked for it")
+        for broker in self.world.brokers.values():
+            left = [at for at in broker.disk if at.topic == name]
+            if left:
+                raise Broken(f"topic {name} was deleted while {broker.name} still has {left}")
+        del self.topics[name]
+        for at in [TopicPartition(name, number) for number in before.partitions]:
+            for memory in (self.states, self.was_in_sync, self.lost, self._acked_numbers):
+                memory.pop(at, None)
+            for broker_id in self.world.brokers:
+                self._seen_marks.pop((broker_id, at), None)
+
+    def _wish_changed(self, name: TopicName) -> None:
+        """A wish counts for the topic that is there when it is written, not for one that is created later."""
+        mark = self.world.zookeeper.nodes.get(f"{DELETE_TOPICS}/{name}")
+        topic = self.world.zookeeper.nodes.get(TopicAddress(name).path)
+        if mark is None or topic is None or mark.czxid < topic.czxid:
+            self.unwanted.pop(name, None)
+        else:
+            self.unwanted[name] = None
 
     def _assignment_is_sane(self, at: TopicPartition, assignment: Assignment) -> None:
         history = self.assigned.setdefault(at, {})
@@ -143,6 +176,10 @@ class Checker:
 
     def _state_changed(self, at: TopicPartition, path: str, session: SessionId) -> None:
         value, before = self._read(path), self.states.get(at)
+        if value is None and before is not None:
+            if at.topic not in self.unwanted:
+                raise Broken(f"the state of {at} was deleted, and nobody had asked for it")
+            del self.states[at]
         if not isinstance(value, PartitionState):
             return
         replicas = self.topics[at.topic].partitions[at.partition].replicas
@@ -310,6 +347,8 @@ class Checker:
         One that was told to go and has been wanted again since may go first: it comes back empty.
         """
         state, topic = self.states.get(at), self.topics.get(at.topic)
+        if at.topic in self.unwanted:
+            return
         if state is not None and model.broker in state.isr:
             raise Broken(f"broker {model.broker} deleted {at}, being in its ISR {list(state.isr)}")
         stops = command.stops if isinstance(command, StopReplica) else ()
@@ -325,6 +364,8 @@ class Checker:
             log = model.disk[at]
             key = (model.broker, at)
             epoch = model.replicas[at].view.leader_epoch
+            if at not in self.states:
+                continue  # its topic is being deleted
             if at in self.lost and epoch != self.states[at].leader_epoch:
                 continue  # what a deposed leader acknowledges is lost, as an unclean election means it to be
             mark, marked_in = self._seen_marks.get(key, (0, -1))

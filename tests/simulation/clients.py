@@ -16,7 +16,8 @@ from controller.core.requests import (
 from tests.simulation.zookeeper import MakeNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicId, TopicName, TopicPartition
-from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, PreferredElection
+from zk_layout.znodes.admin import DELETE_TOPICS, LegacyMove, LegacyReassignment, PreferredElection
+from zk_layout.znodes.configs import Config
 from zk_layout.znodes.topics import Assignment, Topic
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ class Clients:
 
     def create_topic(self) -> None:
         """Write a topic znode, as a broker does for an auto-created topic; it may name the controller."""
-        self._topics_made += 1
-        name = TopicName(f"topic{self._topics_made}")
+        name = self._free_name()
         candidates = list(self.world.brokers)
         if self.random.random() < 0.3:
             leader = self.world.leading()
@@ -63,8 +63,29 @@ class Clients:
         }
         topic_id = TopicId(f"{self.random.getrandbits(128):022x}"[:22]) if self.world.plan.topic_ids else None
         self.world.say("client", f"creates {name} {[list(a.replicas) for a in partitions.values()]}")
+        if self.random.random() < 0.5:
+            self.world.write(MakeNode(f"/config/topics/{name}", catalog.encode(Config({"retention.ms": "1000"}))))
         operation = MakeNode(f"/brokers/topics/{name}", catalog.encode(Topic(partitions, topic_id)))
         self.world.write(operation)
+
+    def _free_name(self) -> TopicName:
+        """A name that was never used, or that a deleted topic had."""
+        topics = self.world.checker.topics
+        former = [name for name in (f"topic{n + 1}" for n in range(self._topics_made)) if name not in topics]
+        if former and self.random.random() < 0.7:
+            return TopicName(self.random.choice(former))
+        self._topics_made += 1
+        return TopicName(f"topic{self._topics_made}")
+
+    def delete_topic(self) -> None:
+        """Ask for a topic's deletion as brokers and old tools do; now and then one that does not exist."""
+        name = self._any_topic() if self.random.random() < 0.9 else TopicName("nowhere")
+        if self.random.random() < 0.1 and name in self.world.checker.topics:
+            self.world.write(MakeNode(f"/brokers/topics/{name}/somebody-elses"))
+        self.world.say("client", f"wants {name} to be deleted")
+        self.world.write(MakeNode(f"{DELETE_TOPICS}/{name}"))
+        for _ in range(self.random.randint(0, 2)):
+            self.world.clock.after(self.random.uniform(0.0, 5.0), self.create_topic)
 
     def add_partition(self) -> None:
         """Write one more partition into a topic znode, keeping the moves in it."""

@@ -22,6 +22,7 @@ from controller.core.effects import (
     Read,
     Set,
     StepDown,
+    Survey,
     Tell,
     Wake,
     Write,
@@ -289,6 +290,9 @@ class Controller:
                 case Read(addresses, watch):
                     assert self.reader is not None
                     self.reader.read(addresses, watch)
+                case Survey(topic):
+                    assert self.reader is not None
+                    self.reader.survey(topic)
                 case Connect() | Disconnect() | Tell():
                     self._reach(effect)
                 case Answer(ask, reply):

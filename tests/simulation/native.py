@@ -10,6 +10,7 @@ from controller.core.effects import Tell
 from tests.simulation.zookeeper import MakeNode, Operation, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, SessionId, TopicPartition
+from zk_layout.znodes.admin import DELETE_TOPICS
 from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.controller import ControllerClaim
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -31,7 +32,8 @@ def rule_briefly(world: World, broker: BrokerId, for_s: float) -> None:
     operations.append(MakeNode(CLAIM, catalog.encode(ControllerClaim(broker)), is_ephemeral=True))
     zookeeper.multi(session, operations)
     world.say("native", f"broker {broker} takes /controller with epoch {epoch} for {for_s:.2f}s")
-    views = [raised(world, session, at, epoch) for at in list(world.checker.states) if world.random.random() < 0.5]
+    known = [at for at in world.checker.states if f"{DELETE_TOPICS}/{at.topic}" not in zookeeper.nodes]
+    views = [raised(world, session, at, epoch) for at in known if world.random.random() < 0.5]
     tell(world, broker, epoch, views)
     world.clock.after(for_s, lambda: world.expire(session))
 

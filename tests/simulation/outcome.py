@@ -8,8 +8,11 @@ from controller.lab.broker_model import BrokerModel
 from tests.simulation.checker import Broken
 from tests.simulation.clients import LEGACY, PREFERRED
 from tests.simulation.controllers import Role
-from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, TopicName, TopicPartition
+from zk_layout.znodes import replica_deletions
+from zk_layout.znodes.admin import DELETE_TOPICS
 from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ def check_outcome(world: World) -> None:
         raise Broken(f"never answered: {world.checker.unanswered}")
     live = {b.broker: b.model for b in world.brokers.values() if b.model is not None}
     for name, topic in world.checker.topics.items():
+        if name in world.checker.unwanted:
+            _waits_for_somebody(world, name, leading[0].own_id, live)
+            continue
         for number, assignment in topic.partitions.items():
             at = TopicPartition(name, number)
             _is_led(world, at, assignment, live)
@@ -40,6 +46,18 @@ def check_outcome(world: World) -> None:
         for at in model.led():
             world.checker.leads_with_everything(model, at)
     _nothing_is_left_over(world)
+
+
+def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:
+    """A deletion that has not come to its end waits for a broker that is down, and clients see nothing of it."""
+    replicas = {r for a in world.checker.topics[name].partitions.values() for r in a.replicas}
+    node = world.zookeeper.nodes.get(ReplicaDeletionsAddress(name).path)
+    owed = [] if node is None else replica_deletions.decode(node.data).replicas.values()
+    if not replicas.union(*owed) - live.keys() - {leader}:
+        raise Broken(f"topic {name} is still there, though every broker that has a replica of it lives")
+    for broker, model in live.items():
+        if any(at.topic == name for at in model.cache):
+            raise Broken(f"broker {broker} still knows of topic {name}, which is being deleted")
 
 
 def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
@@ -94,7 +112,7 @@ def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: di
 def _has_no_strays(world: World, broker: BrokerId, model: BrokerModel) -> None:
     for at in model.hosted():
         topic = world.checker.topics.get(at.topic)
-        if topic is None or broker not in topic.partitions[at.partition].replicas:
+        if topic is None or at.topic in world.checker.unwanted or broker not in topic.partitions[at.partition].replicas:
             raise Broken(f"broker {broker} keeps a stray replica of {at}")
 
 
@@ -108,14 +126,20 @@ def _knows_who_lives(world: World, model: BrokerModel, leader: BrokerId, live: d
 def _nothing_is_left_over(world: World) -> None:
     nodes = world.zookeeper.nodes
     left = [p for p in nodes if p in (LEGACY, PREFERRED) or p.startswith("/isr_change_notification/")]
+    for parent in ("/config/topics", DELETE_TOPICS, replica_deletions.ROOT):
+        gone = [name for name in nodes[parent].children if name not in world.checker.topics]
+        if gone:
+            raise Broken(f"left over in {parent} of topics that are gone: {gone}")
+    stale = [name for name in nodes[DELETE_TOPICS].children if name not in world.checker.unwanted]
+    if stale:
+        raise Broken(f"wishes that mean no topic of today were not struck out: {stale}")
     moving = [t for t in world.checker.topics.values() if any(a.is_moving for a in t.partitions.values())]
     if left and not (moving and left == [LEGACY]):
         raise Broken(f"left over in ZooKeeper: {left}")
     live = {b.broker for b in world.brokers.values() if b.is_up}
     for path, node in nodes.items():
-        if path.startswith("/kafka_zk_controller/replica_deletions/"):
-            from zk_layout.znodes import replica_deletions
-
+        parent, _, name = path.rpartition("/")
+        if parent == replica_deletions.ROOT and name not in world.checker.unwanted:
             held = replica_deletions.decode(node.data)
             owed = {b for replicas in held.replicas.values() for b in replicas} & live
             if owed:

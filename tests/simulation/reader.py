@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from controller.core.events import Loaded, Observed
+from controller.core.events import Loaded, Observed, Surveyed
 from tests.simulation.network import LOST, ZkConnection
 from tests.simulation.zookeeper import Happened, SessionExpired, WatchEvent, ZooKeeper
 from zk_layout import catalog
 from zk_layout.facts import Fact, Stat, absent, present
-from zk_layout.ids import SessionId, Zxid
+from zk_layout.ids import SessionId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
-from zk_layout.znodes.topics import Topic, TopicAddress
+from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
 
 WATCHED_PARENTS = (
     "/brokers/ids",
@@ -50,6 +50,7 @@ class Reader:
         self._children: dict[str, tuple[str, ...]] = {}
         self._watched_on_request: dict[str, None] = {}
         self._states: dict[str, None] = {}
+        self._czxids: dict[str, Zxid] = {}
         self._outstanding = 0
         self._is_loading = True
 
@@ -77,6 +78,25 @@ class Reader:
             if watch and not self._is_kept_watched(path):
                 self._watched_on_request[path] = None
             self._look(path, watch=watch or self._is_kept_watched(path), use=seen)
+
+    def survey(self, topic: TopicName) -> None:
+        """List everything below a topic's znode, children first."""
+        root = TopicAddress(topic).path
+
+        def perform() -> tuple[tuple[str, ZnodeVersion], ...]:
+            nodes = self._zookeeper.nodes
+            paths = sorted((p for p in nodes if p.startswith(f"{root}/")), key=lambda p: (-p.count("/"), p))
+            return tuple((p, ZnodeVersion(nodes[p].version)) for p in paths)
+
+        def listed(found: tuple[tuple[str, ZnodeVersion], ...]) -> None:
+            below = f"{root}/"
+            pairs = [
+                (catalog.address_of(p) or TopicRemnantAddress(topic, p.removeprefix(below)), version)
+                for p, version in found
+            ]
+            self._emit(Surveyed(topic, tuple(pairs)))
+
+        self._call(perform, listed)
 
     def fired(self, event: WatchEvent) -> None:
         """A watch of this session fired."""
@@ -127,6 +147,8 @@ class Reader:
         address = catalog.address_of(path)
         if address is None:
             return ()
+        if isinstance(address, TopicAddress):
+            self._forget_former(path, None if found is None else found[1].czxid)
         if found is None:
             self._watched_on_request.pop(path, None)
             return (absent(address, zxid),)
@@ -134,6 +156,15 @@ class Reader:
             return (absent(address, found[1].mzxid),)
         value = catalog.decode(address, found[0])
         return (present(address, value, found[1]),)
+
+    def _forget_former(self, path: str, czxid: Zxid | None) -> None:
+        """The states of a topic that is gone, or of another that had its name, are not those to be read now."""
+        if self._czxids.get(path) not in (None, czxid):
+            self._states = {p: None for p in self._states if not p.startswith(f"{path}/")}
+        if czxid is None:
+            self._czxids.pop(path, None)
+        else:
+            self._czxids[path] = czxid
 
     def _show(self, facts: tuple[Fact, ...]) -> None:
         self._emit(Observed(facts))
@@ -166,4 +197,6 @@ class Reader:
         for name in before:
             address = catalog.address_of(f"{parent}/{name}")
             if name not in names and address is not None:
+                if isinstance(address, TopicAddress):
+                    self._forget_former(address.path, None)
                 self._emit(Observed((absent(address, zxid),)))

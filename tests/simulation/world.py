@@ -169,8 +169,9 @@ class World:
             clients.add_partition,
             clients.create_topic,
             clients.prefer,
+            clients.delete_topic,
         )
-        self.random.choices(acts, (10, 5, 2, 1, 1, 0.5, 1))[0]()
+        self.random.choices(acts, (10, 5, 2, 1, 1, 0.5, 1, 1))[0]()
 
     def _remove_malformed_legacy(self) -> None:
         node = self.zookeeper.nodes.get(LEGACY)

@@ -74,6 +74,22 @@ class TopicAddress(Struct, frozen=True, gc=False):
         return f"{ROOT}/{self.topic}"
 
 
+class TopicRemnantAddress(Struct, frozen=True, gc=False):
+    """A znode below a topic's that is none of Kafka's; whoever deletes the topic must delete it too.
+
+    Shape:
+        `below` is the path below the topic's znode, without a slash in front.
+    """
+
+    topic: TopicName
+    below: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{ROOT}/{self.topic}/{self.below}"
+
+
 class _Json(Struct):
     partitions: dict[Partition, Brokers]
     adding_replicas: dict[Partition, Brokers] | None = None

@@ -27,6 +27,8 @@ def permit(request: ControlledShutdown, cluster: Cluster) -> ShutdownPermitted:
     """What the broker still leads although another replica exists; partitions with one replica do not hold it up."""
     remaining = []
     for topic, numbers in sorted(cluster.hosted.get(request.broker, {}).items()):
+        if cluster.topics[topic].is_queued_for_deletion:
+            continue
         for number in sorted(numbers):
             at = TopicPartition(topic, number)
             held = cluster.partition(at)

@@ -10,7 +10,7 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
 from controller.core.requests import DescribeCluster, TopicReference
 from controller.core.stage import in_force
-from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicPartition
+from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicName, TopicPartition
 
 
 def reply(request: DescribeCluster, listener: str, cluster_id: str | None, cluster: Cluster) -> ClusterDescription:
@@ -22,7 +22,8 @@ def reply(request: DescribeCluster, listener: str, cluster_id: str | None, clust
         if endpoint is not None:
             nodes.append(Node(broker, endpoint.host, endpoint.port, registration.rack))
     if request.topics is None:
-        topics = tuple(_topic(cluster.topics[name], listener, cluster) for name in sorted(cluster.topics))
+        named = (cluster.topics[name] for name in sorted(cluster.topics) if _exists(name, cluster))
+        topics = tuple(_topic(topic, listener, cluster) for topic in named)
     else:
         topics = tuple(_asked(reference, listener, cluster) for reference in request.topics)
     return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, topics)
@@ -31,13 +32,18 @@ def reply(request: DescribeCluster, listener: str, cluster_id: str | None, clust
 def _asked(reference: TopicReference, listener: str, cluster: Cluster) -> TopicMetadata:
     if reference.topic_id is not None:
         name = cluster.topic_names.get(reference.topic_id)
-        if name is None:
+        if name is None or not _exists(name, cluster):
             return TopicMetadata(None, reference.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         return _topic(cluster.topics[name], listener, cluster)
     topic = cluster.topics.get(reference.name) if reference.name is not None else None
-    if topic is None:
+    if topic is None or topic.is_queued_for_deletion:
         return TopicMetadata(reference.name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return _topic(topic, listener, cluster)
+
+
+def _exists(name: TopicName, cluster: Cluster) -> bool:
+    """Clients see nothing of a topic from the moment at which its deletion begins."""
+    return not cluster.topics[name].is_queued_for_deletion
 
 
 def _topic(topic: TopicView, listener: str, cluster: Cluster) -> TopicMetadata:

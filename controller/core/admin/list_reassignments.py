@@ -14,11 +14,14 @@ from zk_layout.ids import TopicPartition
 
 
 def reply(request: ListReassignments, cluster: Cluster) -> ReassignmentsListed:
-    """The moves in progress among the partitions asked for; those that do not move are left out."""
+    """The moves in progress among the partitions asked for; those that do not move are left out.
+
+    The moves of a topic that is being deleted have ended.
+    """
     moves = []
     for at in _asked(request, cluster):
         held = cluster.partition(at)
-        if held is not None and held.assignment.is_moving:
+        if held is not None and not cluster.topics[at.topic].is_queued_for_deletion and held.assignment.is_moving:
             assignment = held.assignment
             moves.append(OngoingMove(at, assignment.replicas, assignment.adding, assignment.removing))
     return ReassignmentsListed(tuple(moves))

@@ -34,14 +34,22 @@ class Batch:
 
     Shape:
         `confirmed` names the brokers that have deleted their replica of a partition: they are not asked again.
-        `fresh` brokers know nothing yet and are told everything that concerns them.
+        `fresh` brokers know nothing yet and are told everything that concerns them, except topics that are `held` back:
+        what is known of those is a pair that ZooKeeper never held.
     """
 
-    def __init__(self, cluster: Cluster, confirmed: Confirmed, fresh: Iterable[BrokerId] = ()) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        confirmed: Confirmed,
+        fresh: Iterable[BrokerId] = (),
+        held: frozenset[TopicName] = frozenset(),
+    ) -> None:
         """Nothing to tell yet."""
         self._cluster = cluster
         self._confirmed = confirmed
         self._fresh = frozenset(b for b in fresh if cluster.is_registered(b))
+        self._held = held
         self._views: Views = {}
         self._everything: list[PartitionView] = []
         self._announced: set[int] = set()
@@ -52,10 +60,10 @@ class Batch:
     def add(self, changes: Changes) -> None:
         """Take in what the facts of this turn changed."""
         for topic in changes.gone_topics.values():
-            self._gone.extend(deleted(topic))
+            self._gone.extend(deleted(topic, self._cluster.controller_epoch))
         for name, numbers in changes.partitions.items():
             topic_view = self._cluster.topics.get(name)
-            if topic_view is None:
+            if topic_view is None or topic_view.is_queued_for_deletion:
                 continue
             for number, flags in numbers.items():
                 held = topic_view.partitions[number]
@@ -66,7 +74,7 @@ class Batch:
         """Ask leaving replicas to delete their logs, once the leader has heard that they leave."""
         held = topic.partitions[number]
         state = held.state
-        if held.is_untold or state is None:
+        if held.is_untold or state is None or topic.is_queued_for_deletion:
             return
         leaving = topic.deletions.get(number, ())
         if held.assignment.removing and stage(held.assignment, state) is Stage.LETTING_GO:
@@ -93,7 +101,7 @@ class Batch:
                 yield broker, command
         yield from self._metadata(recipients, brokers, brokers_changed)
         for broker in recipients:
-            for stops in _cut(self._stops.get(broker, {}).values()):
+            for stops in cut(self._stops.get(broker, {}).values()):
                 yield broker, StopReplica(stops)
 
     def _add_partition(
@@ -146,6 +154,8 @@ class Batch:
         changed = {name: dict(of_topic) for name, of_topic in self._views.items()}
         for name in cluster.topics:
             topic = cluster.topics[name]
+            if topic.is_queued_for_deletion or name in self._held:
+                continue
             for number, held in topic.partitions.items():
                 if held.assignment.replicas:
                     self._view(topic, number, held)
@@ -157,6 +167,8 @@ class Batch:
     def _greet_one(self, broker: BrokerId, everything: Views) -> None:
         cluster = self._cluster
         for name, numbers in cluster.hosted.get(broker, {}).items():
+            if name in self._held:
+                continue
             of_topic, topic = everything.get(name, {}), cluster.topics[name]
             for number in numbers:
                 seen = of_topic.get(number)
@@ -174,10 +186,10 @@ class Batch:
         self, recipients: Iterable[BrokerId], brokers: tuple[LiveBroker, ...], brokers_changed: bool
     ) -> Iterator[tuple[BrokerId, Command]]:
         changed = self._gone + [v for of_topic in self._views.values() for v in of_topic.values()]
-        parts = [UpdateMetadata(part, brokers) for part in _cut(changed)]
+        parts = [UpdateMetadata(part, brokers) for part in cut(changed)]
         if not parts and brokers_changed:
             parts = [UpdateMetadata((), brokers)]
-        full = [UpdateMetadata(part, brokers) for part in _cut(self._everything)] if self._fresh else []
+        full = [UpdateMetadata(part, brokers) for part in cut(self._everything)] if self._fresh else []
         for broker in recipients:
             for command in full if broker in self._fresh else parts:
                 yield broker, command
@@ -186,9 +198,9 @@ class Batch:
 def _leader_and_isr(
     existing: Iterable[PartitionView], new: Iterable[PartitionView], brokers: tuple[LiveBroker, ...]
 ) -> Iterator[LeaderAndIsr]:
-    for part in _cut(existing):
+    for part in cut(existing):
         yield LeaderAndIsr(part, (), _leaders(part, brokers))
-    for part in _cut(new):
+    for part in cut(new):
         yield LeaderAndIsr((), part, _leaders(part, brokers))
 
 
@@ -197,7 +209,7 @@ def _leaders(partitions: Iterable[PartitionView], brokers: tuple[LiveBroker, ...
     return tuple(b for b in brokers if b.broker in leaders)
 
 
-def _cut(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+def cut(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
     """Parts that stay far below a broker's `socket.request.max.bytes`, and let the first be sent early."""
     every = tuple(items)
     for start in range(0, len(every), PARTITIONS_A_REQUEST):

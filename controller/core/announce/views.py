@@ -5,8 +5,8 @@ from __future__ import annotations
 from controller.core.cluster import Cluster, Partition, TopicView
 from controller.core.commands import LiveBroker, PartitionView
 from controller.core.stage import in_force
-from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, Replicas, TopicPartition
-from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, PartitionId, Replicas, TopicPartition
+from zk_layout.znodes.partition_state import RECOVERED, PartitionState
 
 DELETED = BrokerId(-2)
 
@@ -43,23 +43,23 @@ def view(
     )
 
 
-def deleted(topic: TopicView) -> list[PartitionView]:
-    """The partitions of a topic that is gone, so that brokers drop them from their metadata."""
+def deleted(topic: TopicView, controller_epoch: ControllerEpoch) -> list[PartitionView]:
+    """The partitions of a topic that goes or is gone, so that brokers drop them from their metadata."""
     return [
         PartitionView(
             topic.name,
             topic.topic_id,
             number,
-            held.state.controller_epoch,
+            controller_epoch,
             DELETED,
             LeaderEpoch(0),
-            held.state.isr,
+            held.state.isr if held.state else (),
             PartitionEpoch(0),
-            held.state.leader_recovery_state,
+            held.state.leader_recovery_state if held.state else RECOVERED,
             held.assignment.replicas,
         )
         for number, held in topic.partitions.items()
-        if held.state is not None
+        if held.assignment.replicas
     ]
 
 

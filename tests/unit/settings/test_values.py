@@ -122,9 +122,9 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
 
 
 def test_a_key_that_concerns_a_controller_and_has_no_effect_is_told() -> None:
-    found = settings({"delete.topic.enable": "true"})
+    found = settings({"controller.quota.window.num": "11"})
 
-    assert found.without_effect == ("delete.topic.enable: topics are not deleted yet",)
+    assert found.without_effect == ("controller.quota.window.num: requests are not limited by quotas yet",)
 
 
 def test_no_key_is_both_ours_and_somebody_else_s() -> None:

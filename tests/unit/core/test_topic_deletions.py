@@ -1,0 +1,327 @@
+"""Who was told to delete which replicas of a topic, who confirmed, and what comes next?"""
+
+from __future__ import annotations
+
+from controller.core.cluster import Cluster
+from controller.core.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.effects import Create, Delete, Notice, Read, Survey
+from controller.core.errors import ErrorCode
+from controller.core.events import Acknowledged, Surveyed
+from controller.core.topic_deletions import Removal, TopicDeletions
+from tests.unit.core.builders import OWN, cluster, ids, state
+from zk_layout.facts import Stat, absent, present
+from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.configs import Config, TopicConfigAddress
+from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress, TopicRemnantAddress
+
+NAME = TopicName("orders")
+MARKED_AT = 5000
+
+
+class Desk:
+    """The bookkeeping as the machine uses it."""
+
+    def __init__(self, live: str, *replicas: str, deletes_topics: bool = True) -> None:
+        self.cluster: Cluster = cluster(live)
+        self.cluster.deletes_topics = deletes_topics
+        self.deletions = TopicDeletions(self.cluster)
+        self.zxid = 2000
+        if replicas:
+            self.assign({p: Assignment(ids(r)) for p, r in enumerate(replicas)})
+            for number, r in enumerate(replicas):
+                seen = Stat(self._next(), self.zxid, ZnodeVersion(0))
+                self.cluster.apply(present(StateAddress(NAME, number), state(ids(r)[0], r), seen))
+
+    def _next(self) -> Zxid:
+        self.zxid += 1
+        return Zxid(self.zxid)
+
+    def assign(self, partitions: dict[int, Assignment], czxid: int = 2000, version: int = 0) -> None:
+        stat = Stat(Zxid(czxid), max(Zxid(czxid), self._next()), ZnodeVersion(version))
+        self.cluster.apply(present(TopicAddress(NAME), Topic(partitions), stat))
+
+    def mark(self, czxid: int = MARKED_AT) -> None:
+        self.zxid = czxid
+        stat = Stat(Zxid(czxid), Zxid(czxid), ZnodeVersion(0))
+        self.cluster.apply(present(TopicDeletionAddress(NAME), None, stat))
+
+    def tells(self, *fresh: int) -> list[tuple[int, Command]]:
+        self.deletions.follow(self.cluster.take_changes())
+        return list(self.deletions.tells(fresh))
+
+    def stops(self, *fresh: int) -> dict[int, list[int]]:
+        return {
+            broker: [stop.partition for stop in command.stops]
+            for broker, command in self.tells(*fresh)
+            if isinstance(command, StopReplica)
+        }
+
+    def answer(self, broker: int, *numbers: int, refused: tuple[int, ...] = ()) -> list[TopicName]:
+        command = StopReplica(tuple(ReplicaStop(NAME, n, -2, True) for n in (*numbers, *refused)))
+        errors = {TopicPartition(NAME, n): ErrorCode.KAFKA_STORAGE_ERROR for n in refused}
+        return self.deletions.hear(Acknowledged(broker, 1, command, ErrorCode.NONE, errors))
+
+    def step(self) -> Removal:
+        return self.deletions.next_step(NAME)
+
+    def read_config(self, version: int | None = None) -> None:
+        address = TopicConfigAddress(NAME)
+        if version is None:
+            self.cluster.apply(absent(address, self._next()))
+        else:
+            stat = Stat(self._next(), self.zxid, ZnodeVersion(version))
+            self.cluster.apply(present(address, Config({}), stat))
+
+
+def deleted(step: Removal) -> list[tuple[str, int]]:
+    (atom,) = step.atoms
+    assert all(isinstance(write, Delete) for write in atom.writes)
+    return [(w.address.path, w.expected) for w in atom.writes if not isinstance(w, Create)]
+
+
+def test_brokers_forget_the_topic_first_and_are_then_told_to_delete_its_replicas() -> None:
+    desk = Desk("1,2,3", "1,2", "2,1")
+    desk.mark()
+
+    told = desk.tells()
+
+    assert [(broker, type(command)) for broker, command in told] == [
+        (1, UpdateMetadata),
+        (2, UpdateMetadata),
+        (3, UpdateMetadata),
+        (1, StopReplica),
+        (2, StopReplica),
+    ]
+    assert {v.leader for _, c in told if isinstance(c, UpdateMetadata) for v in c.partitions} == {-2}
+    assert {s.leader_epoch for _, c in told if isinstance(c, StopReplica) for s in c.stops} == {-2}
+
+
+def test_what_is_told_once_is_not_told_again() -> None:
+    desk = Desk("1,2", "1,2")
+    desk.mark()
+    desk.tells()
+
+    assert desk.tells() == []
+
+
+def test_the_znodes_go_only_when_every_replica_is_confirmed() -> None:
+    desk = Desk("1,2", "1,2", "2,1")
+    desk.mark()
+    desk.tells()
+    desk.read_config()
+    assert desk.answer(1, 0, 1) == [NAME]
+    desk.answer(2, 0)
+    assert desk.step() == Removal()
+
+    desk.answer(2, 1)
+
+    assert deleted(desk.step()) == [
+        ("/brokers/topics/orders/partitions/0/state", 0),
+        ("/brokers/topics/orders/partitions/0", 0),
+        ("/brokers/topics/orders/partitions/1/state", 0),
+        ("/brokers/topics/orders/partitions/1", 0),
+        ("/brokers/topics/orders/partitions", 0),
+        ("/brokers/topics/orders", 0),
+        ("/admin/delete_topics/orders", 0),
+    ]
+
+
+def test_the_settings_are_looked_up_before_and_go_with_the_topic() -> None:
+    desk = Desk("1", "1")
+    desk.mark()
+    desk.tells()
+    desk.answer(1, 0)
+    assert desk.step().effects == [Read((TopicConfigAddress(NAME),))]
+
+    desk.read_config(version=4)
+
+    assert ("/config/topics/orders", 4) in deleted(desk.step())
+
+
+def test_every_replica_of_a_move_is_deleted_adding_and_removing_ones_too() -> None:
+    desk = Desk("1,2,3,4", "1,2")
+    desk.assign({0: Assignment(ids("3,4,1,2"), ids("3,4"), ids("1,2"))}, version=1)
+    desk.mark()
+
+    assert desk.stops() == {1: [0], 2: [0], 3: [0], 4: [0]}
+
+
+def test_our_own_id_hosts_nothing_and_is_not_waited_for() -> None:
+    desk = Desk("1", f"1,{OWN}")
+    desk.mark()
+    desk.tells()
+    desk.read_config()
+    desk.answer(1, 0)
+
+    assert desk.step().atoms
+
+
+def test_a_broker_that_is_down_makes_the_topic_wait_and_is_named_once() -> None:
+    desk = Desk("1", "1,2")
+    desk.mark()
+    desk.tells()
+    desk.answer(1, 0)
+
+    (notice,) = desk.step().effects
+
+    assert isinstance(notice, Notice)
+    assert notice.text == "the deletion of topic orders waits: broker 2 is offline and has 1 of its replicas"
+    assert desk.step() == Removal()
+    assert desk.deletions.figures() == {
+        "topics_to_delete": 1,
+        "topics_ineligible_to_delete": 1,
+        "replicas_to_delete": 1,
+        "replicas_ineligible_to_delete": 1,
+    }
+
+
+def test_a_broker_in_a_new_life_is_told_everything_again() -> None:
+    desk = Desk("1,2", "1,2")
+    desk.mark()
+    desk.tells()
+    desk.answer(2, 0)
+
+    told = desk.tells(2)
+
+    assert [(b, type(c)) for b, c in told] == [(2, UpdateMetadata), (2, StopReplica)]
+
+
+def test_a_replica_that_could_not_be_deleted_is_asked_for_again_later_and_only_that_one() -> None:
+    desk = Desk("1", "1", "1")
+    desk.mark()
+    desk.tells()
+    desk.answer(1, 0, refused=(1,))
+    assert desk.deletions.is_refused
+    assert desk.deletions.figures()["replicas_ineligible_to_delete"] == 1
+
+    desk.deletions.ask_again()
+
+    assert desk.stops() == {1: [1]}
+    assert desk.deletions.figures()["replicas_ineligible_to_delete"] == 0
+
+
+def test_a_partition_that_is_added_meanwhile_goes_too() -> None:
+    desk = Desk("1,2", "1")
+    desk.mark()
+    desk.tells()
+    desk.answer(1, 0)
+    desk.read_config()
+
+    desk.assign({0: Assignment(ids("1")), 1: Assignment(ids("2"))}, version=1)
+
+    assert desk.stops() == {2: [1]}
+    assert desk.step() == Removal()
+    desk.answer(2, 1)
+    assert deleted(desk.step())[-2:] == [("/brokers/topics/orders", 1), ("/admin/delete_topics/orders", 0)]
+
+
+def test_after_a_refused_removal_what_is_there_is_listed_and_exactly_that_deleted() -> None:
+    desk = Desk("1", "1")
+    desk.mark()
+    desk.tells()
+    desk.answer(1, 0)
+    desk.read_config()
+    desk.deletions.failed(NAME)
+    assert desk.step().effects == [Survey(NAME)]
+    assert desk.step() == Removal()
+
+    found = (
+        (TopicRemnantAddress(NAME, "partitions/0/note"), 3),
+        (PartitionAddress(NAME, 0), 1),
+        (PartitionsAddress(NAME), 0),
+    )
+    desk.deletions.surveyed(Surveyed(NAME, found))
+
+    assert deleted(desk.step()) == [
+        ("/brokers/topics/orders/partitions/0/note", 3),
+        ("/brokers/topics/orders/partitions/0", 1),
+        ("/brokers/topics/orders/partitions", 0),
+        ("/brokers/topics/orders", 0),
+        ("/admin/delete_topics/orders", 0),
+    ]
+
+
+def test_a_wish_for_a_topic_that_is_not_there_is_struck_out_once_that_is_certain() -> None:
+    desk = Desk("1")
+    desk.mark()
+    assert desk.step().effects == [Read((TopicAddress(NAME),))]
+
+    desk.cluster.apply(absent(TopicAddress(NAME), Zxid(MARKED_AT)))
+
+    (atom,) = desk.step().atoms
+    assert atom.writes == (Delete(TopicDeletionAddress(NAME), 0),)
+    assert atom.why == ("topic orders is not deleted: there is no such topic",)
+
+
+def test_a_wish_that_is_older_than_its_topic_deletes_nothing() -> None:
+    desk = Desk("1")
+    desk.mark()
+    desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT + 1)
+
+    assert desk.tells() == []
+    (atom,) = desk.step().atoms
+    assert atom.writes == (Delete(TopicDeletionAddress(NAME), 0),)
+
+
+def test_where_topics_may_not_be_deleted_the_wish_is_struck_out() -> None:
+    desk = Desk("1", "1", deletes_topics=False)
+    desk.mark()
+
+    assert desk.tells() == []
+    assert desk.step().atoms[0].why == ("topic orders is not deleted: delete.topic.enable is false",)
+
+
+def test_a_topic_created_again_is_another_one() -> None:
+    desk = Desk("1", "1")
+    desk.mark()
+    desk.tells()
+
+    desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT + 10)
+
+    assert desk.tells() == []
+    assert not desk.cluster.topics[NAME].is_queued_for_deletion
+    assert desk.deletions.figures()["topics_to_delete"] == 0
+
+
+def test_a_topic_that_lives_on_after_all_is_told_to_its_brokers_anew() -> None:
+    desk = Desk("1", "1")
+    desk.mark()
+    desk.tells()
+
+    desk.cluster.apply(absent(TopicDeletionAddress(NAME), Zxid(MARKED_AT + 1)))
+
+    assert desk.cluster.topics[NAME].partitions[PartitionId(0)].is_untold
+    assert desk.tells() == []
+
+
+def test_what_brokers_delete_for_a_move_confirms_no_deletion_of_the_topic() -> None:
+    desk = Desk("1", "1")
+    desk.mark()
+    desk.tells()
+
+    command = StopReplica((ReplicaStop(NAME, 0, 3, True),))
+
+    assert desk.deletions.hear(Acknowledged(1, 1, command, ErrorCode.NONE)) == []
+
+
+def test_a_topic_whose_znode_cannot_be_read_waits() -> None:
+    desk = Desk("1", "1")
+    desk.mark()
+    desk.tells()
+    desk.answer(1, 0)
+    desk.read_config()
+    desk.cluster.topics[NAME].is_malformed = True
+
+    assert desk.step() == Removal()
+
+
+def test_a_vanished_broker_counts_as_down() -> None:
+    desk = Desk("1,2", "1,2")
+    desk.mark()
+    desk.tells()
+    desk.cluster.apply(absent(BrokerAddress(2), Zxid(MARKED_AT + 1)))
+
+    assert desk.deletions.figures()["replicas_ineligible_to_delete"] == 1
