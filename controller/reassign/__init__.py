@@ -1,0 +1,1 @@
+"""`kafka-zk-controller reassign`: moving partitions from the command line."""

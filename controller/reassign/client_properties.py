@@ -1,0 +1,230 @@
+"""What do a Java client's properties mean for ours: how to connect, as whom, how patiently?
+
+The file of `--command-config` is the one that Kafka's tools take. Whatever it says about security either is done or is
+refused; settings that only concern other clients are named and ignored.
+
+Source: Kafka's AdminClientConfig, SslConfigs, SaslConfigs; KIP-651 (PEM).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+from msgspec import Struct
+
+from controller.reassign.refusals import Unusable
+
+DEFAULT_API_TIMEOUT_MS = 60_000
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_NUMBERS = {
+    "request.timeout.ms": "request_timeout_ms",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "connections.max.idle.ms": "connections_max_idle_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+    "socket.connection.setup.timeout.ms": "socket_connection_setup_timeout_ms",
+    "socket.connection.setup.timeout.max.ms": "socket_connection_setup_timeout_max_ms",
+}
+_WORDS = {
+    "client.id": "client_id",
+    "client.dns.lookup": "client_dns_lookup",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+}
+_HANDLED = frozenset(
+    {
+        *_NUMBERS,
+        *_WORDS,
+        "default.api.timeout.ms",
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.jaas.config",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.certificates",
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.key.password",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.enabled.protocols",
+        "ssl.protocol",
+    }
+)
+_WITHOUT_EFFECT = frozenset(
+    {"bootstrap.servers", "ssl.truststore.password", "ssl.keystore.password", "retries", "retry.backoff.ms"}
+)
+"""Said otherwise, not needed for PEM, or covered by the time-outs."""
+_SECURITY = ("ssl.", "sasl.", "security.")
+_NEAR_ENOUGH = 0.8
+_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+
+
+class ClientSettings(Struct, frozen=True):
+    """How to reach a cluster: arguments of kafka-python, and how long to try. Never shown: there are secrets in it."""
+
+    arguments: dict[str, Any] = {}
+    timeout_ms: int = DEFAULT_API_TIMEOUT_MS
+    ignored: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ClientSettings(timeout_ms={self.timeout_ms}, …)"
+
+
+def read_client_properties(path: Path) -> ClientSettings:
+    """The settings of a file, read as Java reads it.
+
+    Raises:
+        Unusable: one cannot be done here; the message has the key, never the value of a secret.
+    """
+    try:
+        properties = javaproperties.loads(path.read_text(encoding="latin-1"))
+    except (OSError, ValueError) as error:
+        raise Unusable(f"--command-config {path}: {error}") from None
+    try:
+        return client_settings(properties)
+    except Unusable as error:
+        raise Unusable(f"--command-config {path.name}: {error}") from None
+
+
+def client_settings(properties: Mapping[str, str]) -> ClientSettings:
+    """What these properties ask for.
+
+    >>> found = client_settings({"request.timeout.ms": "5000", "group.id": "billing"})
+    >>> found.arguments["request_timeout_ms"], found.ignored
+    (5000, ('group.id',))
+
+    Raises:
+        Unusable: a value that is none, or security that cannot be had.
+    """
+    ignored = tuple(_unknown(key) for key in properties if key not in _HANDLED and key not in _WITHOUT_EFFECT)
+    arguments: dict[str, Any] = {to: _number(properties, key) for key, to in _NUMBERS.items() if key in properties}
+    arguments |= {to: properties[key] for key, to in _WORDS.items() if key in properties}
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise Unusable(f"security.protocol={protocol} is not one of {', '.join(_PROTOCOLS)}")
+    arguments["security_protocol"] = protocol
+    if protocol.endswith("SSL"):
+        arguments["ssl_context"] = _ssl_context(properties)
+    if protocol.startswith("SASL"):
+        arguments |= _sasl(properties)
+    timeout_ms = _number(properties, "default.api.timeout.ms") if "default.api.timeout.ms" in properties else None
+    return ClientSettings(arguments, timeout_ms or DEFAULT_API_TIMEOUT_MS, ignored)
+
+
+def _unknown(key: str) -> str:
+    """Ignored, unless it is about security or looks like something that would have an effect."""
+    near = difflib.get_close_matches(key, sorted(_HANDLED), n=1, cutoff=_NEAR_ENOUGH)
+    if key.startswith(_SECURITY):
+        closest = difflib.get_close_matches(key, sorted(_HANDLED), n=1, cutoff=0.0)
+        raise Unusable(f"{key} is not supported by this tool; the nearest setting that is: {closest[0]}")
+    if near:
+        raise Unusable(f"{key} is not a setting; did you mean {near[0]}?")
+    return key
+
+
+def _number(properties: Mapping[str, str], key: str) -> int:
+    try:
+        return int(properties[key])
+    except ValueError:
+        raise Unusable(f"{key}={properties[key]} is not a whole number") from None
+
+
+def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in _MECHANISMS:
+        raise Unusable(f"sasl.mechanism={mechanism} is not supported by this tool; it can {', '.join(_MECHANISMS)}")
+    found: dict[str, Any] = {"sasl_mechanism": mechanism}
+    if mechanism == "GSSAPI":
+        return found
+    text = properties.get("sasl.jaas.config")
+    if text is None:
+        raise Unusable(f"sasl.mechanism={mechanism} needs sasl.jaas.config with username and password")
+    options = {key: _unquoted(double, single, bare) for key, double, single, bare in _OPTION.findall(text)}
+    lacking = [key for key in ("username", "password") if key not in options]
+    if lacking:
+        raise Unusable(
+            f"sasl.jaas.config has no {' and no '.join(lacking)}; expected ...LoginModule required "
+            'username="..." password="...";'
+        )
+    return found | {"sasl_plain_username": options["username"], "sasl_plain_password": options["password"]}
+
+
+def _unquoted(double: str, single: str, bare: str) -> str:
+    return re.sub(r"\\(.)", r"\1", double or single) or bare
+
+
+def _ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = _oldest_protocol(properties)
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    if algorithm not in ("", "https"):
+        raise Unusable(f"ssl.endpoint.identification.algorithm={algorithm} is neither https nor empty")
+    context.check_hostname = algorithm == "https"
+    _demand_pem(properties, "ssl.truststore", ("ssl.truststore.location", "ssl.truststore.certificates"))
+    _demand_pem(properties, "ssl.keystore", ("ssl.keystore.location", "ssl.keystore.certificate.chain"))
+    _load("ssl.truststore", lambda: _trust(context, properties))
+    _load("ssl.keystore", lambda: _identify(context, properties))
+    return context
+
+
+def _oldest_protocol(properties: Mapping[str, str]) -> ssl.TLSVersion:
+    named = properties.get("ssl.enabled.protocols") or properties.get("ssl.protocol") or "TLSv1.2,TLSv1.3"
+    enabled = {name.strip() for name in named.split(",")}
+    if not enabled <= {"TLSv1.2", "TLSv1.3", "TLS"}:
+        raise Unusable(f"ssl.enabled.protocols={named}: only TLSv1.2 and TLSv1.3 are supported")
+    return ssl.TLSVersion.TLSv1_3 if enabled == {"TLSv1.3"} else ssl.TLSVersion.TLSv1_2
+
+
+def _demand_pem(properties: Mapping[str, str], store: str, users: tuple[str, ...]) -> None:
+    kind = properties.get(f"{store}.type", "JKS").upper()
+    if any(key in properties for key in users) and kind != "PEM":
+        raise Unusable(
+            f"{store}.type={kind} cannot be read by this tool; export the store as PEM (keytool, openssl pkcs12) and "
+            f"set {store}.type=PEM"
+        )
+
+
+def _load(store: str, load: Callable[[], None]) -> None:
+    """The reason without the content of a file."""
+    try:
+        load()
+    except ssl.SSLError as error:
+        raise Unusable(f"{store}: {error.reason or 'not PEM, or of the wrong kind'}") from None
+    except OSError as error:
+        raise Unusable(f"{store}: {error.filename}: {error.strerror}") from None
+
+
+def _trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
+    if "ssl.truststore.location" in properties:
+        context.load_verify_locations(cafile=properties["ssl.truststore.location"])
+    elif "ssl.truststore.certificates" in properties:
+        context.load_verify_locations(cadata=properties["ssl.truststore.certificates"])
+    else:
+        context.load_default_certs()
+
+
+def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
+    """A key given inline goes through a file that only this user can read, and that is gone at once."""
+    password = properties.get("ssl.key.password", "")
+    if "ssl.keystore.location" in properties:
+        context.load_cert_chain(properties["ssl.keystore.location"], password=password)
+    elif "ssl.keystore.certificate.chain" in properties:
+        if "ssl.keystore.key" not in properties:
+            raise Unusable("ssl.keystore.certificate.chain needs ssl.keystore.key")
+        handle, name = tempfile.mkstemp(suffix=".pem")
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(properties["ssl.keystore.key"] + "\n" + properties["ssl.keystore.certificate.chain"])
+            context.load_cert_chain(name, password=password)
+        finally:
+            Path(name).unlink()

@@ -1,0 +1,186 @@
+"""Beginning moves: what is checked, what is said before, what is asked?
+
+Source: Kafka's ReassignPartitionsCommand, `executeAssignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from controller.reassign.answer import Answer
+from controller.reassign.cluster import Answered, Cluster, Configured, Mode, Settings
+from controller.reassign.plans import (
+    Plan,
+    Replica,
+    as_plan,
+    as_plan_json,
+    demand_executable,
+    listed,
+    plural,
+    read_plan,
+)
+from controller.reassign.refusals import Refused, Unusable
+from controller.reassign.throttles import copying, throttle_log_dirs, throttle_replication
+from zk_layout.ids import Replicas, TopicPartition
+
+EXISTING = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create "
+    "a new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
+    "throttle by resubmitting the current reassignment."
+)
+RUN_VERIFY = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+)
+_PAUSE_S = 0.1
+
+
+class Clock(Struct, frozen=True):
+    """The time of day in seconds, and a way to let it pass."""
+
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+class Execution(Struct, frozen=True):
+    """What was asked for.
+
+    Units:
+        Throttles in bytes a second; None sets none. `timeout_ms` bounds the wait for log directory moves to begin.
+    """
+
+    plan_file: Path
+    additional: bool = False
+    throttle: int | None = None
+    log_dirs_throttle: int | None = None
+    timeout_ms: int = 10_000
+    mode: Mode | None = None
+
+
+def read_plan_file(path: Path) -> Plan:
+    """The plan of a file, not checked any further."""
+    return read_plan(path.read_bytes(), path.name)
+
+
+def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) -> Plan:
+    """Begin the moves of a file.
+
+    Raises:
+        Stopped: nothing was begun, or with the partitions that were refused.
+    """
+    plan = read_plan_file(asked.plan_file)
+    demand_executable(plan, asked.plan_file.name)
+    if plan.directories and not cluster.has_log_dirs:
+        raise Unusable("bootstrap-server needs to be provided when replica reassignments are present.")
+    listing = cluster.listing()
+    if listing.moves and not asked.additional:
+        answer.document["moving"] = [str(at) for at in sorted(listing.moves)]
+        raise Refused(EXISTING)
+    current = _current(cluster, plan)
+    answer.say("Current partition replica assignment\n")
+    answer.say(as_plan_json(current))
+    answer.say("\nSave this to use as the --reassignment-json-file option during rollback")
+    answer.document["rollback"] = as_plan(current)
+    if asked.throttle is not None or asked.log_dirs_throttle is not None:
+        answer.warn(RUN_VERIFY)
+    if asked.throttle is not None:
+        changes = throttle_replication(copying(listing.moves, plan.targets, current), asked.throttle)
+        configure(cluster, changes)
+        answer.say(f"The inter-broker throttle limit was set to {asked.throttle} B/s")
+    if asked.log_dirs_throttle is not None:
+        configure(cluster, throttle_log_dirs(plan.directories, asked.log_dirs_throttle))
+        answer.say(f"The replica-alter-dir throttle limit was set to {asked.log_dirs_throttle} B/s")
+    _begin(cluster.alter(dict(plan.targets), asked.mode), plan, answer)
+    move_directories(cluster, plan.directories, asked.timeout_ms, answer, clock)
+    return plan
+
+
+def _begin(answered: Answered, plan: Plan, answer: Answer) -> None:
+    begun = sorted(at for at in plan.targets if at not in answered.refused)
+    answer.document["started"] = [{"topic": at.topic, "partition": at.partition} for at in begun]
+    if begun:
+        answer.say(f"Successfully started partition reassignment{plural(begun)} for {listed(begun)}")
+    if answered.request_id is not None:
+        answer.document["request_id"] = answered.request_id
+        answer.say(f"This is request {answered.request_id}: follow it with --progress --request {answered.request_id}")
+    if answered.refused:
+        answer.document["refused"] = {str(at): reason for at, reason in sorted(answered.refused.items())}
+        raise Refused("\n".join(["Error reassigning partition(s):", *by_partition(answered.refused)]))
+
+
+def move_directories(
+    cluster: Cluster, targets: Mapping[Replica, str], timeout_ms: int, answer: Answer, clock: Clock
+) -> None:
+    """Ask again and again, since a replica that just begins to move is not on its broker yet.
+
+    Raises:
+        Refused: a broker cannot, or some had not begun in time.
+    """
+    deadline = clock.now() + timeout_ms / 1000
+    pending = dict(targets)
+    begun: list[Replica] = []
+    while pending:
+        answers = cluster.move_directories(pending)
+        failed = {replica: reason for replica, reason in answers.items() if reason is not None}
+        for replica in sorted(set(answers) - set(failed)):
+            begun.append(replica)
+            answer.say(
+                f"Successfully started moving log directory to {pending.pop(replica)} for replica "
+                f"{replica.topic}-{replica.partition} with broker {replica.broker}"
+            )
+        answer.document["log_dirs_started"] = [str(replica) for replica in begun]
+        if failed:
+            reasons = [f"Failed to alter dir for {replica}: {reason}" for replica, reason in sorted(failed.items())]
+            raise Refused("\n".join(reasons))
+        if pending and clock.now() >= deadline:
+            waiting = sorted(pending)
+            raise Refused(
+                f"Timed out before log directory move{plural(waiting)} could be started for: {listed(waiting)}; "
+                "repeat with --additional, or with a longer --timeout"
+            )
+        if pending:
+            clock.sleep(_PAUSE_S)
+
+
+def configure(cluster: Cluster, changes: Mapping[Configured, Settings]) -> None:
+    """Change settings, all of them.
+
+    Raises:
+        Refused: with the reason for each that could not be changed.
+    """
+    if failed := cluster.configure(changes):
+        raise Refused("\n".join(["Error setting throttles, nothing was moved:", *_by_owner(failed)]))
+
+
+def by_partition(reasons: Mapping[TopicPartition, str]) -> list[str]:
+    """One line a partition, in order."""
+    return [f"{at}: {reason}" for at, reason in sorted(reasons.items())]
+
+
+def _by_owner(reasons: Mapping[Configured, str]) -> list[str]:
+    return [f"{of.kind.name.lower()} {of.name}: {reason}" for of, reason in reasons.items()]
+
+
+def _current(cluster: Cluster, plan: Plan) -> dict[TopicPartition, Replicas]:
+    """The replicas that the plan's partitions have now; everything unknown is named at once."""
+    topics = cluster.topics({at.topic for at in plan.targets})
+    found = {
+        TopicPartition(t, p): state.replicas for t, partitions in topics.items() for p, state in partitions.items()
+    }
+    live = cluster.nodes()
+    reasons = []
+    if unknown := sorted({b for target in plan.targets.values() for b in target if b not in live}):
+        hosting = {b for replicas in found.values() for b in replicas}
+        down = [b for b in unknown if b in hosting]
+        reasons.append(f"Unknown broker id{plural(unknown)} {listed(unknown)}; alive are {listed(sorted(live))}")
+        if down:
+            reasons.append(f"broker{plural(down)} {listed(down)}: hosting replicas, but not alive; start it first")
+    reasons += [f"Topic {topic} not found." for topic in sorted({at.topic for at in plan.targets} - set(topics))]
+    missing = sorted(at for at in plan.targets if at.topic in topics and at not in found)
+    if missing:
+        reasons.append(f"Unable to find partition: {', '.join(map(str, missing))}")
+    if reasons:
+        raise Refused("\n".join(reasons))
+    return {at: found[at] for at in plan.targets}

@@ -1,0 +1,361 @@
+"""A cluster as its brokers and its controller answer for it.
+
+Brokers in ZooKeeper mode do not pass reassignments on, so those requests go to the controller that Metadata names; when
+it changes, or does not answer, the new one is looked for until time is up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+import kafka.errors
+import msgspec
+import tenacity
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from controller.reassign import messages
+from controller.reassign.client_properties import ClientSettings
+from controller.reassign.cluster import (
+    Answered,
+    Configured,
+    Directories,
+    Kind,
+    Listing,
+    Mode,
+    Move,
+    Node,
+    PartitionState,
+    Settings,
+)
+from controller.reassign.plans import Replica
+from controller.reassign.refusals import Refused, Unreachable
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+
+CLIENT_ID = "kafka-zk-controller-reassign"
+_NONE, _REQUEST_TIMED_OUT, _NOT_CONTROLLER, _REPLICA_NOT_AVAILABLE, _NO_REASSIGNMENT = 0, 7, 41, 9, 85
+_UNKNOWN_TOPIC = frozenset({3, 100})
+_SET, _DELETE = 0, 1
+_MESSAGES = {
+    -1: "The server experienced an unexpected error when processing the request.",
+    3: "This server does not host this topic-partition.",
+    29: "Topic authorization failed.",
+    31: "Cluster authorization failed.",
+    39: "Replica assignment is invalid.",
+    40: "Configuration is invalid.",
+    56: "Disk error when trying to access log file on the disk.",
+    57: "The user-specified log directory is not found in the broker config.",
+    60: "A partition reassignment is in progress.",
+    85: "No partition reassignment is in progress.",
+}
+
+T = TypeVar("T")
+
+
+class _Elsewhere(Exception):
+    """The node asked is not the controller any more."""
+
+
+class KafkaCluster:
+    """Everything over the Kafka protocol, from any broker on."""
+
+    has_log_dirs = True
+
+    def __init__(self, bootstrap_servers: str, settings: ClientSettings) -> None:
+        """Connect.
+
+        Raises:
+            Unreachable: nobody answers, or refuses us.
+        """
+        self._timeout_ms = settings.timeout_ms
+        self._troubles = _Troubles()
+        arguments = {"client_id": CLIENT_ID, **settings.arguments}
+        self._net = NetworkSelector(**arguments)
+        try:
+            self._manager = KafkaConnectionManager(
+                self._net,
+                bootstrap_servers=bootstrap_servers.split(","),
+                receive_message_max_bytes=2**31 - 1,
+                **arguments,
+            )
+        except (ValueError, kafka.errors.KafkaError) as error:
+            raise Unreachable(f"--bootstrap-server {bootstrap_servers}: {error}") from None
+        self._net.start()
+        self._named = bootstrap_servers
+        self._bootstrap()
+
+    def nodes(self) -> dict[BrokerId, Node]:
+        """Everybody that Metadata names."""
+        found = self._patiently(lambda: self._metadata(()), "the brokers")
+        return {b.node_id: Node(b.host, b.port, b.rack) for b in found.brokers}
+
+    def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
+        """As the next best broker knows them."""
+        if not names:
+            return {}
+        found = self._patiently(lambda: self._metadata(names), "the topics")
+        refused = [t for t in found.topics if t.error_code and t.error_code not in _UNKNOWN_TOPIC and not t.partitions]
+        if refused:
+            raise Refused("\n".join(f"{t.name}: {_reason(t.error_code, None)}" for t in refused))
+        return {
+            TopicName(t.name): {
+                p.partition_index: PartitionState(tuple(p.replica_nodes), tuple(p.isr_nodes), p.leader_id)
+                for p in sorted(t.partitions, key=lambda p: int(p.partition_index))
+            }
+            for t in found.topics
+            if t.error_code not in _UNKNOWN_TOPIC
+        }
+
+    def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:
+        """As the controller knows it."""
+        wanted = None if partitions is None else _by_topic(partitions)
+        answer = self._ask_controller(lambda: messages.list_request(wanted, self._timeout_ms, request_id))
+        _demand_no_error(answer)
+        moves = {
+            TopicPartition(TopicName(topic.name), PartitionId(p.partition_index)): Move(
+                tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas), messages.standing_of(p)
+            )
+            for topic in answer.topics
+            for p in topic.partitions
+        }
+        status = messages.text_of(answer, messages.REQUEST_STATUS)
+        return Listing(
+            moves,
+            messages.text_of(answer, messages.CONTROLLER),
+            None if status is None else msgspec.json.decode(status, type=dict[str, object]),
+        )
+
+    def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:
+        """Repeated after a lost answer: a target twice is the same target, and a cancel that finds nothing is done."""
+        asked = 0
+
+        def request() -> Any:
+            nonlocal asked
+            asked += 1
+            return messages.alter_request(targets, self._timeout_ms, None if mode is None else mode.value)
+
+        answer = self._ask_controller(request)
+        _demand_no_error(answer)
+        refused = {
+            TopicPartition(TopicName(t.name), PartitionId(p.partition_index)): _reason(p.error_code, p.error_message)
+            for t in answer.responses
+            for p in t.partitions
+            if p.error_code != _NONE and not (p.error_code == _NO_REASSIGNMENT and asked > 1)
+        }
+        return Answered(refused, messages.number_of(answer, messages.REQUEST_ID))
+
+    def configure(self, changes: Mapping[Configured, Settings]) -> dict[Configured, str]:
+        """Each broker is asked for its own settings, any broker for those of topics."""
+        by_node: dict[BrokerId | None, list[Configured]] = {}
+        for of in changes:
+            by_node.setdefault(BrokerId(int(of.name)) if of.kind is Kind.BROKER else None, []).append(of)
+        failed: dict[Configured, str] = {}
+        for node, owners in by_node.items():
+            try:
+                answer = self._patiently(
+                    lambda node=node, owners=owners: self._send(_configs_request(owners, changes), node),  # type: ignore[misc]
+                    "the brokers" if node is None else f"broker {node}",
+                )
+            except Unreachable as error:
+                failed |= dict.fromkeys(owners, str(error))
+                continue
+            failed |= {
+                Configured(Kind(r.resource_type), r.resource_name): _reason(r.error_code, r.error_message)
+                for r in answer.responses
+                if r.error_code != _NONE
+            }
+        return failed
+
+    def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:
+        """Brokers are asked for these replicas only; one that does not answer is left out."""
+        found: dict[Replica, Directories] = {}
+        for broker, its in _by_broker(replicas).items():
+            try:
+                answer = self._send(_log_dirs_request(its), broker)
+            except kafka.errors.KafkaError:
+                continue
+            found |= dict.fromkeys(its, Directories()) | _directories(broker, answer)
+        return {replica: found[replica] for replica in replicas if replica in found}
+
+    def move_directories(self, targets: Mapping[Replica, str]) -> dict[Replica, str | None]:
+        """One request a broker."""
+        answers: dict[Replica, str | None] = {}
+        for broker, its in _by_broker(targets).items():
+            answer = self._patiently(
+                lambda broker=broker, its=its: self._send(_move_request(its, targets), broker),  # type: ignore[misc]
+                f"broker {broker}",
+            )
+            for topic in answer.results:
+                for p in topic.partitions:
+                    replica = Replica(broker, TopicName(topic.topic_name), PartitionId(p.partition_index))
+                    if p.error_code != _REPLICA_NOT_AVAILABLE:
+                        answers[replica] = None if p.error_code == _NONE else _reason(p.error_code, None)
+        return answers
+
+    def close(self) -> None:
+        """Hang up."""
+        self._troubles.end()
+        self._manager.close()
+        self._net.close()
+
+    def _bootstrap(self) -> None:
+        try:
+            self._manager.bootstrap(self._timeout_ms)
+        except kafka.errors.KafkaError as error:
+            reason = self._troubles.last or str(error)
+            self.close()
+            raise Unreachable(
+                f"no broker answers at {self._named} within {self._timeout_ms / 1000:g} s ({reason}); are the "
+                "address, security.protocol and credentials right?"
+            ) from None
+
+    def _metadata(self, topics: Collection[TopicName]) -> Any:
+        """Also tells the connections who is where."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
+        answer = self._send(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), None)
+        self._manager.cluster.update_metadata(answer)
+        return answer
+
+    def _ask_controller(self, request: Callable[[], Any]) -> Any:
+        def once() -> Any:
+            controller = self._metadata(()).controller_id
+            if controller < 0:
+                raise _Elsewhere("no controller is known")
+            answer = self._send(request(), controller)
+            if answer.error_code in (_NOT_CONTROLLER, _REQUEST_TIMED_OUT):
+                raise _Elsewhere(f"node {controller} answered: {_reason(answer.error_code, answer.error_message)}")
+            return answer
+
+        return self._patiently(once, "the controller")
+
+    def _patiently(self, once: Callable[[], T], whom: str) -> T:
+        """Again and again until time is up; what will never work is not repeated."""
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_may_pass),
+            wait=tenacity.wait_exponential(multiplier=0.05, max=1.0),
+            stop=tenacity.stop_after_delay(self._timeout_ms / 1000),
+            reraise=True,
+        )
+        try:
+            return retrying(once)
+        except (kafka.errors.KafkaError, _Elsewhere) as error:
+            raise Unreachable(f"{whom} did not answer: {error or type(error).__name__}") from None
+
+    def _send(self, request: Any, node: BrokerId | None) -> Any:
+        async def sending() -> Any:
+            return await self._manager.send(request, node_id=node)
+
+        return self._manager.run(sending)
+
+
+class _Troubles(logging.Handler):
+    """Why connections failed: kafka-python logs it, and tries again."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last: str | None = None
+        self._logger = logging.getLogger("kafka")
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Kept instead of shown."""
+        text = record.getMessage()
+        if "failed" in text.lower() and "Unable to bootstrap" not in text:
+            self.last = text.splitlines()[0]
+
+    def end(self) -> None:
+        """Let go of the log."""
+        self._logger.removeHandler(self)
+        self._logger.propagate = True
+
+
+def _may_pass(error: BaseException) -> bool:
+    if isinstance(error, _Elsewhere):
+        return True
+    lasting = (kafka.errors.AuthorizationError, kafka.errors.SaslAuthenticationFailedError)
+    return isinstance(error, kafka.errors.KafkaError) and not isinstance(error, lasting)
+
+
+def _demand_no_error(answer: Any) -> None:
+    if answer.error_code != _NONE:
+        raise Refused(_reason(answer.error_code, answer.error_message))
+
+
+def _reason(code: int, message: str | None) -> str:
+    """In the server's words, else in those that Kafka's clients have for the code."""
+    if message:
+        return message
+    known = kafka.errors.for_code(code)
+    return _MESSAGES.get(code) or str(known.description or known.__name__)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[int]]:
+    found: dict[TopicName, list[int]] = {}
+    for at in partitions:
+        found.setdefault(at.topic, []).append(at.partition)
+    return found
+
+
+def _by_broker(replicas: Iterable[Replica]) -> dict[BrokerId, list[Replica]]:
+    found: dict[BrokerId, list[Replica]] = {}
+    for replica in replicas:
+        found.setdefault(replica.broker, []).append(replica)
+    return found
+
+
+def _configs_request(owners: Collection[Configured], changes: Mapping[Configured, Settings]) -> Any:
+    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+    return IncrementalAlterConfigsRequest(
+        resources=[
+            kind(
+                resource_type=of.kind.value,
+                resource_name=of.name,
+                configs=[
+                    kind.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+                    for key, value in changes[of].items()
+                ],
+            )
+            for of in owners
+        ],
+        validate_only=False,
+    )
+
+
+def _log_dirs_request(replicas: Collection[Replica]) -> Any:
+    topics: dict[TopicName, list[int]] = {}
+    for replica in replicas:
+        topics.setdefault(replica.topic, []).append(replica.partition)
+    kind = DescribeLogDirsRequest.DescribableLogDirTopic
+    return DescribeLogDirsRequest(topics=[kind(topic=topic, partitions=its) for topic, its in topics.items()])
+
+
+def _directories(broker: BrokerId, answer: Any) -> dict[Replica, Directories]:
+    found: dict[Replica, Directories] = {}
+    for directory in answer.results:
+        for topic in directory.topics:
+            for p in topic.partitions:
+                replica = Replica(broker, TopicName(topic.name), PartitionId(p.partition_index))
+                seen = found.get(replica, Directories())
+                if p.is_future_key:
+                    found[replica] = Directories(seen.current, directory.log_dir, seen.size_bytes)
+                else:
+                    found[replica] = Directories(directory.log_dir, seen.future, p.partition_size)
+    return found
+
+
+def _move_request(replicas: Collection[Replica], targets: Mapping[Replica, str]) -> Any:
+    paths: dict[str, dict[TopicName, list[int]]] = {}
+    for replica in replicas:
+        paths.setdefault(targets[replica], {}).setdefault(replica.topic, []).append(replica.partition)
+    kind = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            kind(path=path, topics=[kind.AlterReplicaLogDirTopic(name=t, partitions=ps) for t, ps in topics.items()])
+            for path, topics in paths.items()
+        ]
+    )

@@ -1,0 +1,226 @@
+"""What do the tool's JSON files say, and how is a plan written?
+
+Source: Kafka's ReassignPartitionsCommand, `parsePartitionReassignmentData` and `formatAsReassignmentJson`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from controller.reassign.refusals import Unusable
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+
+ANY = "any"
+"""The log directory of a replica that may be anywhere on its broker."""
+
+T = TypeVar("T")
+_BYTE = re.compile(r"\(byte (\d+)\)")
+
+
+class Replica(NamedTuple):
+    """One copy of a partition; in Kafka's order, and printed as Kafka prints it.
+
+    >>> str(Replica(BrokerId(3), TopicName("orders"), PartitionId(0)))
+    'orders-0-3'
+    """
+
+    broker: BrokerId
+    topic: TopicName
+    partition: PartitionId
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.broker}"
+
+
+class PlannedPartition(Struct, frozen=True):
+    """The replicas that one partition shall have, and the log directory of each."""
+
+    at: TopicPartition
+    replicas: Replicas
+    log_dirs: tuple[str, ...]
+
+
+class Plan(Struct, frozen=True):
+    """A whole file, in its order; nothing is checked but its shape."""
+
+    partitions: tuple[PlannedPartition, ...]
+
+    @property
+    def targets(self) -> dict[TopicPartition, Replicas]:
+        """Partition → the replicas it shall have."""
+        return {planned.at: planned.replicas for planned in self.partitions}
+
+    @property
+    def directories(self) -> dict[Replica, str]:
+        """The replicas for which a log directory is named."""
+        return {
+            Replica(broker, planned.at.topic, planned.at.partition): directory
+            for planned in self.partitions
+            for broker, directory in zip(planned.replicas, planned.log_dirs, strict=True)
+            if directory != ANY
+        }
+
+
+class _PartitionJson(Struct):
+    topic: TopicName
+    partition: PartitionId
+    replicas: tuple[BrokerId, ...]
+    log_dirs: tuple[str, ...] | None = None
+
+
+class _PlanJson(Struct):
+    version: int = 1
+    partitions: tuple[_PartitionJson, ...] = ()
+
+
+class _TopicJson(Struct):
+    topic: TopicName
+
+
+class _TopicsJson(Struct):
+    version: int = 1
+    topics: tuple[_TopicJson, ...] = ()
+
+
+def read_plan(data: bytes, name: str) -> Plan:
+    """The file of `--reassignment-json-file`; `name` is the file's, for messages.
+
+    Raises:
+        Unusable: not JSON, not of the shape of a plan, of a later version, or with log directories that do not match.
+    """
+    json = _decode(data, name, _PlanJson)
+    _demand_version(json.version, name)
+    planned = []
+    for entry in json.partitions:
+        at = TopicPartition(entry.topic, entry.partition)
+        log_dirs = (ANY,) * len(entry.replicas) if entry.log_dirs is None else entry.log_dirs
+        if len(log_dirs) != len(entry.replicas):
+            raise Unusable(
+                f"{name}: Size of replicas list {list(entry.replicas)} is different from size of log dirs list "
+                f"[{', '.join(log_dirs)}] for partition {at}"
+            )
+        planned.append(PlannedPartition(at, entry.replicas, log_dirs))
+    return Plan(tuple(planned))
+
+
+def demand_executable(plan: Plan, name: str) -> None:
+    """Refuse what cannot be asked of a cluster, before it is asked.
+
+    Raises:
+        Unusable: nothing to move, a partition without replicas, or something named twice.
+    """
+    if not plan.partitions:
+        raise Unusable(f"{name}: Partition reassignment list cannot be empty")
+    empty = [planned.at for planned in plan.partitions if not planned.replicas]
+    if empty:
+        raise Unusable(f"{name}: Partition replica list cannot be empty: {listed(empty)}")
+    if twice := repeated(planned.at for planned in plan.partitions):
+        raise Unusable(f"{name}: Partition reassignment contains duplicate topic partitions: {listed(twice)}")
+    doubled = [(planned.at, repeated(planned.replicas)) for planned in plan.partitions if repeated(planned.replicas)]
+    if doubled:
+        named = ". ".join(f"{at} contains multiple entries for {listed(brokers)}" for at, brokers in doubled)
+        raise Unusable(f"{name}: Partition replica lists may not contain duplicate entries: {named}")
+
+
+def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
+    """The file of `--topics-to-move-json-file`.
+
+    Raises:
+        Unusable: not JSON, not of that shape, of a later version, without any topic or with one twice.
+    """
+    json = _decode(data, name, _TopicsJson)
+    _demand_version(json.version, name)
+    topics = tuple(entry.topic for entry in json.topics)
+    if not topics:
+        raise Unusable(f'{name}: no topic to move is named; expected {{"version":1,"topics":[{{"topic":"orders"}}]}}')
+    if twice := repeated(topics):
+        raise Unusable(f"{name}: List of topics to reassign contains duplicate entries: {listed(twice)}")
+    return topics
+
+
+def read_brokers(text: str) -> Replicas:
+    """The value of `--broker-list`.
+
+    >>> read_brokers("3, 1,2")
+    (3, 1, 2)
+
+    Raises:
+        Unusable: not a list of broker ids, or with one twice.
+    """
+    try:
+        brokers = tuple(BrokerId(int(entry)) for entry in text.split(","))
+    except ValueError:
+        raise Unusable(f'--broker-list "{text}" is not a list of broker ids; expected something like 1,2,3') from None
+    if twice := repeated(brokers):
+        raise Unusable(f"Broker list contains duplicate entries: {listed(twice)}")
+    return brokers
+
+
+def as_plan(assignments: Mapping[TopicPartition, Replicas]) -> dict[str, object]:
+    """A plan as the value of its JSON, sorted by partition; `--execute` takes it."""
+    return {
+        "version": 1,
+        "partitions": [
+            {
+                "topic": at.topic,
+                "partition": at.partition,
+                "replicas": list(replicas),
+                "log_dirs": [ANY] * len(replicas),
+            }
+            for at, replicas in sorted(assignments.items())
+        ],
+    }
+
+
+def as_plan_json(assignments: Mapping[TopicPartition, Replicas]) -> str:
+    """The same as text.
+
+    >>> as_plan_json({TopicPartition(TopicName("t"), PartitionId(0)): (BrokerId(2),)})
+    '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2],"log_dirs":["any"]}]}'
+    """
+    return msgspec.json.encode(as_plan(assignments)).decode()
+
+
+def listed(values: Iterable[object]) -> str:
+    """Comma-separated, as Kafka's tool lists things."""
+    return ",".join(map(str, values))
+
+
+def repeated(values: Iterable[T]) -> list[T]:
+    """What is there more than once, in order of appearance."""
+    return [value for value, times in Counter(values).items() if times > 1]
+
+
+def plural(values: Sequence[object]) -> str:
+    """The letter that makes "reassignment" several."""
+    return "" if len(values) == 1 else "s"
+
+
+def _decode(data: bytes, name: str, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.ValidationError as error:
+        raise Unusable(f"{name}: {str(error).replace('`$.', '`').replace('`$`', 'the top')}") from None
+    except msgspec.DecodeError as error:
+        raise Unusable(f"{name}{_place(data, str(error))}: The input string is not a valid JSON: {error}") from None
+    except UnicodeDecodeError as error:
+        raise Unusable(f"{name}{_place(data, f'(byte {error.start})')}: not UTF-8; save the file as UTF-8") from None
+
+
+def _place(data: bytes, reason: str) -> str:
+    """Line and column of the byte that a reason names; a text that just breaks off is wrong at its end."""
+    found = _BYTE.search(reason)
+    before = data[: int(found[1]) if found else len(data)]
+    line_end = b"\n"
+    return f", line {before.count(line_end) + 1}, column {len(before) - before.rfind(line_end)}"
+
+
+def _demand_version(version: int, name: str) -> None:
+    if version != 1:
+        raise Unusable(f"{name}: Not supported version field value {version}")

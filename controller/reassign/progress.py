@@ -1,0 +1,191 @@
+"""How far are the moves, how fast do they go, when will they be done?
+
+kafka-zk-controller tells it of each receiving replica. Beside Kafka's own controllers it follows from the sizes that
+brokers report of their log directories, looked at again and again.
+
+Source: KIP-179, "progress"; KIP-113, DescribeLogDirs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from controller.reassign.cluster import Directories, Move, PartitionState, Received
+from controller.reassign.plans import Replica
+from zk_layout.ids import BrokerId, Replicas, TopicPartition
+
+_WINDOW_S = 30.0
+_GRACE_S = 5.0
+"""Brokers hear of a move's end a little later than the controller stops to list it."""
+
+
+class Moving(Struct, frozen=True):
+    """One move that goes on, and how far each receiving replica is."""
+
+    at: TopicPartition
+    move: Move
+    received: tuple[Received, ...]
+
+    @property
+    def stage(self) -> str:
+        """In the controller's words where it tells them."""
+        if self.move.standing is not None and self.move.standing.stage:
+            return self.move.standing.stage
+        return "catching up" if self.move.adding else "letting go"
+
+    @property
+    def waits_for(self) -> str | None:
+        """Why it does not go on, if that is known."""
+        return self.move.standing.waits_for if self.move.standing is not None else None
+
+
+class Ended(Struct, frozen=True):
+    """One move that is over; `is_complete` if the partition is where it was to go."""
+
+    at: TopicPartition
+    replicas: Replicas
+    target: Replicas
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it arrived, and was not cancelled or sent elsewhere."""
+        return self.replicas == self.target
+
+
+class Snapshot(Struct, frozen=True):
+    """Everything at one moment.
+
+    Shape:
+        `moving` is sorted by partition; `ended` has all that ended since the first snapshot, in that order;
+        `settling` is how many are not listed any more, while brokers still show other replicas.
+    """
+
+    moving: tuple[Moving, ...]
+    ended: tuple[Ended, ...]
+    settling: int
+    copied_bytes: int
+    total_bytes: int
+    bytes_per_second: float | None
+    remaining_seconds: float | None
+
+    @property
+    def moves(self) -> int:
+        """How many there are and were."""
+        return len(self.moving) + self.settling + len(self.ended)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return not self.moving and not self.settling
+
+
+class Progress:
+    """Follows moves from snapshot to snapshot."""
+
+    def __init__(self, expected: Mapping[TopicPartition, Replicas]) -> None:
+        """`expected` are moves that were begun just now, and may end before they are ever seen."""
+        self._targets = dict(expected)
+        self._ended: dict[TopicPartition, Ended] = {}
+        self._missed_since: dict[TopicPartition, float] = {}
+        self._sizes: dict[TopicPartition, int] = {}
+        self._samples: dict[Replica, deque[tuple[float, int]]] = {}
+
+    def awaited(self, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
+        """The partitions of which it is to be found out where they are: their moves are over."""
+        return [at for at in self._targets if at not in moves and at not in self._ended]
+
+    def advance(
+        self,
+        now: float,
+        moves: Mapping[TopicPartition, Move],
+        states: Mapping[TopicPartition, PartitionState],
+        directories: Mapping[Replica, Directories],
+    ) -> Snapshot:
+        """What is so now.
+
+        Shape:
+            `states` has every partition that is `awaited`; with `directories` it may have moving ones too.
+        Units:
+            `now` in seconds of any clock that only goes forward.
+        """
+        for at in self.awaited(moves):
+            ended = Ended(at, states[at].replicas if at in states else (), self._targets[at])
+            if ended.is_complete or now - self._missed_since.setdefault(at, now) > _GRACE_S:
+                self._ended[at] = ended
+        for at, move in moves.items():
+            self._targets[at] = move.target
+            self._ended.pop(at, None)
+            self._missed_since.pop(at, None)
+        moving = tuple(
+            Moving(at, move, self._received(now, at, move, states.get(at), directories))
+            for at, move in sorted(moves.items())
+        )
+        return self._summed(moving, len(self.awaited(moves)))
+
+    def _received(
+        self,
+        now: float,
+        at: TopicPartition,
+        move: Move,
+        state: PartitionState | None,
+        directories: Mapping[Replica, Directories],
+    ) -> tuple[Received, ...]:
+        if move.standing is not None:
+            return move.standing.replicas
+        if state is None:
+            return tuple(Received(broker) for broker in move.adding)
+        whole = _size(directories, at, state.leader)
+        return tuple(self._measured(now, at, broker, state, whole, directories) for broker in move.adding)
+
+    def _measured(
+        self,
+        now: float,
+        at: TopicPartition,
+        broker: BrokerId,
+        state: PartitionState,
+        whole: int | None,
+        directories: Mapping[Replica, Directories],
+    ) -> Received:
+        """One receiving replica, from sizes alone."""
+        if whole is None:
+            return Received(broker, error=f"leader {state.leader} does not tell the size of its log")
+        held = whole if broker in state.isr else min(whole, _size(directories, at, broker) or 0)
+        rate = self._rate(now, Replica(broker, at.topic, at.partition), held)
+        left = whole - held
+        remaining = 0.0 if not left else left / rate if rate else None
+        return Received(broker, held, whole, rate, remaining)
+
+    def _rate(self, now: float, replica: Replica, held: int) -> float | None:
+        """Over the last half minute, so that a pause of one fetch is no standstill."""
+        samples = self._samples.setdefault(replica, deque())
+        samples.append((now, held))
+        while now - samples[0][0] > _WINDOW_S:
+            samples.popleft()
+        since, first = samples[0]
+        passed = now - since
+        return max(0.0, (held - first) / passed) if passed > 0 else None
+
+    def _summed(self, moving: Collection[Moving], settling: int) -> Snapshot:
+        copied = 0
+        for one in moving:
+            totals = [r.total_bytes for r in one.received if r.total_bytes is not None]
+            self._sizes[one.at] = sum(totals)
+            copied += sum(r.copied_bytes or 0 for r in one.received)
+        gone = self._sizes.keys() - {one.at for one in moving}
+        copied += sum(self._sizes[at] for at in gone)
+        total = sum(self._sizes.values())
+        rates = [r.bytes_per_second for one in moving for r in one.received if r.bytes_per_second is not None]
+        rate = sum(rates) if rates else None
+        remaining = None if moving else 0.0
+        if moving and rate:
+            longest = max((r.remaining_seconds or 0.0 for one in moving for r in one.received), default=0.0)
+            remaining = max(longest, (total - copied) / rate)
+        return Snapshot(tuple(moving), tuple(self._ended.values()), settling, copied, total, rate, remaining)
+
+
+def _size(directories: Mapping[Replica, Directories], at: TopicPartition, broker: BrokerId) -> int | None:
+    found = directories.get(Replica(broker, at.topic, at.partition))
+    return found.size_bytes if found is not None else None

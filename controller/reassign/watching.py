@@ -1,0 +1,94 @@
+"""Following moves until they are done, or until the person who watches has seen enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from controller.reassign.cluster import Cluster, Directories, Listing, Move, PartitionState
+from controller.reassign.executing import Clock
+from controller.reassign.listing import demand_request
+from controller.reassign.plans import Replica
+from controller.reassign.progress import Progress, Snapshot
+from controller.reassign.refusals import DONE, FAILED
+from controller.reassign.selecting import Selection, selected
+from controller.reassign.views import View
+from zk_layout.ids import Replicas, TopicPartition
+
+COMPUTED = (
+    "Kafka's own controller does not tell progress: bytes and rates are computed here from the sizes of log directories"
+)
+
+
+class Watch(Struct, frozen=True):
+    """What to follow; `expected` are moves begun just now.
+
+    Units:
+        `interval_s` between two looks.
+    """
+
+    selection: Selection
+    request_id: int | None = None
+    expected: Mapping[TopicPartition, Replicas] = {}
+    interval_s: float = 1.0
+
+
+def watch(cluster: Cluster, asked: Watch, first: Listing, view: View, clock: Clock) -> int:
+    """Show snapshots until nothing moves: the exit code says whether every move arrived."""
+    progress = Progress(asked.expected)
+    partitions = selected(cluster, asked.selection)
+    listing = first
+    with view:
+        while True:
+            snapshot = look(cluster, progress, wanted_moves(listing, asked), clock)
+            view.show(snapshot)
+            if snapshot.is_over:
+                return DONE if all(ended.is_complete for ended in snapshot.ended) else FAILED
+            clock.sleep(asked.interval_s)
+            listing = cluster.listing(partitions, asked.request_id)
+
+
+def first_listing(cluster: Cluster, asked: Watch) -> Listing:
+    """What moves at the beginning.
+
+    Raises:
+        Refused: a request that the controller does not know.
+    """
+    listing = cluster.listing(selected(cluster, asked.selection), asked.request_id)
+    if asked.request_id is not None:
+        demand_request(listing, asked.request_id)
+    return listing
+
+
+def wanted_moves(listing: Listing, asked: Watch) -> Mapping[TopicPartition, Move]:
+    """Those of the request, if one was named."""
+    if asked.request_id is None:
+        return listing.moves
+    return {
+        at: move
+        for at, move in listing.moves.items()
+        if move.standing is not None and move.standing.request_id == asked.request_id
+    }
+
+
+def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Move], clock: Clock) -> Snapshot:
+    """One snapshot; brokers are asked for sizes only where the controller tells no progress."""
+    unmeasured = [at for at, move in moves.items() if move.standing is None]
+    needed = {*unmeasured, *progress.awaited(moves)}
+    states = _states(cluster, needed) if needed else {}
+    directories: Mapping[Replica, Directories] = {}
+    if unmeasured:
+        holders = {
+            Replica(broker, at.topic, at.partition)
+            for at in unmeasured
+            if at in states
+            for broker in (*moves[at].adding, states[at].leader)
+        }
+        directories = cluster.directories(holders)
+    return progress.advance(clock.now(), moves, states, directories)
+
+
+def _states(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+    topics = cluster.topics({at.topic for at in partitions})
+    return {at: topics[at.topic][at.partition] for at in partitions if at.partition in topics.get(at.topic, {})}

@@ -1,0 +1,184 @@
+"""A cluster as ZooKeeper shows it: the way of the tool's deprecated option `--zookeeper`.
+
+What moves is what `/admin/reassign_partitions` still names; moves that were begun otherwise are not seen.
+
+Source: Kafka 2.8's ReassignPartitionsCommand, the methods with a `zkClient`; AdminZkClient.changeEntityConfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from controller.reassign.cluster import (
+    Answered,
+    Configured,
+    Directories,
+    Kind,
+    Listing,
+    Mode,
+    Move,
+    Node,
+    PartitionState,
+    Settings,
+)
+from controller.reassign.executing import EXISTING
+from controller.reassign.plans import Replica
+from controller.reassign.refusals import Refused, Unreachable, Unusable
+from zk_layout.codec import Undecodable, encode_json
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.znodes import admin, brokers, configs, topics
+from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.configs import Config
+from zk_layout.znodes.topics import TopicAddress
+
+DEPRECATED = "Warning: --zookeeper is deprecated, and will be removed in a future version of Kafka."
+IGNORED = (
+    "Warning: ignoring deprecated --zookeeper option because --bootstrap-server was specified.  The --zookeeper option "
+    "will be removed in a future version of Kafka."
+)
+_CHANGES = "/config/changes/config_change_"
+_FOLDERS = {Kind.TOPIC: "topics", Kind.BROKER: "brokers"}
+_TRIES = 5
+
+T = TypeVar("T")
+
+
+class ZooKeeperCluster:
+    """Everything by reading and writing znodes, as Kafka's tool did until 2.8."""
+
+    has_log_dirs = False
+
+    def __init__(self, connect: str, timeout_ms: int) -> None:
+        """Connect.
+
+        Raises:
+            Unreachable: no server answers.
+        """
+        self._client = KazooClient(connect, timeout=20)
+        try:
+            self._client.start(timeout=timeout_ms / 1000)
+        except KazooTimeoutError:
+            self.close()
+            raise Unreachable(f"no ZooKeeper answers at {connect} within {timeout_ms / 1000:g} s") from None
+
+    def nodes(self) -> dict[BrokerId, Node]:
+        """Who is registered, without controllers that are none of the brokers."""
+        found = {}
+        for name in self._ask(lambda: self._client.get_children(brokers.ROOT)):
+            broker = BrokerId(int(name))
+            data = self._read(BrokerAddress(broker).path)
+            if data is not None and not (registration := _decoded(brokers.decode, data)).is_ours:
+                endpoint = registration.endpoints[0]
+                found[broker] = Node(endpoint.host, endpoint.port, registration.rack)
+        return found
+
+    def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
+        """Their assignments; who leads and who is in sync is left out."""
+        found = {}
+        for name in names:
+            data = self._read(TopicAddress(name).path)
+            if data is not None:
+                partitions = _decoded(topics.decode, data).partitions
+                found[name] = {p: PartitionState(partitions[p].replicas) for p in sorted(partitions)}
+        return found
+
+    def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:  # noqa: ARG002 - not known to ZooKeeper
+        """What the legacy znode still names."""
+        data = self._read(LegacyReassignmentAddress().path)
+        moves = () if data is None else _decoded(admin.decode_reassignment, data).moves
+        wanted = None if partitions is None else set(partitions)
+        return Listing(
+            {m.topic_partition: Move(m.replicas) for m in moves if wanted is None or m.topic_partition in wanted}
+        )
+
+    def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:  # noqa: ARG002 - not known to ZooKeeper
+        """Leave the moves where the controller looks for them."""
+        moves = tuple(LegacyMove(at.topic, at.partition, to) for at, to in targets.items() if to is not None)
+        if len(moves) < len(targets):
+            raise Unusable('You must specify --bootstrap-server when using "[cancel]"')
+        data = admin.encode_reassignment(LegacyReassignment(moves))
+        try:
+            self._ask(lambda: self._client.create(LegacyReassignmentAddress().path, data, makepath=True))
+        except NodeExistsError:
+            raise Refused(EXISTING) from None
+        return Answered()
+
+    def configure(self, changes: Mapping[Configured, Settings]) -> dict[Configured, str]:
+        """Change the settings' znodes, and leave the brokers a note of each."""
+        failed = {}
+        for of, settings in changes.items():
+            entity = f"{_FOLDERS[of.kind]}/{of.name}"
+            try:
+                if self._change(f"/config/{entity}", settings):
+                    note = encode_json({"version": 2, "entity_path": entity})
+                    self._ask(lambda note=note: self._client.create(_CHANGES, note, sequence=True))  # type: ignore[misc]
+            except (BadVersionError, Refused) as error:
+                failed[of] = str(error) or "somebody else keeps changing it"
+        return failed
+
+    def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:  # noqa: ARG002 - not known to ZooKeeper
+        """Unknown here."""
+        return {}
+
+    def move_directories(self, targets: Mapping[Replica, str]) -> dict[Replica, str | None]:  # noqa: ARG002 - not known to ZooKeeper
+        """Impossible here; plans that want it are refused before."""
+        return {}
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.stop()
+        self._client.close()
+
+    def _change(self, path: str, settings: Settings) -> bool:
+        """Whether anything was to be changed; repeated when somebody else was faster."""
+        for last in [False] * (_TRIES - 1) + [True]:
+            found = self._stat(path)
+            old = {} if found is None else _decoded(configs.decode, found[0]).config
+            new = {key: value for key, value in (old | dict(settings)).items() if value is not None}
+            if new == old:
+                return False
+            data = configs.encode(Config(new))
+            try:
+                if found is None:
+                    self._ask(lambda data=data: self._client.create(path, data, makepath=True))  # type: ignore[misc]
+                else:
+                    version = found[1]
+                    self._ask(lambda data=data, v=version: self._client.set(path, data, v))  # type: ignore[misc]
+            except (BadVersionError, NodeExistsError, NoNodeError):
+                if last:
+                    raise BadVersionError from None
+                continue
+            return True
+        return False
+
+    def _stat(self, path: str) -> tuple[bytes, int] | None:
+        try:
+            data, stat = self._ask(lambda: self._client.get(path))
+        except NoNodeError:
+            return None
+        return data, stat.version
+
+    def _read(self, path: str) -> bytes | None:
+        found = self._stat(path)
+        return None if found is None else found[0]
+
+    def _ask(self, once: Callable[[], T]) -> T:
+        try:
+            return self._client.retry(once)  # type: ignore[no-any-return]  # untyped library
+        except (NoNodeError, NodeExistsError, BadVersionError):
+            raise
+        except (KazooException, KazooTimeoutError) as error:
+            raise Unreachable(f"ZooKeeper: {type(error).__name__} {error}".rstrip()) from None
+
+
+def _decoded(decode: Callable[[bytes], T], data: bytes) -> T:
+    try:
+        return decode(data)
+    except Undecodable as error:
+        raise Refused(f"a znode cannot be read: {error}") from None
