@@ -14,7 +14,7 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 CODE   := controller zk_layout metrics tests
 
-FAST   := $(wildcard tests/unit tests/scenarios tests/properties) zk_layout controller/core
+FAST   := $(wildcard tests/unit tests/scenarios tests/properties) zk_layout controller/core controller/reassign
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -27,7 +27,7 @@ from controller.reassign.watching import COMPUTED, Watch, first_listing, watch
 from zk_layout.ids import PartitionId, TopicName
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "cancel_all", "list", "progress")
-_CONNECTION = frozenset({"bootstrap_server", "command_config", "output"})
+_CONNECTION = frozenset({"bootstrap_server", "command_config", "timeout", "output"})
 _FILE = "reassignment_json_file"
 _REQUIRED = {
     "generate": ("topics_to_move_json_file", "broker_list"),
@@ -37,16 +37,16 @@ _REQUIRED = {
 _PERMITTED = {
     "generate": {"zookeeper", "disable_rack_aware"},
     "execute": {
-        *("zookeeper", "additional", "throttle", "replica_alter_log_dirs_throttle", "timeout"),
+        *("zookeeper", "additional", "throttle", "replica_alter_log_dirs_throttle"),
         *("progress", "interval", "force"),
     },
     "verify": {"zookeeper", "preserve_throttles"},
-    "cancel": {_FILE, "topic", "partition", "preserve_throttles", "timeout", "gentle", "force"},
-    "cancel_all": {"preserve_throttles", "timeout", "gentle", "force"},
+    "cancel": {_FILE, "topic", "partition", "preserve_throttles", "gentle", "force"},
+    "cancel_all": {"preserve_throttles", "gentle", "force"},
     "list": {"topic", "partition", "request"},
     "progress": {_FILE, "topic", "partition", "request", "interval"},
 }
-_NEEDS_BOOTSTRAP = ("additional", "command_config", "replica_alter_log_dirs_throttle", "timeout", "progress", "force")
+_NEEDS_BOOTSTRAP = ("additional", "command_config", "replica_alter_log_dirs_throttle", "progress", "force")
 _DEFAULT_MOVE_TIMEOUT_MS = 10_000
 _LINES_INTERVAL_S = 5.0
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

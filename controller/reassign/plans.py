@@ -204,13 +204,15 @@ def plural(values: Sequence[object]) -> str:
 
 def _decode(data: bytes, name: str, shape: type[T]) -> T:
     try:
-        return msgspec.json.decode(data, type=shape)
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise Unusable(f"{name}{_place(data, f'(byte {error.start})')}: not UTF-8; save the file as UTF-8") from None
+    try:
+        return msgspec.json.decode(text, type=shape)
     except msgspec.ValidationError as error:
         raise Unusable(f"{name}: {str(error).replace('`$.', '`').replace('`$`', 'the top')}") from None
     except msgspec.DecodeError as error:
         raise Unusable(f"{name}{_place(data, str(error))}: The input string is not a valid JSON: {error}") from None
-    except UnicodeDecodeError as error:
-        raise Unusable(f"{name}{_place(data, f'(byte {error.start})')}: not UTF-8; save the file as UTF-8") from None
 
 
 def _place(data: bytes, reason: str) -> str:

@@ -1,0 +1,114 @@
+"""A Java client's properties: what they say about security is done or refused, and secrets are never said."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from controller.reassign.client_properties import client_settings, read_client_properties
+from controller.reassign.refusals import Unusable
+
+SECRET = "pa55 word"
+JAAS = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{SECRET}";'
+
+
+def test_user_and_password_come_from_the_jaas_configuration() -> None:
+    found = client_settings(
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": JAAS}
+    )
+
+    assert found.arguments["security_protocol"] == "SASL_PLAINTEXT"
+    assert found.arguments["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert (found.arguments["sasl_plain_username"], found.arguments["sasl_plain_password"]) == ("alice", SECRET)
+    assert SECRET not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [('password="a\\"b;c"', 'a"b;c'), ("password='x y'", "x y"), ("password=plain", "plain"), ('password="="', "=")],
+)
+def test_passwords_are_unquoted_as_java_does(written: str, password: str) -> None:
+    jaas = f"x.PlainLoginModule required username=u {written};"
+
+    found = client_settings(
+        {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+    )
+
+    assert found.arguments["sasl_plain_password"] == password
+
+
+def test_time_outs_and_names_have_their_java_names() -> None:
+    found = client_settings({"request.timeout.ms": "5000", "default.api.timeout.ms": "7000", "client.id": "me"})
+
+    assert found.timeout_ms == 7000
+    assert found.arguments["request_timeout_ms"] == 5000
+    assert found.arguments["client_id"] == "me"
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol=TLS is not one of PLAINTEXT"),
+        ({"security.protocl": "SSL"}, "the nearest setting that is: security.protocol"),
+        ({"reqest.timeout.ms": "1"}, "did you mean request.timeout.ms"),
+        ({"request.timeout.ms": "soon"}, "request.timeout.ms=soon is not a whole number"),
+        ({"sasl.login.class": "x.Y"}, "sasl.login.class is not supported by this tool"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism=OAUTHBEARER"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "needs sasl.jaas.config"),
+        (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": f'x required password="{SECRET}";',
+            },
+            "sasl.jaas.config has no username;",
+        ),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "t.jks"}, "ssl.truststore.type=JKS cannot be read"),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.type": "PKCS12", "ssl.keystore.location": "k.p12"},
+            "ssl.keystore.type=PKCS12 cannot be read by this tool; export the store as PEM",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/no/such.pem"},
+            "ssl.truststore: ",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": SECRET},
+            "ssl.truststore: ",
+        ),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, "only TLSv1.2 and TLSv1.3"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_without_the_secret(properties: dict[str, str], reason: str) -> None:
+    with pytest.raises(Unusable) as refused:
+        client_settings(properties)
+
+    assert reason in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_settings_of_other_clients_are_named_and_ignored() -> None:
+    assert client_settings({"group.id": "g", "acks": "all", "bootstrap.servers": "x:1"}).ignored == ("group.id", "acks")
+
+
+def test_a_server_name_is_checked_unless_that_is_turned_off() -> None:
+    checked = client_settings({"security.protocol": "SSL"}).arguments["ssl_context"]
+    unchecked = client_settings({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})
+    newest = client_settings({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.3"})
+
+    assert checked.check_hostname
+    assert checked.verify_mode is ssl.CERT_REQUIRED
+    assert not unchecked.arguments["ssl_context"].check_hostname
+    assert newest.arguments["ssl_context"].minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("# who\nclient.id : me\nsasl.jaas.config=x required \\\n  username=u;\n")
+
+    assert read_client_properties(path).arguments["client_id"] == "me"
+    path.write_text("request.timeout.ms=soon\n")
+    with pytest.raises(Unusable, match=r"--command-config client.properties: request.timeout.ms=soon"):
+        read_client_properties(path)

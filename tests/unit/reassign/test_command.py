@@ -1,0 +1,84 @@
+"""Which options go together; what is said when they do not, before anything is reached."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controller.__main__ import main
+from controller.lab.ports import free_port
+from controller.reassign.command import ACTIONS, GROUPS, Options, reassign
+from controller.reassign.refusals import MISUSED, UNREACHABLE
+
+NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["reassign", *arguments])
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> str:
+    path = tmp_path / "plan.json"
+    path.write_text('{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1]}]}')
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "Command must include exactly one action: --generate, --execute"),
+        ((*NOWHERE, "--list", "--cancel-all"), "exactly one action"),
+        ((*NOWHERE, "--list", "--progress"), "exactly one action"),
+        (("--list",), "Please specify --bootstrap-server"),
+        ((*NOWHERE, "--execute"), "--execute needs --reassignment-json-file"),
+        ((*NOWHERE, "--generate"), "--generate needs --topics-to-move-json-file and --broker-list"),
+        ((*NOWHERE, "--list", "--throttle", "0"), 'Option "--throttle" can\'t be used with action "--list"'),
+        ((*NOWHERE, "--verify", "--reassignment-json-file", "PLAN", "--gentle"), "can't be used with"),
+        ((*NOWHERE, "--cancel"), "--cancel-all stops everything"),
+        ((*NOWHERE, "--cancel", "--topic", "a", "--gentle", "--force"), "contradict each other"),
+        (("--zookeeper", "z:1", "--list"), 'Option "--zookeeper" can\'t be used with action "--list"'),
+        (
+            ("--zookeeper", "z:1", "--execute", "--reassignment-json-file", "PLAN", "--additional"),
+            'You must specify --bootstrap-server when using "[additional]"',
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...], reason: str, plan: str) -> None:
+    result = run(*(plan if a == "PLAN" else a for a in arguments))
+
+    assert reason in result.stderr
+    assert result.exit_code == MISUSED
+
+
+def test_a_cluster_that_is_not_there_is_said_with_its_address() -> None:
+    address = f"127.0.0.1:{free_port()}"
+
+    result = run("--bootstrap-server", address, "--list", "--timeout", "300", "--output", "json")
+
+    assert result.exit_code == UNREACHABLE
+    assert f"no broker answers at {address} within 0.3 s" in json.loads(result.stdout)["error"]
+
+
+def test_a_zookeeper_that_is_not_there_is_said_after_the_warning(plan: str) -> None:
+    address = f"127.0.0.1:{free_port()}"
+
+    result = run("--zookeeper", address, "--verify", "--reassignment-json-file", plan, "--timeout", "300")
+
+    assert result.exit_code == UNREACHABLE
+    assert "Warning: --zookeeper is deprecated" in result.stderr
+    assert f"no ZooKeeper answers at {address} within 0.3 s" in result.stderr
+
+
+def test_the_help_shows_every_option_under_a_heading() -> None:
+    shown = run("--help").stdout
+
+    grouped = {name for _, names in GROUPS for name in names}
+    assert grouped == set(Options.__struct_fields__)
+    assert {p.name for p in reassign.params} == grouped
+    for title, _ in GROUPS:
+        assert f"{title}:" in shown
+    assert set(ACTIONS) <= grouped

@@ -1,0 +1,107 @@
+"""Files that people write by hand: what is wrong in them is said with its place, before a cluster is asked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.reassign.plans import (
+    Plan,
+    Replica,
+    as_plan_json,
+    demand_executable,
+    read_brokers,
+    read_plan,
+    read_topics,
+)
+from controller.reassign.refusals import MISUSED, Unusable
+from zk_layout.ids import TopicPartition
+
+
+def read(text: str) -> Plan:
+    plan = read_plan(text.encode(), "moves.json")
+    demand_executable(plan, "moves.json")
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"version":1,\n "partitions":[}', "moves.json, line 2, column 16: The input string is not a valid JSON"),
+        ('{"version":1,', "moves.json, line 1, column 14: The input string is not a valid JSON"),
+        ("", "moves.json, line 1, column 1"),
+        ("[]", "moves.json: Expected `object`, got `array`"),
+        ('{"version":2}', "Not supported version field value 2"),
+        ("{}", "Partition reassignment list cannot be empty"),
+        (
+            '{"partitions":[{"topic":"a","replicas":[1]}]}',
+            "missing required field `partition` - at `partitions\\[0\\]`",
+        ),
+        ('{"partitions":[{"topic":"a","partition":0,"replicas":[1,"x"]}]}', r"`partitions\[0\].replicas\[1\]`"),
+        ('{"partitions":[{"topic":"a","partition":0,"replicas":[]}]}', "Partition replica list cannot be empty: a-0"),
+        (
+            '{"partitions":[{"topic":"a","partition":0,"replicas":[1]},{"topic":"a","partition":0,"replicas":[2]}]}',
+            "duplicate topic partitions: a-0",
+        ),
+        (
+            '{"partitions":[{"topic":"a","partition":0,"replicas":[1,2,1]},{"topic":"b","partition":1,"replicas":[3,3]}]}',
+            "duplicate entries: a-0 contains multiple entries for 1. b-1 contains multiple entries for 3",
+        ),
+        (
+            '{"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":["any"]}]}',
+            r"Size of replicas list \[1, 2\] is different from size of log dirs list \[any\] for partition a-0",
+        ),
+    ],
+)
+def test_a_bad_plan_is_refused_with_what_and_where(text: str, reason: str) -> None:
+    with pytest.raises(Unusable, match=reason) as refused:
+        read(text)
+
+    assert refused.value.exit_code == MISUSED
+
+
+def test_bytes_that_are_no_utf_8_are_named_by_their_place() -> None:
+    with pytest.raises(Unusable, match=r"moves.json, line 2, column 25: not UTF-8"):
+        read_plan(b'{\n"partitions":[{"topic":"\xff","partition":0,"replicas":[1]}]}', "moves.json")
+
+
+def test_only_replicas_with_a_directory_of_their_own_are_moved_between_directories() -> None:
+    plan = read('{"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":["any","/disk2"]}]}')
+
+    assert plan.directories == {Replica(2, "a", 0): "/disk2"}
+
+
+@given(
+    st.dictionaries(
+        st.builds(TopicPartition, st.text("ab-.", min_size=1), st.integers(0, 9)),
+        st.lists(st.integers(0, 9), min_size=1, unique=True).map(tuple),
+        min_size=1,
+    )
+)
+def test_what_is_written_for_the_way_back_can_be_read(assignments: dict[TopicPartition, tuple[int, ...]]) -> None:
+    text = as_plan_json(assignments)
+
+    assert read(text).targets == assignments
+    assert [TopicPartition(p["topic"], p["partition"]) for p in json.loads(text)["partitions"]] == sorted(assignments)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"topics":[{"topic":"a"},{"topic":"a"}]}', "duplicate entries: a"),
+        ("{}", "no topic to move is named"),
+        ('{"topics":["a"]}', r"Expected `object`, got `str` - at `topics\[0\]`"),
+    ],
+)
+def test_a_bad_list_of_topics_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(Unusable, match=reason):
+        read_topics(text.encode(), "topics.json")
+
+
+@pytest.mark.parametrize(("text", "reason"), [("1,1,2", "duplicate entries: 1"), ("1;2", "not a list of broker ids")])
+def test_a_bad_list_of_brokers_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(Unusable, match=reason):
+        read_brokers(text)

@@ -1,0 +1,169 @@
+"""Moves are followed to their end: how far, how fast, how long still, and how it ended."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from controller.reassign.cluster import Received, Standing
+from controller.reassign.progress import Snapshot
+from controller.reassign.refusals import DONE, FAILED, Refused
+from controller.reassign.selecting import Selection
+from controller.reassign.views import Bars, Documents, Lines, View
+from controller.reassign.watching import Watch, first_listing, watch
+from tests.unit.reassign.simulated import Hours, SimulatedCluster, at, on
+
+
+class Recorded:
+    """A view that keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.snapshots: list[Snapshot] = []
+
+    def __enter__(self) -> Recorded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.snapshots.append(snapshot)
+
+
+def followed(cluster: SimulatedCluster, asked: Watch, view: View) -> int:
+    return watch(cluster, asked, first_listing(cluster, asked), view, Hours().clock)
+
+
+def moving(*, product: str | None = None) -> SimulatedCluster:
+    cluster = SimulatedCluster({"a-0": (1, 2), "a-1": (2, 3)}, product=product)
+    cluster.alter({at("a-0"): (3, 2), at("a-1"): (4, 3)})
+    return cluster
+
+
+def test_bytes_rates_and_time_left_follow_from_the_sizes_of_directories() -> None:
+    recorded = Recorded()
+
+    assert followed(moving(), Watch(Selection(), interval_s=2.0), recorded) == DONE
+
+    assert [(s.copied_bytes, s.total_bytes) for s in recorded.snapshots] == [
+        (80, 200),
+        (160, 200),
+        (200, 200),
+        (200, 200),
+    ]
+    second = recorded.snapshots[1]
+    assert second.bytes_per_second == pytest.approx(40.0)
+    assert second.remaining_seconds == pytest.approx(1.0)
+    assert [r.remaining_seconds for one in second.moving for r in one.received] == [pytest.approx(1.0)] * 2
+    assert [e.is_complete for e in recorded.snapshots[-1].ended] == [True, True]
+
+
+def test_what_our_controller_tells_is_taken_as_it_is() -> None:
+    cluster, recorded = moving(product="kafka-zk-controller 0.1"), Recorded()
+    told = Standing(7, "catching up", 1, "broker 3 is offline", (Received(3, 5, 10, 2.5, 2.0),))
+    cluster.standings = {
+        at("a-0"): told,
+        at("a-1"): Standing(8, "catching up", 1, None, (Received(4, 1, 10, 1.0, 9.0),)),
+    }
+    hours, asked = Hours(), Watch(Selection(), request_id=7)
+    cluster.request = {"id": 7}
+
+    class ThatEnds(Recorded):
+        def show(self, snapshot: Snapshot) -> None:
+            super().show(snapshot)
+            cluster.moves.pop(at("a-0"), None)
+
+    recorded = ThatEnds()
+    code = watch(cluster, asked, first_listing(cluster, asked), recorded, hours.clock)
+
+    first = recorded.snapshots[0]
+    assert (first.copied_bytes, first.total_bytes, first.bytes_per_second, first.remaining_seconds) == (5, 10, 2.5, 2.0)
+    assert first.moving[0].waits_for == "broker 3 is offline"
+    assert code == FAILED
+    assert hours.seconds > 5
+    assert [str(e.at) for e in recorded.snapshots[-1].ended] == ["a-0"]
+
+
+def test_a_move_that_was_cancelled_did_not_arrive(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = moving()
+    cluster.step = 0
+
+    class Cancelling(Lines):
+        def show(self, snapshot: Snapshot) -> None:
+            super().show(snapshot)
+            cluster.moves.clear()
+
+    assert followed(cluster, Watch(Selection()), Cancelling()) == FAILED
+    assert "partition a-0 has ended, but replica set is 1,2 rather than 3,2." in capsys.readouterr().out
+
+
+def test_moves_begun_just_now_count_though_they_were_over_before_the_first_look() -> None:
+    cluster, recorded = SimulatedCluster({"a-0": (3, 2)}), Recorded()
+
+    assert followed(cluster, Watch(Selection(), expected={at("a-0"): on(3, 2)}), recorded) == DONE
+    assert recorded.snapshots[0].moves == 1
+
+
+def test_brokers_that_still_show_the_old_replicas_are_given_time() -> None:
+    cluster, recorded = SimulatedCluster({"a-0": (1, 2)}), Recorded()
+
+    class Late(Recorded):
+        def show(self, snapshot: Snapshot) -> None:
+            super().show(snapshot)
+            if len(self.snapshots) == 3:
+                cluster.assignments[at("a-0")] = (3, 2)
+
+    recorded = Late()
+    assert followed(cluster, Watch(Selection(), expected={at("a-0"): on(3, 2)}), recorded) == DONE
+    assert [s.settling for s in recorded.snapshots] == [1, 1, 1, 0]
+
+
+def test_an_unknown_request_is_refused_before_anything_is_shown() -> None:
+    with pytest.raises(Refused, match="needs kafka-zk-controller"):
+        followed(moving(), Watch(Selection(), request_id=3), Recorded())
+
+
+def test_lines_tell_sums_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    followed(moving(), Watch(Selection(), interval_s=2.0), Lines())
+
+    assert capsys.readouterr().out.splitlines() == [
+        "0 of 2 done, 80 bytes of 200 bytes (40%)",
+        "0 of 2 done, 160 bytes of 200 bytes (80%), 40 bytes/s, 1 s left",
+        "0 of 2 done, 200 bytes of 200 bytes (100%), 30 bytes/s, 0 s left",
+        "Reassignment of partition a-0 is completed.",
+        "Reassignment of partition a-1 is completed.",
+    ]
+
+
+def test_each_document_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    followed(moving(), Watch(Selection()), Documents())
+
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [d["is_done"] for d in documents] == [False, False, False, True]
+    assert documents[0]["moving"][0]["received"] == [
+        {
+            "broker": 3,
+            "copied_bytes": 40,
+            "total_bytes": 100,
+            "bytes_per_second": None,
+            "remaining_seconds": None,
+            "error": None,
+        }
+    ]
+
+
+def test_bars_show_every_receiving_replica_the_sum_and_the_rest_in_one_line(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, height=8, color_system=None)
+    cluster = SimulatedCluster({f"a-{p}": (1, 2) for p in range(9)})
+    cluster.alter({at(f"a-{p}"): (3, 2) for p in range(9)})
+
+    followed(cluster, Watch(Selection(), interval_s=2.0), Bars(console, "computed here"))
+
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for text in ("a-0 → 3", "… and 6 more", "9 of 9 done", "900 bytes of 900 bytes", "computed here"):
+        assert text in shown
