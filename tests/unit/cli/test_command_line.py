@@ -121,17 +121,6 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     assert "kafka-zk-controller" in answer.stdout
 
 
-def test_the_demo_says_what_is_missing() -> None:
-    without_clients = "import sys; sys.modules['kafka'] = None; "
-    run = "from controller.__main__ import main; main(['demo'])"
-    answer = subprocess.run(
-        [sys.executable, "-c", without_clients + run], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert answer.returncode == 1
-    assert "install kafka-zk-controller[lab]" in answer.stderr
-
-
 def test_the_program_can_be_run_as_a_module() -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "controller", "--version"], capture_output=True, text=True, timeout=60, check=True
