@@ -5,16 +5,20 @@ Each step fails where something is wrong, and gives a sentence that says what wa
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct
 
 from controller.core.stage import Stage
 from controller.demo.asking import controller_named_by
+from controller.demo.clients import KafkaConsumer, KafkaProducer
 from controller.demo.move import first_plan, has_arrived, next_plan
 from controller.demo.pair import Pair
 from controller.demo.replicas import Replica
@@ -24,7 +28,7 @@ from controller.demo.znodes import PartitionSeen, Znodes
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.wire.versions import parse_protocol
-from tests.cluster.moves import Ruled, Topic, assert_nothing_lost
+from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, submit
 from tests.cluster.throttle import throttled
 from tests.cluster.topic_creation import ask_for
 from zk_layout.ids import TopicId, TopicName
@@ -32,6 +36,7 @@ from zk_layout.ids import TopicId, TopicName
 VERSIONS = ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "3.9.1")
 """One of each pair of neighbours between which something changed in what controllers and brokers say to each other."""
 
+BY_TOOL = TopicName("by-broker-0")
 PARTITIONS = 4
 FILLED_BYTES = 250_000  # in each partition
 RATE_BYTES_S = 10_000  # a move would take minutes
@@ -83,6 +88,15 @@ class Walk(Struct):
         """A topic that somebody else created, once all its partitions are led by real brokers and in sync."""
         seen = wait_for(lambda: self._complete(name, partitions), f"{name} with {partitions} partitions in sync")
         return Topic(self.ruled, name, seen)
+
+    def on_disks(self, topic: str) -> set[str]:
+        """The replicas of a topic that some broker keeps."""
+        kept = {name for broker in self.cluster.brokers.values() for name in broker.replicas}
+        return {name for name in kept if name.rpartition("-")[0] == topic}
+
+    def is_balanced(self) -> bool:
+        """Whether every partition of `orders` is led by its first replica."""
+        return all(p.state is not None and p.state.leader == p.assignment.replicas[0] for p in self.orders.partitions)
 
     def settle(self) -> None:
         """Wait until `orders` is where it shall be, all in sync and nothing moving."""
@@ -184,10 +198,57 @@ def controlled_shutdown(walk: Walk) -> str:
     return "SIGTERM of a broker: its request was permitted, its partitions handed over"
 
 
-def creation_by_tool(walk: Walk) -> str:
-    """Kafka's own tool creates a topic."""
-    ran = walk.run("kafka-topics", "--create", "--topic", "by-tool", "--partitions", "3", "--replication-factor", "2")
-    walk.topic("by-tool", 3)
+def creation(walk: Walk) -> str:
+    """Kafka's own tool creates a topic, which gets leaders and, where its version has them, an id."""
+    ran = walk.run("kafka-topics", "--create", "--topic", BY_TOOL, "--partitions", "2", "--replication-factor", "2")
+    assert walk.topic(BY_TOOL, 2).plan.keys() == {0, 1}
+    assert (walk.znodes.topics()[BY_TOOL].topic_id is not None) is walk.has_topic_ids
+    return ran
+
+
+def expansion(walk: Walk) -> str:
+    """Kafka's own tool adds partitions; those that were there stay as they are."""
+    before = walk.topic(BY_TOOL, 2).plan
+    ran = walk.run("kafka-topics", "--alter", "--topic", BY_TOOL, "--partitions", "4")
+    after = walk.topic(BY_TOOL, 4).plan
+    assert before.items() <= after.items()
+    return ran
+
+
+def clients(walk: Walk) -> str:
+    """An idempotent producer and a consumer group work that know no address but that of our leader."""
+    address = walk.ruled.leader.address
+    producer = KafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True, max_block_ms=60_000)
+    sent = [producer.send(BY_TOOL, f"record {number}".encode()) for number in range(20)]
+    places = {(record.partition, record.offset) for record in (future.get(timeout=60) for future in sent)}
+    producer.close(timeout=10)
+    consumer = KafkaConsumer(
+        BY_TOOL, bootstrap_servers=address, group_id="walkers", auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    found: set[tuple[int, int]] = set()
+    wait_for(lambda: places <= _read_more(consumer, found), "every record read by the group")
+    consumer.commit()
+    consumer.close()
+    return "20 records through an idempotent producer, read and committed by a consumer group"
+
+
+def deletion(walk: Walk) -> str:
+    """Kafka's own tool deletes a topic: nothing of it is left in ZooKeeper or on a disk."""
+    ran = walk.run("kafka-topics", "--delete", "--topic", BY_TOOL)
+    wait_for(lambda: BY_TOOL not in walk.znodes.topics(), "the topic gone from ZooKeeper")
+    wait_for(lambda: not walk.on_disks(BY_TOOL), "the topic gone from the disks")
+    for path in ("/admin/delete_topics", "/config/topics"):
+        assert BY_TOOL not in walk.znodes.children(path)
+    return ran
+
+
+def preferred_election(walk: Walk) -> str:
+    """Kafka's own tool has the preferred replicas lead again that lost it to the steps before."""
+    walk.settle()
+    assert not walk.is_balanced(), "every leader is the preferred one: the step would show nothing"
+    ran = walk.run("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
+    wait_for(walk.is_balanced, "the preferred replicas leading")
+    walk.settle()
     return ran
 
 
@@ -223,24 +284,42 @@ def move_with_fail_over(walk: Walk) -> str:
 
 
 def hand_back(walk: Walk) -> str:
-    """Ours stop during a move; a native controller finishes it and goes on."""
+    """`release` gives the cluster to a native controller, which finishes our move, and creates a topic."""
     walk.wish()
     with throttled(walk.orders, RATE_BYTES_S):
-        walk.znodes.submit_legacy_move(walk.orders.name, walk.orders.plan)
-        wait_for(walk.is_moving, "our controller moving the topic")
-        codes = walk.ruled.pair.stop()
-        assert set(codes.values()) == {0}, codes
-        native = wait_for(walk.znodes.controller, "a native controller")
+        submit(walk.ruled.leader, walk.orders)
+        release(walk)
+        native = walk.znodes.controller()
+        assert native is not None
         assert not native.is_ours
         assert walk.is_moving()
     walk.settle()
     walk.orders.await_exact_disks()
     _every_broker_names(walk, native.broker)
-    wait_for(lambda: ask_for(walk.cluster.brokers[1], "afterwards", walk.znodes), "a topic created")
+    wait_for(partial(ask_for, walk.cluster.brokers[1], "afterwards", walk.znodes), "a topic created")
     walk.topic("afterwards", 2)
+    return "`kafka-zk-controller release` during a move of 4 partitions"
+
+
+def taking_back(walk: Walk) -> str:
+    """Ours rule again, keep every topic's id, move replicas, and stop in good order."""
+    release(walk, "--undo")
+    _every_standby_is_ready(walk)
+    walk.wish()
+    submit(walk.ruled.leader, walk.orders)
+    walk.settle()
     kept = {name: topic.topic_id for name, topic in walk.znodes.topics().items() if name in walk.topic_ids}
     assert kept == walk.topic_ids
-    return "SIGTERM of both during a move; the native controller finished it and created a topic"
+    codes = walk.ruled.pair.stop()
+    assert set(codes.values()) == {0}, codes
+    return "`kafka-zk-controller release --undo`, a move of 4 partitions, SIGTERM of both replicas"
+
+
+def release(walk: Walk, *options: str) -> None:
+    """Run the command."""
+    argv = (sys.executable, "-m", "controller", "release", "--zookeeper", walk.cluster.zookeeper_connect, *options)
+    run = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def nothing_lost(walk: Walk) -> str:
@@ -255,10 +334,15 @@ STEPS: Mapping[str, Step] = {
     "take-over": take_over,
     "broker bounce": bounce,
     "controlled shutdown": controlled_shutdown,
-    # "topic creation by tool": creation_by_tool,
+    # "preferred election": preferred_election,
+    # "topic creation by tool": creation,
     "topic creation by a broker": auto_creation,
+    "clients": clients,
+    # "topic expansion": expansion,
+    # "topic deletion": deletion,
     "reassignment with a fail-over": move_with_fail_over,
     "hand-back": hand_back,
+    "taking it back": taking_back,
     "no record lost": nothing_lost,
 }
 
@@ -287,3 +371,9 @@ def _every_standby_is_ready(walk: Walk) -> None:
 def isr_requests(leader: Replica) -> float:
     """How often leaders of partitions have asked this controller for another ISR."""
     return leader.figures().get("requests_total{api=AlterPartition (56),listener=PLAINTEXT}", 0)
+
+
+def _read_more(consumer: Any, found: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    for records in consumer.poll(timeout_ms=500).values():
+        found.update((record.partition, record.offset) for record in records)
+    return found
