@@ -14,6 +14,7 @@ import structlog
 
 from controller import logs
 from controller.brokers.dialing import PlaintextDialer
+from controller.brokers.understanding import Understanding
 from controller.core.commands import LiveBroker
 from controller.core.leadership import Order, Phase, Signal, TakeOver, next_transition
 from controller.core.machine import MachineSettings
@@ -96,6 +97,7 @@ class Daemon:
         self._stop_asked = asyncio.Event()
         self._silence: asyncio.TimerHandle | None = None
         self._refusal, self._refusals = "", 0
+        self._understanding = Understanding(self._protocol, settings.inter_broker_listener, PlaintextDialer())
 
     async def live(self) -> int:
         """Stand by, lead, stand by again, until told to stop; the exit code."""
@@ -136,6 +138,8 @@ class Daemon:
                 await self._bridge.start()
                 await self._session.start()
                 clash = await self._session.clash(self._registration)
+                # Now rather than when a vacancy waits to be filled.
+                await self._understanding.complaint(self._session.registrations)
             except Disconnected as error:
                 self.reason = str(error)
                 _log.warning("no ZooKeeper yet; trying again", reason=str(error))
@@ -193,6 +197,9 @@ class Daemon:
     async def _claim(self) -> None:
         replace = self.holder is not None and self._signal_of(self.holder) is Signal.NATIVE
         try:
+            if reason := await self._understanding.complaint(self._session.registrations):
+                self._refused(reason, needs_mending=True)
+                return
             outcome = await self._session.claim(self._registration, replace=replace)
             if isinstance(outcome, Claimed):
                 self._cluster_id = await self._session.cluster_id()

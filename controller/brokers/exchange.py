@@ -53,7 +53,10 @@ class Exchange:
         except TimeoutError:
             self.drop()
             raise Broken(f"no answer from {self._endpoint} within {timeout_s:g} s") from None
-        except (asyncio.IncompleteReadError, OSError) as error:
+        except asyncio.IncompleteReadError:
+            self.drop()
+            raise Broken(f"{self._endpoint} closed the connection without an answer") from None
+        except OSError as error:
             self.drop()
             raise Broken(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         except BaseException:  # cancelled, or `Broken` already: half a response may be under way

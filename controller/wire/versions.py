@@ -9,6 +9,7 @@ Source: Kafka's MetadataVersion and ApiVersion (2.4), ControllerChannelManager's
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
 
@@ -136,6 +137,15 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
         return _newest(self, {(3, 4, 0): 8, (2, 8, 1): 7, (2, 4, 1): 6}, 5)
 
     @property
+    def commands(self) -> dict[ApiKey, int]:
+        """Which version of each command brokers are told in."""
+        return {
+            ApiKey.LEADER_AND_ISR: self.leader_and_isr,
+            ApiKey.UPDATE_METADATA: self.update_metadata,
+            ApiKey.STOP_REPLICA: self.stop_replica,
+        }
+
+    @property
     def leaders_use_alter_partition(self) -> bool:
         """Whether leaders ask the controller to change an ISR; before, they write the state znode
         themselves."""
@@ -155,6 +165,21 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
     def has_leader_recovery_state(self) -> bool:
         """Whether an unclean election marks the partition as recovering (KIP-704)."""
         return self >= InterBrokerProtocol(3, 2, 0)
+
+
+def newest_within(ranges: Mapping[int, VersionRange]) -> InterBrokerProtocol | None:
+    """The newest protocol whose commands a broker with these versions understands; none if it does not tell.
+
+    >>> str(newest_within({ApiKey.LEADER_AND_ISR: VersionRange(0, 5), ApiKey.UPDATE_METADATA: VersionRange(0, 7)}))
+    '3.1-IV0'
+    """
+    known = (InterBrokerProtocol(*release, count - 1) for release, count in _RELEASES.items())
+    understood = [
+        protocol
+        for protocol in known
+        if all(version in ranges[api] for api, version in protocol.commands.items() if api in ranges)
+    ]
+    return max(understood, default=None)
 
 
 def _newest(protocol: InterBrokerProtocol, since: dict[tuple[int, int, int], int], otherwise: int) -> int:

@@ -16,7 +16,9 @@ from controller.zk.bridge import Bridge
 from controller.zk.protocol import Create, SetData
 from zk_layout import catalog
 from zk_layout.codec import Undecodable, decode_json, json_decoder
+from zk_layout.ids import BrokerId
 from zk_layout.znodes import admin, brokers, features, notifications, replica_deletions, topics
+from zk_layout.znodes.brokers import Registration
 
 _PARENTS: Final = (
     "/consumers",
@@ -101,3 +103,21 @@ async def settle_features(bridge: Bridge, *, has_feature_versioning: bool) -> No
             return
         if reply.code not in (protocol.NO_NODE, protocol.NODE_EXISTS, protocol.BAD_VERSION):
             raise Refused(address.path, reply.code)
+
+
+async def registrations(bridge: Bridge) -> dict[BrokerId, Registration]:
+    """The brokers that are registered now, and how they can be reached; unreadable ones are left out.
+
+    Raises:
+        Refused: we may not look.
+    """
+    names, _ = await bridge.children(brokers.ROOT)
+    found = {}
+    for name in names or ():
+        if name.isdecimal():
+            address = brokers.BrokerAddress(BrokerId(int(name)))
+            node, _ = await bridge.get(address.path)
+            value = None if node is None else catalog.decode(address, node.data)
+            if isinstance(value, Registration) and not value.is_ours:
+                found[address.broker] = value
+    return found

@@ -136,6 +136,10 @@ class Session:
         """The cluster's id; None as long as no broker has ever run."""
         return await preparation.cluster_id(self._bridge)
 
+    async def registrations(self) -> dict[BrokerId, Registration]:
+        """The brokers that are registered now."""
+        return await preparation.registrations(self._bridge)
+
     async def settle_features(self, *, has_feature_versioning: bool) -> None:
         """Make `/feature` what the brokers' protocol version asks for; the first thing a new controller does."""
         await preparation.settle_features(self._bridge, has_feature_versioning=has_feature_versioning)
