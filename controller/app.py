@@ -282,6 +282,7 @@ class Daemon:
             request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
             request_limit_bytes=self._request_limit_bytes,
             drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
+            token_expiry_check_s=settings.number("delegation.token.expiry.check.interval.ms") / 1000,
             answer=self._server.answer,
             counter=self.monitoring,
             link_observer=self.monitoring.links,

@@ -40,6 +40,7 @@ from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
 from controller.zk.session import Claimed
+from controller.zk.token_expiry import TokenExpiry
 from controller.zk.writer import OversizedTransaction, Writer
 from zk_layout.ids import BrokerId
 
@@ -62,7 +63,7 @@ class Court(Struct):
     """What a reign needs of the process that holds it.
 
     Units:
-        `request_timeout_s` and `drain_timeout_s` are in seconds.
+        `request_timeout_s`, `drain_timeout_s` and `token_expiry_check_s` are in seconds.
     """
 
     bridge: Bridge
@@ -72,6 +73,7 @@ class Court(Struct):
     request_timeout_s: float
     request_limit_bytes: int
     drain_timeout_s: float
+    token_expiry_check_s: float
     answer: Callable[[Answer], None]
     counter: Counter
     link_observer: LinkObserver
@@ -109,6 +111,7 @@ class Reign:
             court.request_timeout_s,
             on_broken=self._broken,
         )
+        self._tokens = TokenExpiry(court.bridge, claimed.fence_version, court.counter.measured, self._notice)
         self._pump = Pump(
             self.machine,
             {
@@ -176,6 +179,7 @@ class Reign:
         self.is_loaded = True
         self._court.counter.measured(Measured("loading_seconds", self._now() - started))
         self._ended(Signal.LOADED, f"loaded in {self._now() - started:.2f} s")
+        self._tasks.append(asyncio.create_task(self._tokens.keep_expiring(self._court.token_expiry_check_s)))
         try:
             await self._reader.wait()
         except SessionEnded as error:

@@ -133,6 +133,7 @@ CLIENTS = (
     _gauge("connections", "Open connections of brokers and clients."),
     _counter("clients_hung_up", "Clients hung up on, or not let in, because of what they did, by reason.", "why"),
 )
+TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens that were deleted."),)
 NOTICES = (_counter("notices", "Things a person should know, by kind; each is in the log.", "kind"),)
 
 MEASURES: tuple[Measure, ...] = (
@@ -144,6 +145,7 @@ MEASURES: tuple[Measure, ...] = (
     *ZOOKEEPER,
     *BROKERS,
     *CLIENTS,
+    *TOKENS,
     *NOTICES,
 )
 BY_NAME = {measure.name: measure for measure in MEASURES}

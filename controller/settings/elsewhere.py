@@ -28,7 +28,6 @@ WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
         "create.topic.policy.class.name": "topics are not created yet, and Java classes cannot be run here",
         "controller.quota.window.num": "requests are not limited by quotas yet",
         "controller.quota.window.size.seconds": "requests are not limited by quotas yet",
-        "delegation.token.expiry.check.interval.ms": "delegation tokens are not expired yet",
     }
 )
 """Accepted, but what they ask for is not done yet: key → what that means."""

@@ -190,6 +190,12 @@ SETTINGS: tuple[Setting, ...] = (
         10,
         "How many of the partitions that a broker is first for may be led by others before it gets leadership back.",
     ),
+    Setting(
+        "delegation.token.expiry.check.interval.ms",
+        MILLISECONDS,
+        3600000,
+        "How often expired delegation tokens are looked for and deleted; no key is needed for that.",
+    ),
     _ours(
         "reassignment.deletion.patience.ms",
         MILLISECONDS,

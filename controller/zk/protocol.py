@@ -48,8 +48,6 @@ _STAT_SIZE: Final = 68
 _END: Final = _header.pack(-1, True, -1)
 # One entry: all permissions for everyone.
 OPEN_TO_ALL: Final = _int.pack(1) + _int.pack(31) + _int.pack(5) + b"world" + _int.pack(6) + b"anyone"
-_PERSISTENT: Final = _int.pack(0)
-_EPHEMERAL: Final = _int.pack(1)
 
 
 def error_name(code: int) -> str:
@@ -216,10 +214,11 @@ class Create(Struct, frozen=True):
     data: bytes = b""
     ephemeral: bool = False
     acl: bytes = OPEN_TO_ALL
+    sequential: bool = False
 
     def serialize(self) -> bytes:
         """Path, data, ACL, kind."""
-        kind = _EPHEMERAL if self.ephemeral else _PERSISTENT
+        kind = _int.pack(self.ephemeral + 2 * self.sequential)
         return b"".join((text(self.path), _int.pack(len(self.data)), self.data, self.acl, kind))
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
