@@ -39,7 +39,9 @@ Address = (
     | admin.TopicDeletionAddress
     | notifications.IsrChangeAddress
     | notifications.LogDirEventAddress
+    | notifications.ConfigChangeAddress
     | configs.TopicConfigAddress
+    | configs.DefaultBrokerConfigAddress
     | features.FeatureAddress
     | replica_deletions.ReplicaDeletionsAddress
     | producer_ids.ProducerIdBlockAddress
@@ -58,6 +60,7 @@ Value = (
     | admin.PreferredElection
     | notifications.IsrChange
     | notifications.LogDirEvent
+    | notifications.ConfigChange
     | configs.Config
     | features.Features
     | replica_deletions.ReplicaDeletions
@@ -76,7 +79,9 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     admin.PreferredElectionAddress: admin.decode_election,
     notifications.IsrChangeAddress: notifications.decode_isr_change,
     notifications.LogDirEventAddress: notifications.decode_log_dir_event,
+    notifications.ConfigChangeAddress: notifications.decode_config_change,
     configs.TopicConfigAddress: configs.decode,
+    configs.DefaultBrokerConfigAddress: configs.decode,
     features.FeatureAddress: features.decode,
     replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
     producer_ids.ProducerIdBlockAddress: producer_ids.decode,
@@ -94,6 +99,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     admin.PreferredElection: admin.encode_election,
     notifications.IsrChange: notifications.encode_isr_change,
     notifications.LogDirEvent: notifications.encode_log_dir_event,
+    notifications.ConfigChange: notifications.encode_config_change,
     configs.Config: configs.encode,
     features.Features: features.encode,
     replica_deletions.ReplicaDeletions: replica_deletions.encode,
@@ -111,6 +117,7 @@ _FIXED: dict[str, Address] = {
         admin.LegacyReassignmentAddress(),
         admin.PreferredElectionAddress(),
         features.FeatureAddress(),
+        configs.DefaultBrokerConfigAddress(),
         producer_ids.ProducerIdBlockAddress(),
         reassignment_status.StatusRootAddress(),
         release.ReleaseAddress(),
@@ -137,6 +144,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
         (rf"{topics.ROOT}/{_TOPIC}/partitions", lambda t: partition_state.PartitionsAddress(TopicName(t))),
         (rf"{notifications.ISR_CHANGES}/([^/]+)", notifications.IsrChangeAddress),
         (rf"{notifications.LOG_DIR_EVENTS}/([^/]+)", notifications.LogDirEventAddress),
+        (rf"{notifications.CONFIG_CHANGES}/([^/]+)", notifications.ConfigChangeAddress),
         (rf"{admin.DELETE_TOPICS}/{_TOPIC}", lambda t: admin.TopicDeletionAddress(TopicName(t))),
         (rf"/config/topics/{_TOPIC}", lambda t: configs.TopicConfigAddress(TopicName(t))),
         (

@@ -31,8 +31,15 @@ from zk_layout.znodes.admin import (
     TopicDeletionAddress,
 )
 from zk_layout.znodes.brokers import BrokerAddress, Registration
-from zk_layout.znodes.configs import Config, TopicConfigAddress
-from zk_layout.znodes.notifications import IsrChange, IsrChangeAddress, LogDirEvent, LogDirEventAddress
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, is_unclean_allowed
+from zk_layout.znodes.notifications import (
+    ConfigChange,
+    ConfigChangeAddress,
+    IsrChange,
+    IsrChangeAddress,
+    LogDirEvent,
+    LogDirEventAddress,
+)
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
@@ -119,7 +126,8 @@ class Changes(Struct):
     """What the facts of a turn changed; the machine takes it and leaves an empty one.
 
     Shape:
-        `partitions` maps to what changed and to the leader that brokers were last told.
+        `partitions` maps to what changed and to the leader that brokers were last told. `configs` were read,
+        `reconfigured` are to be read. `unclean_election` says that it has just been allowed to all topics.
     """
 
     partitions: dict[TopicName, dict[PartitionId, int]] = field(default_factory=dict)
@@ -127,6 +135,8 @@ class Changes(Struct):
     brokers: dict[BrokerId, BrokerChange] = field(default_factory=dict)
     topics: set[TopicName] = field(default_factory=set)
     configs: set[TopicName] = field(default_factory=set)
+    reconfigured: set[TopicName] = field(default_factory=set)
+    unclean_election: bool = False
     gone_topics: dict[TopicName, TopicView] = field(default_factory=dict)
     marks: dict[TopicName, None] = field(default_factory=dict)
     isr_changes: list[tuple[IsrChangeAddress, ZnodeVersion, IsrChange | None]] = field(default_factory=list)
@@ -151,7 +161,7 @@ class Cluster:
         """An empty cluster, before any fact."""
         self.own_id = own_id
         self.controller_epoch = controller_epoch
-        self.unclean_election = unclean_election
+        self.unclean_election = self._configured_unclean_election = unclean_election
         self.has_leader_recovery = has_leader_recovery
         self.deletes_topics = deletes_topics
         self.brokers: dict[BrokerId, Broker] = {}
@@ -245,6 +255,11 @@ class Cluster:
                 self.changes.topics.add(address.topic)
             case PartitionAddress() if address.topic in self.topics:
                 self._held(self.topics[address.topic], address.partition).has_znode = fact.is_present
+            case DefaultBrokerConfigAddress():
+                self._apply_broker_defaults(fact)
+            case ConfigChangeAddress() if isinstance(fact.value, ConfigChange) and not self.is_loading:
+                if fact.value.topic in self.topics:
+                    self.changes.reconfigured.add(fact.value.topic)
             case IsrChangeAddress() if fact.stat is not None:
                 change = fact.value if isinstance(fact.value, IsrChange) else None
                 self.changes.isr_changes.append((address, fact.stat.version, change))
@@ -584,6 +599,14 @@ class Cluster:
             if self.partition(at) is not None:
                 self.preferring.add(at)
                 self.mark(at.topic, at.partition, 0)
+
+    def _apply_broker_defaults(self, fact: Fact) -> None:
+        if not self._advance(fact):
+            return
+        before = self.unclean_election
+        defaults = fact.value if isinstance(fact.value, Config) else Config({})
+        self.unclean_election = is_unclean_allowed(defaults, self._configured_unclean_election)
+        self.changes.unclean_election = self.unclean_election and not before
 
     def _apply_config(self, name: TopicName, fact: Fact) -> None:
         topic = self.topics.get(name)

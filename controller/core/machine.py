@@ -61,6 +61,7 @@ from zk_layout import catalog
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyReassignmentAddress, PreferredElectionAddress
+from zk_layout.znodes.configs import TopicConfigAddress
 from zk_layout.znodes.partition_state import StateAddress
 
 AGAIN = "again"
@@ -334,6 +335,7 @@ class Machine:
         self._follow_partitions(changes)
         for name in changes.marks:
             self._agenda.add(name, is_urgent=True)
+        self._follow_configs(changes)
         if changes.legacy:
             self._effects.extend(self._legacy.look())
         elif changes.marks:
@@ -387,15 +389,27 @@ class Machine:
                     watch.append(StateAddress(name, number))
         for name in sorted(changes.topics & self.cluster.topics.keys()):
             self._agenda.add(name, self.cluster.topics[name].deletions)
-        for name in sorted(changes.configs & self.cluster.topics.keys()):
-            numbers_of = self.cluster.topics[name].partitions
-            self._agenda.add(name, [n for n in numbers_of if TopicPartition(name, n) in self.tally.offline])
         for name, gone in changes.gone_topics.items():
             for at in (TopicPartition(name, number) for number in gone.partitions):
                 self._effects.extend(self.tally.see(at, self.cluster.partition(at), self.cluster, self._now))
                 self._watched.discard(at)
         if watch:
             self._effects.append(Read(tuple(watch), watch=True))
+
+    def _follow_configs(self, changes: Changes) -> None:
+        """Only partitions without a leader can gain by other settings: unclean election may have been allowed."""
+        for name in sorted(changes.configs & self.cluster.topics.keys()):
+            self._agenda.add(name, self._offline(name))
+        to_read = [TopicConfigAddress(name) for name in sorted(changes.reconfigured) if self._offline(name)]
+        if to_read:
+            self._effects.append(Read(tuple(to_read)))
+        if changes.unclean_election:
+            for at in self.tally.offline:
+                self._agenda.add(at.topic, (at.partition,))
+
+    def _offline(self, name: TopicName) -> list[PartitionId]:
+        topic = self.cluster.topics.get(name)
+        return [n for n in topic.partitions if TopicPartition(name, n) in self.tally.offline] if topic else []
 
     # ---- decide ---------------------------------------------------------------------------------------------
 

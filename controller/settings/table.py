@@ -163,8 +163,8 @@ SETTINGS: tuple[Setting, ...] = (
         "unclean.leader.election.enable",
         TRUTH,
         False,
-        "Whether a replica that is not in sync may lead when no other can, at the price of records. A topic's own "
-        "setting outweighs it.",
+        "Whether a replica that is not in sync may lead when no other can, at the price of records. The default of "
+        "all brokers, as `kafka-configs --entity-default` sets it at run time, outweighs it; a topic's own setting both.",
     ),
     Setting(
         "delete.topic.enable",

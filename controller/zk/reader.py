@@ -21,7 +21,7 @@ from zk_layout import catalog
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
-from zk_layout.znodes import admin, brokers, features, notifications, producer_ids, replica_deletions, topics
+from zk_layout.znodes import admin, brokers, configs, features, notifications, producer_ids, replica_deletions, topics
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
@@ -34,12 +34,14 @@ WATCHED_PARENTS: Final = (
     replica_deletions.ROOT,
     notifications.ISR_CHANGES,
     notifications.LOG_DIR_EVENTS,
+    notifications.CONFIG_CHANGES,
 )
 # Znodes that need not exist and are watched whether they do or not.
 WATCHED_PATHS: Final = tuple(
     address.path
     for address in (
         features.FeatureAddress(),
+        configs.DefaultBrokerConfigAddress(),
         admin.LegacyReassignmentAddress(),
         admin.PreferredElectionAddress(),
         producer_ids.ProducerIdBlockAddress(),

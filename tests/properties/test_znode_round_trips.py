@@ -18,7 +18,7 @@ from zk_layout.znodes.admin import (
     PreferredElectionAddress,
     TopicDeletionAddress,
 )
-from zk_layout.znodes.configs import Config, TopicConfigAddress
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.features import FeatureAddress, Features
 from zk_layout.znodes.partition_state import (
@@ -118,6 +118,10 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ),
     notifications.LogDirEventAddress("log_dir_event_0000000001"): st.builds(notifications.LogDirEvent, ids),
     TopicConfigAddress(TopicName("t")): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
+    DefaultBrokerConfigAddress(): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
+    notifications.ConfigChangeAddress("config_change_0000000001"): st.builds(
+        notifications.ConfigChange, texts.filter(lambda text: text not in ("", "/"))
+    ),
     FeatureAddress(): st.builds(Features, st.booleans()),
     replica_deletions.ReplicaDeletionsAddress(TopicName("t")): st.builds(
         replica_deletions.ReplicaDeletions, st.dictionaries(ids, replicas, max_size=4), st.none() | topic_ids

@@ -35,6 +35,7 @@ from zk_layout.ids import (
 )
 from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import Config
+from zk_layout.znodes.notifications import ConfigChange
 from zk_layout.znodes.notifications import IsrChange
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic
@@ -183,11 +184,15 @@ def _write_state(theatre: Theatre, partition: str, *words: str) -> None:
 
 
 def _config(theatre: Theatre, topic: str, *words: str) -> None:
-    """`config orders unclean.leader.election.enable=true`."""
-    path = f"/config/topics/{topic}"
+    """`config orders unclean.leader.election.enable=true`: as kafka-configs writes it; `<default>` is all brokers'."""
+    entity = f"brokers/{topic}" if topic == "<default>" else f"topics/{topic}"
+    path = f"/config/{entity}"
     data = catalog.encode(Config(_options(words)))
     exists = path in theatre.zookeeper.nodes
     theatre.write(SetData(path, data) if exists else MakeNode(path, data))
+    number = sum(node.startswith("/config/changes/") for node in theatre.zookeeper.nodes)
+    notification = MakeNode(f"/config/changes/config_change_{number:010}", catalog.encode(ConfigChange(entity)))
+    theatre.write(notification)
 
 
 def _malformed(theatre: Theatre, path: str, *junk: str) -> None:

@@ -53,6 +53,8 @@ PATHS = (
     "/isr_change_notification",
     "/log_dir_event_notification",
     "/config/topics",
+    "/config/brokers",
+    "/config/changes",
     "/kafka_zk_controller/replica_deletions",
     EPOCH,
 )

@@ -20,10 +20,12 @@ WATCHED_PARENTS = (
     "/admin/delete_topics",
     "/isr_change_notification",
     "/log_dir_event_notification",
+    "/config/changes",
     "/kafka_zk_controller/replica_deletions",
 )
 WATCHED_DATA = (
     "/feature",
+    "/config/brokers/<default>",
     "/admin/reassign_partitions",
     "/admin/preferred_replica_election",
     "/latest_producer_id_block",

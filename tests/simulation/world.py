@@ -44,6 +44,7 @@ PATHS = (
     "/isr_change_notification",
     "/log_dir_event_notification",
     "/config/topics",
+    "/config/brokers",
     "/config/changes",
     "/controller_epoch",
     "/latest_producer_id_block",

@@ -1,4 +1,4 @@
-"""Which settings were changed for a topic at run time: `/config/topics/<topic>`?
+"""Which settings were changed at run time, for a topic or for all brokers: `/config/topics/<topic>` …?
 
 Source: Kafka's ConfigEntityZNode.
 """
@@ -22,10 +22,32 @@ class TopicConfigAddress(Struct, frozen=True, gc=False):
         return f"/config/topics/{self.topic}"
 
 
+class DefaultBrokerConfigAddress(Struct, frozen=True, gc=False):
+    """The settings that all brokers share, and a controller with them."""
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it; the name is not a placeholder."""
+        return "/config/brokers/<default>"
+
+
 class Config(Struct, frozen=True):
     """Settings by name; every value is a string."""
 
     config: dict[str, str]
+
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
+
+def is_unclean_allowed(config: Config, default: bool) -> bool:
+    """Whether a replica that is not in sync may lead, where this config or, without a word of it, the default says so.
+
+    >>> is_unclean_allowed(Config({"unclean.leader.election.enable": " True"}), default=False)
+    True
+    """
+    configured = config.config.get(UNCLEAN_ELECTION)
+    return default if configured is None else configured.strip().lower() == "true"
 
 
 _decoder = json_decoder(Config)

@@ -1,4 +1,4 @@
-"""What do brokers tell the controller through ZooKeeper: changed ISRs and failed log directories?
+"""What is told through ZooKeeper: changed ISRs, failed log directories, changed settings?
 
 Source: Kafka's IsrChangeNotificationSequenceZNode and LogDirEventNotificationSequenceZNode.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from zk_layout.bounds import Broker, Partition
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
 from zk_layout.ids import TopicName, TopicPartition
 
 ISR_CHANGES = "/isr_change_notification"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+CONFIG_CHANGES = "/config/changes"
 
 
 class IsrChangeAddress(Struct, frozen=True, gc=False):
@@ -37,6 +38,17 @@ class LogDirEventAddress(Struct, frozen=True, gc=False):
         return f"{LOG_DIR_EVENTS}/{self.name}"
 
 
+class ConfigChangeAddress(Struct, frozen=True, gc=False):
+    """One notification of whoever changed settings. Brokers delete it after a while."""
+
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{CONFIG_CHANGES}/{self.name}"
+
+
 class IsrChange(Struct, frozen=True):
     """The partitions whose leader wrote a new ISR into the state znode."""
 
@@ -47,6 +59,28 @@ class LogDirEvent(Struct, frozen=True):
     """The broker that lost a log directory."""
 
     broker: Broker
+
+
+class ConfigChange(Struct, frozen=True):
+    """Of whom settings were changed: "topics/orders", "brokers/<default>", "users/ann" …"""
+
+    entity_path: str
+
+    @property
+    def topic(self) -> TopicName | None:
+        """The topic, if it is one.
+
+        >>> ConfigChange("topics/orders").topic, ConfigChange("brokers/1").topic
+        ('orders', None)
+        """
+        kind, _, name = self.entity_path.partition("/")
+        return TopicName(name) if kind == "topics" and name else None
+
+
+class _ConfigChangeJson(Struct):
+    entity_path: str = ""
+    entity_type: str = ""
+    entity_name: str = ""
 
 
 class _PartitionJson(Struct):
@@ -60,6 +94,34 @@ class _IsrChangeJson(Struct):
 
 _isr_change_decoder = json_decoder(_IsrChangeJson)
 _log_dir_decoder = json_decoder(LogDirEvent)
+
+
+_config_change_decoder = json_decoder(_ConfigChangeJson)
+
+
+def decode_config_change(data: bytes) -> ConfigChange:
+    """Of whom settings were changed; version 1 has type and name in two fields.
+
+    >>> decode_config_change(b'{"version":1,"entity_type":"topics","entity_name":"orders"}').topic
+    'orders'
+
+    Raises:
+        Undecodable: not JSON, or nobody is named.
+    """
+    json = decode_json(_config_change_decoder, data)
+    path = json.entity_path or f"{json.entity_type}/{json.entity_name}"
+    if path == "/":
+        raise Undecodable(f"neither entity_path nor entity_type in {excerpt(data)}")
+    return ConfigChange(path)
+
+
+def encode_config_change(change: ConfigChange) -> bytes:
+    """Version 2.
+
+    >>> encode_config_change(ConfigChange("topics/orders"))
+    b'{"version":2,"entity_path":"topics/orders"}'
+    """
+    return encode_json({"version": 2, "entity_path": change.entity_path})
 
 
 def decode_isr_change(data: bytes) -> IsrChange:

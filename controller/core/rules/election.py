@@ -10,10 +10,8 @@ from controller.core.cluster import Cluster
 from controller.core.rules.change import Case, Change, Look, Step, listed, raised
 from controller.core.stage import in_force
 from zk_layout.ids import NO_LEADER, BrokerId, Replicas
-from zk_layout.znodes.configs import TopicConfigAddress
+from zk_layout.znodes.configs import UNCLEAN_ELECTION, TopicConfigAddress, is_unclean_allowed
 from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
-
-UNCLEAN = "unclean.leader.election.enable"
 
 
 def next_step(case: Case, cluster: Cluster) -> Step:
@@ -55,8 +53,10 @@ def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Clu
     if candidate is not None:
         if case.topic.config is None:
             return Look(f"may {case.at} elect a replica that is not in sync?", (TopicConfigAddress(case.at.topic),))
-        if _is_unclean_allowed(case, cluster):
-            why = f"no in-sync replica of {case.at} is online; {UNCLEAN} allows {candidate}: records may be lost"
+        if is_unclean_allowed(case.topic.config, cluster.unclean_election):
+            why = (
+                f"no in-sync replica of {case.at} is online; {UNCLEAN_ELECTION} allows {candidate}: records may be lost"
+            )
             recovery = RECOVERING if cluster.has_leader_recovery else RECOVERED
             return Change(why, state=raised(state, cluster.controller_epoch, candidate, (candidate,), recovery))
     if state.leader == NO_LEADER:
@@ -71,11 +71,6 @@ def _may_have_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:
     if replica in case.assignment.adding or case.at in cluster.doomed.get(replica, ()):
         return False
     return cluster.is_online(replica, case.at)
-
-
-def _is_unclean_allowed(case: Case, cluster: Cluster) -> bool:
-    configured = case.topic.config.config.get(UNCLEAN) if case.topic.config else None
-    return cluster.unclean_election if configured is None else configured.strip().lower() == "true"
 
 
 def _named(state: PartitionState) -> str:
