@@ -257,19 +257,26 @@ class Cluster:
                 self._held(self.topics[address.topic], address.partition).has_znode = fact.is_present
             case DefaultBrokerConfigAddress():
                 self._apply_broker_defaults(fact)
-            case ConfigChangeAddress() if isinstance(fact.value, ConfigChange) and not self.is_loading:
-                if fact.value.topic in self.topics:
-                    self.changes.reconfigured.add(fact.value.topic)
-            case IsrChangeAddress() if fact.stat is not None:
-                change = fact.value if isinstance(fact.value, IsrChange) else None
-                self.changes.isr_changes.append((address, fact.stat.version, change))
-            case LogDirEventAddress() if fact.stat is not None:
-                event = fact.value if isinstance(fact.value, LogDirEvent) else None
-                self.changes.log_dir_events.append((address, fact.stat.version, event))
+            case IsrChangeAddress() | LogDirEventAddress() | ConfigChangeAddress() if fact.stat is not None:
+                self._hear(address, fact.value, fact.stat.version)
             case PreferredElectionAddress():
                 self._apply_preferred_election(fact)
             case _:
                 pass
+
+    def _hear(
+        self, address: IsrChangeAddress | LogDirEventAddress | ConfigChangeAddress, value: object, version: ZnodeVersion
+    ) -> None:
+        match address:
+            case IsrChangeAddress():
+                change = value if isinstance(value, IsrChange) else None
+                self.changes.isr_changes.append((address, version, change))
+            case LogDirEventAddress():
+                event = value if isinstance(value, LogDirEvent) else None
+                self.changes.log_dir_events.append((address, version, event))
+            case ConfigChangeAddress() if isinstance(value, ConfigChange) and value.topic in self.topics:
+                if not self.is_loading:  # what was changed before is read when it matters
+                    self.changes.reconfigured.add(value.topic)
 
     def _held(self, topic: TopicView, number: PartitionId) -> Partition:
         held = topic.partitions.get(number)

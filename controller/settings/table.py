@@ -164,7 +164,8 @@ SETTINGS: tuple[Setting, ...] = (
         TRUTH,
         False,
         "Whether a replica that is not in sync may lead when no other can, at the price of records. The default of "
-        "all brokers, as `kafka-configs --entity-default` sets it at run time, outweighs it; a topic's own setting both.",
+        "all brokers, as `kafka-configs --entity-default` sets it at run time, outweighs it, and a topic's own setting "
+        "outweighs both.",
     ),
     Setting(
         "delete.topic.enable",

@@ -35,8 +35,7 @@ from zk_layout.ids import (
 )
 from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import Config
-from zk_layout.znodes.notifications import ConfigChange
-from zk_layout.znodes.notifications import IsrChange
+from zk_layout.znodes.notifications import ConfigChange, IsrChange
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic
 
