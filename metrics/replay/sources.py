@@ -6,7 +6,7 @@ Files are only ever opened for reading, so a live server's directory is safe.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -15,6 +15,7 @@ from zk_layout.storage.files import SNAPSHOT, StoredFile, named
 from zk_layout.storage.snappy import block_size, decompress, unframed
 
 CHUNK_BYTES = 8 << 20
+_SMALLEST_PIECE = 8 << 10
 
 
 class NothingToRead(Exception):
@@ -80,6 +81,23 @@ class Source:
                 yield chunk
             while chunk := file.read(self._chunk_bytes):
                 yield chunk
+
+
+def leaping(file: StoredFile, wanted: Callable[[], int]) -> Iterator[bytes]:
+    """Pieces of a file that is not compressed, each from where `wanted` says; small ones where much is left out.
+
+    Elsewhere each piece is a request, so that many small ones would take longer than a few large ones.
+    """
+    smallest = CHUNK_BYTES if "://" in file.path else _SMALLEST_PIECE
+    size, at = smallest, 0
+    with open_for_reading(file.path) as opened:
+        while chunk := opened.read(size):
+            yield chunk
+            at += len(chunk)
+            if wanted() != at:
+                at, size = opened.seek(wanted()), smallest
+            else:
+                size = min(2 * size, CHUNK_BYTES)
 
 
 def open_for_reading(path: str) -> BinaryIO:

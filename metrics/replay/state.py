@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from metrics.replay.sources import Source
+from metrics.replay.sources import Source, leaping
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import LOG, SNAPSHOT, Span, StoredFile, gaps, overlaps
+from zk_layout.storage.log_index import Index, Indexer
 from zk_layout.storage.operations import Row
 from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.tree import Tree
-from zk_layout.storage.txnlog import Index, Indexer, TxnLogReader
+from zk_layout.storage.txnlog import TxnLogReader
 
 DEFAULT_SPLIT_BYTES = 32 << 20
 END_OF_TIME = 2**63 - 1
@@ -71,9 +72,14 @@ def survey(files: tuple[StoredFile, ...], split_bytes: int = DEFAULT_SPLIT_BYTES
 
 def index_of(file: StoredFile, split_bytes: int = DEFAULT_SPLIT_BYTES) -> Index:
     """Where one log can be cut. A compressed one cannot, so that only its first split stays."""
-    is_compressed = bool(file.compression)
-    indexer = Indexer(END_OF_TIME if is_compressed else split_bytes, keep_topics=is_compressed)
-    for chunk in Source(file).chunks():
+    if file.compression:
+        indexer = Indexer(END_OF_TIME, keep_topics=True)
+        for chunk in Source(file).chunks():
+            if not indexer.feed(chunk):
+                break
+        return indexer.result()
+    indexer = Indexer(split_bytes, may_leap=True)
+    for chunk in leaping(file, lambda: indexer.wanted):
         if not indexer.feed(chunk):
             break
     return indexer.result()

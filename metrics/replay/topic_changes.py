@@ -6,6 +6,8 @@ up to 430 KB. Only the bytes that differ from the write before are decoded; the 
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from zk_layout.codec import Undecodable
@@ -15,7 +17,12 @@ from zk_layout.znodes.topics import Assignment
 
 Changed = dict[PartitionId, Assignment | None]
 
-_SECTIONS = (b'"partitions":{', b'"adding_replicas":{', b'"removing_replicas":{')
+_SECTIONS = (b"partitions", b"adding_replicas", b"removing_replicas")
+# A name, and the start of a map or a whole number or text, as Kafka and this project write them.
+_MEMBER = re.compile(rb'"(\w+)":(?:(\{)|\d+|"[\w-]*")')
+# Where the inside of a map starts and ends.
+_Span = tuple[int, int]
+_ABSENT: _Span = (0, 0)
 _Entries = dict[PartitionId, Replicas]
 _entries = msgspec.json.Decoder(_Entries)
 
@@ -29,10 +36,11 @@ class TopicContent:
     {1: Assignment(replicas=(3, 2), adding=(3,), removing=())}
     """
 
-    __slots__ = ("_sections", "_tables")
+    __slots__ = ("_data", "_sections", "_tables")
 
     def __init__(self) -> None:
-        self._sections: tuple[bytes, ...] | None = None
+        self._data = b""
+        self._sections: tuple[_Span, ...] | None = None
         self._tables: tuple[_Entries, _Entries, _Entries] = ({}, {}, {})
 
     def change_to(self, data: bytes) -> Changed:
@@ -46,12 +54,12 @@ class TopicContent:
             return self._replace(data, sections)
         try:
             differing = [
-                _differing(table, before, now)
+                _differing(table, (self._data, *before), (data, *now))
                 for table, before, now in zip(self._tables, self._sections, sections, strict=True)
             ]
         except msgspec.DecodeError:
             return self._replace(data, sections)
-        self._sections = sections
+        self._data, self._sections = data, sections
         changed: set[PartitionId] = set()
         for table, entries in zip(self._tables, differing, strict=True):
             changed.update(entries)
@@ -69,7 +77,7 @@ class TopicContent:
             return None
         return Assignment(replicas[partition], adding.get(partition, ()), removing.get(partition, ()))
 
-    def _replace(self, data: bytes, sections: tuple[bytes, ...] | None) -> Changed:
+    def _replace(self, data: bytes, sections: tuple[_Span, ...] | None) -> Changed:
         topic = topics.decode(data)
         before = {partition: self.assignment(partition) for partition in self._tables[0]}
         moving = {p: a for p, a in topic.partitions.items() if a.is_moving}
@@ -78,7 +86,7 @@ class TopicContent:
             {p: a.adding for p, a in moving.items() if a.adding},
             {p: a.removing for p, a in moving.items() if a.removing},
         )
-        self._sections = sections
+        self._data, self._sections = data, sections if _are_flat(data, sections) else None
         changed: Changed = {p: None for p in before if p not in topic.partitions}
         changed.update({p: a for p, a in topic.partitions.items() if before.get(p) != a})
         return changed
@@ -92,34 +100,49 @@ def changed_assignments(content: TopicContent, data: bytes) -> Changed:
         return {}
 
 
-def _sections_of(data: bytes) -> tuple[bytes, ...] | None:
-    """The inside of each map, if the JSON is written as Kafka and this project write it."""
-    found = []
-    for name in _SECTIONS:
-        start = data.find(name)
-        if start < 0:
-            found.append(b"")
-            continue
-        start += len(name)
-        end = data.find(b"}", start)
-        inside = data[start:end]
-        if end < 0 or data.find(name, start) >= 0 or b"{" in inside or b" " in inside:
+def _sections_of(data: bytes) -> tuple[_Span, ...] | None:
+    """Where each map is, if the JSON is written as Kafka and this project write it."""
+    found: dict[bytes, _Span] = {}
+    at = 1
+    while (member := _MEMBER.match(data, at)) is not None:
+        at = member.end()
+        if member[2]:
+            # Entries are lists, so that the first brace ends the map. One byte is found far faster than two.
+            start, at = at, data.find(b"}", at) + 1
+            if not at or member[1] in found:
+                return None
+            found[member[1]] = (start, at - 1)
+        following = data[at : at + 1]
+        at += 1
+        if following == b"}":
+            is_whole = at == len(data) and _SECTIONS[0] in found
+            return tuple(found.get(name, _ABSENT) for name in _SECTIONS) if is_whole else None
+        if following != b",":
             return None
-        found.append(inside)
-    return tuple(found) if found[0] else None
+    return None
 
 
-def _differing(table: _Entries, before: bytes, now: bytes) -> dict[PartitionId, Replicas | None]:
-    if before == now:
-        return {}
+def _are_flat(data: bytes, sections: tuple[_Span, ...] | None) -> bool:
+    """Whether all maps hold only lists, without spaces; later writes are compared with them byte by byte."""
+    return all(data.find(b"{", *span) < 0 and data.find(b" ", *span) < 0 for span in sections or ())
+
+
+def _differing(
+    table: _Entries, before: tuple[bytes, int, int], now: tuple[bytes, int, int]
+) -> dict[PartitionId, Replicas | None]:
+    a, a_start, a_end = before
+    b, b_start, b_end = now
     same = _common_prefix(before, now)
+    if same == a_end - a_start == b_end - b_start:
+        return {}
     # Go back to behind the last entry that is whole in both.
-    start = now.rfind(b"]", 0, same) + 1
-    tail = _common_suffix(before, now, min(len(before), len(now)) - same)
-    end = now.find(b"]", len(now) - tail)
-    tail = 0 if end < 0 else len(now) - end - 1
-    window_now = _parsed(now[start : len(now) - tail])
-    window_before = _parsed(before[start : len(before) - tail])
+    whole = b.rfind(b"]", b_start, b_start + same) + 1
+    same = whole - b_start if whole else 0
+    tail = _common_suffix(before, now, min(a_end - a_start, b_end - b_start) - same)
+    end = b.find(b"]", b_end - tail, b_end)
+    tail = 0 if end < 0 else b_end - end - 1
+    window_now = _parsed(b[b_start + same : b_end - tail])
+    window_before = _parsed(a[a_start + same : a_end - tail])
     differing: dict[PartitionId, Replicas | None] = {
         p: replicas for p, replicas in window_now.items() if table.get(p) != replicas
     }
@@ -131,25 +154,30 @@ def _parsed(window: bytes) -> _Entries:
     return _entries.decode(b"{" + window.strip(b",") + b"}")
 
 
-def _common_prefix(a: bytes, b: bytes) -> int:
-    low, high = 0, min(len(a), len(b))
+def _common_prefix(before: tuple[bytes, int, int], now: tuple[bytes, int, int]) -> int:
+    a, a_start, a_end = before
+    b, b_start, b_end = now
+    low, high = 0, min(a_end - a_start, b_end - b_start)
     view = memoryview(b)
+    middle = high  # most maps stay as they were
     while low < high:
-        middle = (low + high + 1) // 2
         # Compares in place, where comparing slices would copy them.
-        if a.startswith(view[low:middle], low):
+        if a.startswith(view[b_start + low : b_start + middle], a_start + low):
             low = middle
         else:
             high = middle - 1
+        middle = (low + high + 1) // 2
     return low
 
 
-def _common_suffix(a: bytes, b: bytes, limit: int) -> int:
+def _common_suffix(before: tuple[bytes, int, int], now: tuple[bytes, int, int], limit: int) -> int:
+    a, _, a_end = before
+    b, _, b_end = now
     low, high = 0, limit
     view = memoryview(b)
     while low < high:
         middle = (low + high + 1) // 2
-        if a.endswith(view[len(b) - middle : len(b) - low], 0, len(a) - low):
+        if a.endswith(view[b_end - middle : b_end - low], 0, a_end - low):
             low = middle
         else:
             high = middle - 1

@@ -31,6 +31,8 @@ NAMES = {
     ERROR: "error",
 }
 
+_WITH_DATA = frozenset({CREATE, SET_DATA, CREATE2, CREATE_CONTAINER, CREATE_TTL})
+
 ROLLED_BACK, RUNTIME_INCONSISTENCY = 0, -2
 UNKNOWN_PARENT_CVERSION = -1
 
@@ -111,6 +113,29 @@ def digest_of(body: bytes) -> tuple[int, int] | None:
     if end + 12 > len(body):
         return None
     return int_at(body, end)[0], long_at(body, end + 4)[0]
+
+
+def last_write(buffer: bytes, at: int) -> tuple[bytes, int] | None:
+    """Which path does a transaction write last, and where does the data start? `at` is where its body starts.
+
+    None if that does not lie within the buffer, or if what comes last has no data.
+    """
+    try:
+        op, start = _header_at(buffer, at)[4], at + HEADER_SIZE
+        if op == MULTI:
+            parts, start = int_at(buffer, start)[0], start + 4
+            for remaining in range(parts, 0, -1):
+                op, length = _part_at(buffer, start)
+                start += 8
+                if remaining > 1:
+                    start += max(length, 0)
+        if op not in _WITH_DATA:
+            return None
+        end = start + 4 + max(int_at(buffer, start)[0], 0)
+        int_at(buffer, end)
+    except error:
+        return None
+    return buffer[start + 4 : end], end + 4
 
 
 def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int, rows: list[Row]) -> None:

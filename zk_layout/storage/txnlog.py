@@ -13,10 +13,7 @@ from enum import Enum
 from struct import Struct
 from zlib import adler32
 
-from msgspec import Struct as Value
-
 from zk_layout.storage.damage import Damage, Unreadable
-from zk_layout.storage.jute import int_at
 from zk_layout.storage.operations import Row, append_rows
 
 MAGIC = b"ZKLG"
@@ -25,15 +22,10 @@ RECORD_HEADER_SIZE = 12
 SMALLEST_BODY = 32
 LARGEST_BODY = 128 << 20  # far above what any server accepts as one request
 LARGEST_SEARCHED = 16 << 20
-_END_OF_RECORD = 66
+END_OF_RECORD = 66
 _ENOUGH_ZEROS = 4096  # to take them for padding
 
-_record_at = Struct(">Qi").unpack_from
-# Only a topic's znode holds this; the spacing is Kafka's own, and this project's.
-_TOPIC_DATA = b'"partitions":{'
-_TOPICS = b"/brokers/topics/"
-_LONGEST_NAME = 250
-_zxid_and_time_at = Struct(">qq").unpack_from
+record_at = Struct(">Qi").unpack_from
 
 
 class _State(Enum):
@@ -120,7 +112,7 @@ class TxnLogReader:
         stop = size if self._stop is None else self._stop - base
         count = 0
         while at + RECORD_HEADER_SIZE <= size and at < stop:
-            checksum, length = _record_at(buffer, at)
+            checksum, length = record_at(buffer, at)
             end = at + RECORD_HEADER_SIZE + length
             if length < SMALLEST_BODY or length > LARGEST_BODY or checksum >> 32:
                 at = self._not_a_record(at, checksum, length)
@@ -128,7 +120,7 @@ class TxnLogReader:
             if end >= size:
                 break
             body = buffer[at + RECORD_HEADER_SIZE : end]
-            if buffer[end] != _END_OF_RECORD or adler32(body) != checksum:
+            if buffer[end] != END_OF_RECORD or adler32(body) != checksum:
                 following = self._not_intact(buffer, at, end)
                 if following == at:
                     break
@@ -156,7 +148,7 @@ class TxnLogReader:
 
     def _not_intact(self, buffer: bytes, at: int, end: int) -> int:
         """Where reading goes on behind a record whose checksum or end mark is wrong."""
-        if buffer[end] == _END_OF_RECORD:
+        if buffer[end] == END_OF_RECORD:
             self._report(self._base + at, "wrong checksum")
             return end + 1
         if not buffer[end:].strip(b"\0"):
@@ -191,118 +183,6 @@ class TxnLogReader:
         self.damage.append(Damage(self.file, offset, what))
 
 
-class Split(Value, frozen=True):
-    """A run of whole records: where it starts, and the zxid and time of its first one."""
-
-    offset: int
-    zxid: int
-    time_ms: int
-
-
-class TopicWrite(Value, frozen=True):
-    """Where a topic's znode was written: the start of the record, and the data where it may be wanted again."""
-
-    topic: str
-    offset: int
-    data: bytes | None = None
-
-
-class Index(Value, frozen=True):
-    """Where a log can be cut, its last zxid and time, and where its records end.
-
-    Shape:
-        `splits` is empty when the log holds no transaction.
-    """
-
-    splits: tuple[Split, ...]
-    last_zxid: int
-    last_time_ms: int
-    end: int
-    count: int
-    topics: tuple[TopicWrite, ...] = ()
-
-
-class Indexer:
-    """Hop from record to record without looking inside; feed it the file in order.
-
-    It stops at the first thing that is not a record; what comes behind belongs to the last split, whose
-    reader reports it.
-    """
-
-    def __init__(self, step_bytes: int, *, keep_topics: bool = False) -> None:
-        """With `keep_topics` the data of topics is kept, for files in which nothing can be looked up later."""
-        self._step = step_bytes
-        self._keep_topics = keep_topics
-        self._topics: list[TopicWrite] = []
-        self._splits: list[Split] = []
-        self._count = 0
-        self._last = (0, 0)
-        self._at = HEADER_SIZE
-        self._start = 0
-        self._rest = b""
-        self._is_broken = False
-
-    def feed(self, chunk: bytes) -> bool:
-        """Take the next bytes; False when the rest need not be read."""
-        buffer = self._rest + chunk if self._rest else chunk
-        start, at, size = self._start, self._at - self._start, len(buffer)
-        last, count = -1, self._count
-        due = self._splits[-1].offset + self._step if self._splits else 0
-        topic_at = _found(buffer, _TOPIC_DATA, max(at, 0))
-        while at + RECORD_HEADER_SIZE + SMALLEST_BODY <= size:
-            checksum, length = _record_at(buffer, at)
-            end = at + RECORD_HEADER_SIZE + length
-            if length < SMALLEST_BODY or length > LARGEST_BODY or checksum >> 32:
-                self._is_broken = True
-                break
-            if end >= size:
-                break
-            if buffer[end] != _END_OF_RECORD:
-                self._is_broken = True
-                break
-            if start + at >= due:
-                zxid, time_ms = _zxid_and_time_at(buffer, at + 24)
-                self._splits.append(Split(start + at, zxid, time_ms))
-                due = start + at + self._step
-            if end > topic_at:
-                topic_at = self._note_topics(buffer, at, topic_at, end)
-            last = at
-            count += 1
-            at = end + 1
-        if last >= 0:
-            self._last = _zxid_and_time_at(buffer, last + 24)
-        self._count = count
-        keep = min(at, size)
-        self._at, self._start, self._rest = start + at, start + keep, buffer[keep:]
-        return not self._is_broken
-
-    def result(self) -> Index:
-        """What was found so far."""
-        return Index(tuple(self._splits), *self._last, self._at, self._count, tuple(self._topics))
-
-    def _note_topics(self, buffer: bytes, record: int, data_at: int, end: int) -> int:
-        """Note each topic written by a record; where the next one may be."""
-        while data_at < end:
-            path_at = buffer.rfind(_TOPICS, record, data_at)
-            if path_at >= 0:
-                # The data's length follows the path, and its first byte is zero.
-                name_end = buffer.find(b"\0", path_at, data_at)
-                topic = buffer[path_at + len(_TOPICS) : name_end]
-                if 0 < len(topic) < _LONGEST_NAME and b"/" not in topic:
-                    data = None
-                    if self._keep_topics:
-                        data = buffer[name_end + 4 : name_end + 4 + int_at(buffer, name_end)[0]]
-                    self._topics.append(TopicWrite(topic.decode("utf-8", "replace"), self._start + record, data))
-            data_at = _found(buffer, _TOPIC_DATA, data_at + 1)
-        return data_at
-
-
-def _found(buffer: bytes, what: bytes, at: int) -> int:
-    """The next place from `at` on, or behind the end."""
-    found = buffer.find(what, at)
-    return found if found >= 0 else len(buffer) + 1
-
-
 def _next_record(buffer: bytes, at: int) -> int | None:
     """The next place from `at` on where a whole record with a right checksum starts."""
     size = len(buffer)
@@ -311,12 +191,12 @@ def _next_record(buffer: bytes, at: int) -> int | None:
         at = buffer.find(b"\0\0\0\0", at)
         if at < 0 or at + RECORD_HEADER_SIZE > size:
             return None
-        checksum, length = _record_at(buffer, at)
+        checksum, length = record_at(buffer, at)
         end = at + RECORD_HEADER_SIZE + length
         if (
             length >= SMALLEST_BODY
             and end < size
-            and buffer[end] == _END_OF_RECORD
+            and buffer[end] == END_OF_RECORD
             and adler32(buffer[at + RECORD_HEADER_SIZE : end]) == checksum
         ):
             return at
