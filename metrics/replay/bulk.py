@@ -37,7 +37,7 @@ from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 ROWS_A_GROUP = 250_000
 SCHEMAS = WRITTEN
@@ -112,14 +112,14 @@ def topics_of_snapshot(file: StoredFile, before: int, chroot: str = "") -> dict[
     return topics
 
 
-def run(spark: SparkSession, tasks: list[Task], out: str, chroot: str = "", damage: tuple[Damage, ...] = ()) -> None:
+def run(context: SparkContext, tasks: list[Task], out: str, chroot: str = "", damage: tuple[Damage, ...] = ()) -> None:
     """Carry out the tasks. Each writes one Parquet file a table below `out`; `damage` is written besides."""
     for table in SCHEMAS:
         make_directory(f"{out}/{table}")
     survey = Writers(out, len(tasks))
     survey.write_damage([*damage])
     survey.close()
-    spark.sparkContext.parallelize(tasks, max(len(tasks), 1)).foreach(lambda task: carry_out(task, out, chroot))
+    context.parallelize(tasks, max(len(tasks), 1)).foreach(lambda task: carry_out(task, out, chroot))
 
 
 def join_edges(out: str, most: int) -> bool:

@@ -18,7 +18,7 @@ from metrics.replay.partition_fold import batched, folded, rows_of
 from metrics.replay.reassignments import SCHEMA, row_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _KEYS = ["topic", "partition"]
 _ORDER = [(name, "ascending") for name in ("topic", "partition", "zxid", "part")]
@@ -48,11 +48,11 @@ class Window(Struct, frozen=True):
         return move.ended_ms is None or move.ended_ms >= self.since_ms
 
 
-def run(spark: SparkSession, out: str, window: Window) -> None:
+def run(context: SparkContext, out: str, window: Window) -> None:
     """Write the table `reassignments` from the tables `events` and `partitions` below `out`."""
     make_directory(f"{out}/reassignments")
-    buckets = spark.sparkContext.defaultParallelism
-    spark.sparkContext.parallelize(range(buckets), buckets).foreach(lambda n: carry_out(out, n, buckets, window))
+    buckets = context.defaultParallelism
+    context.parallelize(range(buckets), buckets).foreach(lambda n: carry_out(out, n, buckets, window))
 
 
 def carry_out(out: str, bucket: int, buckets: int, window: Window) -> None:

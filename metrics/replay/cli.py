@@ -76,18 +76,17 @@ def _run(job: Job, master: str) -> int:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from metrics.replay import session
-    from metrics.replay.jobs import look, run
+    from metrics.replay.jobs import is_brief, look, run
     from metrics.replay.report import write_report
-    from metrics.replay.sources import stored_files
 
-    stored_files(job.paths)
+    is_short = is_brief(job)
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars:
         bar = bars.add_task("starting Spark", total=None)
         with ThreadPoolExecutor(max_workers=1) as pool:
             looking = pool.submit(look, job, os.cpu_count() or 1)
-            spark = session.start(master)
+            spark = session.start(master, is_brief=is_short)
 
         def show(name: str, done: int, total: int) -> None:
             bars.update(bar, description=name, completed=done, total=total + 1)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
+from pyspark import SparkContext
 
-from metrics.replay import bulk, bulk_moves, lives, min_isr, timelines
+from metrics.replay import bulk, bulk_moves, lives, min_isr, session, timelines
 from metrics.replay.audit_table import audit
 from metrics.replay.schemas import spark_schema
 from metrics.replay.sources import size_of, stored_files
@@ -31,9 +32,11 @@ ALL = (
     "broker_health", "broker_load", "znodes", "audit", "damage",
 )  # fmt: skip
 FROM_LOGS = ("events", "partitions", "damage")
-WITHOUT_SPARK = ("reassignments", "brokers", "controllers", "sessions", "min_isr")
+WITHOUT_SQL = ("reassignments", "brokers", "controllers", "sessions", "min_isr")
 TIMELINE = ALL[:6]
 MOST_EDGES = 5_000_000
+# Up to here, starting Spark quickly saves more than its slower machine code costs.
+BRIEF_BYTES = 64 << 20
 LARGEST_SPLIT_BYTES = 128 << 20
 
 
@@ -83,28 +86,43 @@ def look(job: Job, cores: int) -> Looked:
     return Looked(tuple(tasks), history.damage, time.monotonic() - begun)
 
 
-def run(spark: SparkSession, job: Job, progress: Progress = lambda *_: None, looked: Looked | None = None) -> Result:
+def is_brief(job: Job) -> bool:
+    """Whether starting Spark takes longer than what it has to do by SQL.
+
+    Raises:
+        NothingToRead: there are no files of ZooKeeper.
+    """
+    # Compressed files hold about ten times their size.
+    sizes = (size_of(file.path) * (10 if file.compression else 1) for file in stored_files(job.paths))
+    return sum(sizes) <= BRIEF_BYTES
+
+
+def run(
+    spark: SparkContext | SparkSession, job: Job, progress: Progress = lambda *_: None, looked: Looked | None = None
+) -> Result:
     """Compute the tables and write each as a Parquet directory below `out`.
 
-    `looked` is what `look` found, where that was done while Spark started.
+    `looked` is what `look` found, where that was done while Spark started. A context is enough for the tables of
+    TIMELINE; for others it gets a session, which takes seconds.
     """
+    context = spark if isinstance(spark, SparkContext) else spark.sparkContext
     seconds: dict[str, float] = {}
     wanted = [name for name in ALL if name in job.tables and name not in FROM_LOGS]
     total = len(wanted) + 3
     if looked is None:
         progress("looking through the logs", 0, total)
-        looked = look(job, spark.sparkContext.defaultParallelism)
+        looked = look(job, context.defaultParallelism)
     seconds["plan"] = looked.seconds
-    written = _read_logs(spark, job, looked, seconds, lambda name, done: progress(name, done, total))
+    written = _read_logs(context, job, looked, seconds, lambda name, done: progress(name, done, total))
     for number, name in enumerate(wanted, 3):
         progress(name, number, total)
         begun = time.monotonic()
         target = f"{job.out.rstrip('/')}/{name}"
         _remove(target)
-        if name in WITHOUT_SPARK:
-            _without_spark(spark, job, name)
+        if name in WITHOUT_SQL:
+            _without_sql(context, job, name)
         else:
-            _table(spark, job, name, written).write.mode("overwrite").parquet(target)
+            _table(session.of(context), job, name, written).write.mode("overwrite").parquet(target)
         written[name] = target
         seconds[name] = time.monotonic() - begun
     progress("done", total, total)
@@ -112,7 +130,7 @@ def run(spark: SparkSession, job: Job, progress: Progress = lambda *_: None, loo
 
 
 def _read_logs(
-    spark: SparkSession, job: Job, looked: Looked, seconds: dict[str, float], progress: Callable[[str, int], None]
+    context: SparkContext, job: Job, looked: Looked, seconds: dict[str, float], progress: Callable[[str, int], None]
 ) -> dict[str, str]:
     """Write what is read from the logs themselves, and join what spans two splits."""
     out = job.out.rstrip("/")
@@ -120,20 +138,20 @@ def _read_logs(
     begun = time.monotonic()
     for name in bulk.SCHEMAS:
         _remove(f"{out}/{name}")
-    bulk.run(spark, [*looked.tasks], out, job.chroot, looked.damage)
+    bulk.run(context, [*looked.tasks], out, job.chroot, looked.damage)
     seconds["read"] = time.monotonic() - begun
     progress("joining", 2)
     begun = time.monotonic()
-    _join(spark, out)
+    _join(context, out)
     _remove(f"{out}/edges")
     seconds["join"] = time.monotonic() - begun
     return {name: f"{out}/{name}" for name in FROM_LOGS}
 
 
-def _join(spark: SparkSession, out: str) -> None:
+def _join(context: SparkContext, out: str) -> None:
     """Few edges are joined here, many by Spark."""
     if not bulk.join_edges(out, MOST_EDGES):
-        edges = spark.read.schema(spark_schema("edges")).parquet(f"{out}/edges")
+        edges = session.of(context).read.schema(spark_schema("edges")).parquet(f"{out}/edges")
         timelines.joined_edges(edges).write.mode("append").parquet(f"{out}/partitions")
 
 
@@ -180,12 +198,12 @@ def _settings(job: Job) -> list[min_isr.Setting]:
     return min_isr.settings(rows.to_pylist(), job.min_isr)
 
 
-def _without_spark(spark: SparkSession, job: Job, name: str) -> None:
+def _without_sql(context: SparkContext, job: Job, name: str) -> None:
     """Write a table that needs no sorting of everything."""
     out = job.out.rstrip("/")
     if name == "reassignments":
         until_ms = job.until_ms or _last_ms(out)
-        bulk_moves.run(spark, out, bulk_moves.Window(until_ms, job.since_ms or 0))
+        bulk_moves.run(context, out, bulk_moves.Window(until_ms, job.since_ms or 0))
         return
     if name == "min_isr":
         bulk.write_table(out, name, min_isr.as_table(_settings(job)))

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metrics.replay.zookeeper_source import ZooKeeperSource
-
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -29,9 +28,20 @@ _SETTINGS = {
 }
 
 
-def start(master: str = "local[*]", settings: dict[str, str] | None = None) -> SparkSession:
+# A short run gains more from a quick start than from the best machine code.
+_BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def start(master: str = "local[*]", settings: dict[str, str] | None = None, *, is_brief: bool = False) -> SparkSession:
     """A session with the data source registered; for a master other than local, its own addresses are kept."""
-    from pyspark.sql import SparkSession
+    return of(context(master, settings, is_brief=is_brief))
+
+
+def context(
+    master: str = "local[*]", settings: dict[str, str] | None = None, *, is_brief: bool = False
+) -> SparkContext:
+    """Spark without SQL, which starts in half the time; `is_brief` is for little SQL later, or none."""
+    from pyspark import SparkConf, SparkContext
 
     # Spark's workers are processes of their own and must find this package as this one does.
     known = os.environ.get("PYTHONPATH", "")
@@ -40,20 +50,32 @@ def start(master: str = "local[*]", settings: dict[str, str] | None = None) -> S
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # A busy machine may need longer than the 15 s that Spark's processes wait for each other.
     os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")
+    # The launcher is a Java of its own that only composes a command line.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _BRIEF)
     chosen = dict(_SETTINGS)
     if master.startswith("local"):
         cores = os.cpu_count() or 1
         chosen["spark.sql.shuffle.partitions"] = str(2 * cores)
     else:
         chosen = {k: v for k, v in chosen.items() if not k.startswith("spark.driver.")}
-    builder = SparkSession.builder.master(master).appName("kafka-zk-controller replay")
-    for key, value in {**chosen, **(settings or {})}.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    if is_brief:
+        chosen["spark.driver.extraJavaOptions"] = _BRIEF
+    conf = SparkConf().setMaster(master).setAppName("kafka-zk-controller replay")
+    conf.setAll([*{**chosen, **(settings or {})}.items()])
+    return SparkContext.getOrCreate(conf)
+
+
+def of(running: SparkContext) -> SparkSession:
+    """A session within Spark as it runs, with the data source registered."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.config(map=dict(running.getConf().getAll())).getOrCreate()
     register(session)
     return session
 
 
 def register(session: SparkSession) -> None:
     """Make `format("zookeeper")` known to a session that already runs."""
+    from metrics.replay.zookeeper_source import ZooKeeperSource
+
     session.dataSource.register(ZooKeeperSource)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
-from tests.benchmarks import fail_over, machine, reassigning
+from tests.benchmarks import fail_over, machine, reassigning, replaying
 from tests.benchmarks.contenders import Contender, Kafkas, Ours
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.stage import Stage
-from tests.benchmarks.tables import fail_over_table, reassignment_table
+from tests.benchmarks.tables import fail_over_table, reassignment_table, replay_table
 
 _OURS, _KAFKA = "ours", "kafka"
 
@@ -126,6 +127,32 @@ def reassignment_command(
                 click.echo(f"run {number + 1}: {result}", err=True)
                 results.append(result)
     _report(output, [*results], lambda: reassignment_table(results))
+
+
+@main.command("replay")
+@click.option("--small", default=0, help="Transactions of a log of small writes (5000000 make 1.0 GB); 0 for none.")
+@click.option("--large", default=7880, help="Rewrites of a wide topic (7880 make 1.7 GB, 3940 0.4 GB); 0 for none.")
+@click.option("--master", "masters", multiple=True, default=["local[*]"], help="Spark's master; may be repeated.")
+@click.option("--directory", type=click.Path(path_type=Path), default=Path(".cache/big-logs"), help="For the logs.")
+@_runs
+@_patience
+@_output
+def replay_command(
+    small: int, large: int, masters: tuple[str, ...], directory: Path, runs: int, patience: float, output: str
+) -> None:
+    """ZooKeeper's TxnLogToolkit, and the whole timeline of the same log, taking turns."""
+    results: list[replaying.Replayed] = []
+    for kind, count in (("large", large), ("small", small)):
+        if not count:
+            continue
+        log = replaying.make_log(directory, kind, count)
+        for _ in range(runs):
+            for turn in (partial(replaying.toolkit, log), *(partial(replaying.replay, log, m) for m in masters)):
+                machine.wait_until_quiet(patience)
+                result = turn()
+                click.echo(result, err=True)
+                results.append(result)
+    _report(output, [*results], lambda: replay_table(results))
 
 
 if __name__ == "__main__":

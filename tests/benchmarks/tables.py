@@ -9,6 +9,7 @@ from rich.table import Table
 
 from tests.benchmarks.fail_over import FailOver
 from tests.benchmarks.reassigning import Reassigned
+from tests.benchmarks.replaying import Replayed
 
 _MEGABYTE = 1_000_000
 
@@ -67,5 +68,29 @@ def reassignment_table(results: Sequence[Reassigned]) -> str:
             _seconds(result.used_s["contender"]),
             _seconds(result.used_s["brokers"]),
             f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
+        )
+    return _text(table)
+
+
+def replay_table(results: Sequence[Replayed]) -> str:
+    """A line a run."""
+    table = Table(title="Reading a transaction log")
+    for heading in ("program", "log", "size", "wall", "processor time", "user", "system", "read", "largest Python"):
+        table.add_column(heading, justify="left" if heading in ("program", "log") else "right")
+    for heading in ("largest Java", "others'"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            result.contender,
+            result.log,
+            f"{result.log_bytes / _MEGABYTE:.0f} MB",
+            _seconds(result.wall_s),
+            _seconds(result.user_s + result.system_s),
+            _seconds(result.user_s),
+            _seconds(result.system_s),
+            _seconds(result.steps["read"]) if "read" in result.steps else "",
+            f"{result.peak_mib['python']:.0f} MiB" if "python" in result.peak_mib else "",
+            f"{result.peak_mib['java']:.0f} MiB" if "java" in result.peak_mib else "",
+            f"{result.others_s:.1f} s",
         )
     return _text(table)

@@ -28,6 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Spark's own, about its own code
-        running = session.start("local[2]", {"spark.sql.warehouse.dir": str(home), "spark.local.dir": str(home)})
+        settings = {"spark.sql.warehouse.dir": str(home), "spark.local.dir": str(home)}
+        running = session.start("local[2]", settings, is_brief=True)
     yield running
     running.stop()

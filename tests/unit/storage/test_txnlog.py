@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
-from zk_layout.storage.operations import Row
 from zk_layout.storage.log_index import Index, Indexer
+from zk_layout.storage.operations import Row
 from zk_layout.storage.txnlog import TxnLogReader
 
 THREE = [zk.header(z, ops.SET_DATA) + zk.set_data(f"/t{z}", b"x" * z, z) for z in (1, 2, 3)]

@@ -1,7 +1,7 @@
-"""Write large transaction logs, as a busy cluster would leave them: `python -m tests.replay.big_logs KIND FILE COUNT`.
+"""Write large transaction logs, as a busy cluster would leave them: `python -m tests.benchmarks.big_logs KIND FILE N`.
 
-small: COUNT transactions that change partition states, half of them fenced as a controller's, with a move now and
-then. large: a topic of COUNT / 2 partitions moved one by one, COUNT rewrites of its znode: 7,880 make 1.7 GB.
+small: N transactions that change partition states, half of them fenced as a controller's, with a move now and
+then. large: a topic of N / 2 partitions moved one by one, N rewrites of its znode: 7,880 make 1.7 GB.
 """
 
 from __future__ import annotations
