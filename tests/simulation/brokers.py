@@ -111,8 +111,16 @@ class Broker:
         def again() -> None:
             if life == self.life:
                 self.register()
+                self._write_again()
 
         self.world.clock.after(self.world.random.uniform(0.01, 2.0), again)
+
+    def _write_again(self) -> None:
+        """Writes that the lost session left without an answer are repeated, as brokers do until they are connected."""
+        if self.model is None or self.traits.uses_alter_partition:
+            return
+        for wish in [r.pending for r in self.model.replicas.values() if r.pending is not None]:
+            self._write(self.life, wish)
 
     def receive(self, controller: BrokerId, tell: Tell) -> Acknowledgement | None:
         """A command arrives; None where nobody is there to answer."""
@@ -214,6 +222,11 @@ class Broker:
 
         def written(done: Multi | object) -> None:
             if life != self.life or self.model is None:
+                return
+            held = self.world.zookeeper.nodes.get(path)
+            if held is not None and (held.data, held.version) == (operation.data, wish.partition_epoch + 1):
+                self._to_notify[topic_partition] = None  # an earlier try of this very write got through
+                self.model.settle(topic_partition, wish, ErrorCode.NONE, wish.isr, PartitionEpoch(held.version))
                 return
             if done is LOST or not isinstance(done, Multi) or done.errors:
                 self.world.say(self.name, f"cannot write {topic_partition} isr={list(wish.isr)}")
