@@ -1,0 +1,167 @@
+"""Weaknesses of Kafka's algorithm without a ticket, reference 12.2, by number: none of them is here."""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.traps.play import Play, cluster, index, some
+
+MOVE = "ask reassign orders-0 to=3,4"
+TOPIC = "/brokers/topics/orders"
+STATE = "/brokers/topics/orders/partitions/0/state"
+
+
+def replicas(play: Play, partition: str = "0") -> list[int]:
+    """What the topic znode says."""
+    held: list[int] = json.loads(play.data(TOPIC) or "")["partitions"][partition]
+    return held
+
+
+def test_weakness_1_a_move_whose_target_cannot_lead_yet_stops_nobody() -> None:
+    play = cluster(MOVE, "broker 3 dies", "broker 4 dies")
+
+    lines = play.do("leader writes orders-0 1,2,3,4", "notify orders-0")
+
+    assert not some(lines, "StopReplica")
+    assert not some(lines, "leader=-1")
+    assert replicas(play) == [3, 4, 1, 2]
+
+
+def test_weakness_2_neither_a_cancel_nor_a_new_target_stops_the_only_in_sync_copies() -> None:
+    play = cluster(MOVE, "isr orders-0 1,2,3", "broker 1 dies", "broker 2 dies", "isr orders-0 3")
+
+    for ask in ("ask cancel orders-0", "ask reassign orders-0 to=4"):
+        lines = play.do(ask)
+        assert some(lines, "INVALID_REPLICA_ASSIGNMENT", "the only in-sync replicas [3]")
+        assert not some(lines, "StopReplica")
+
+
+def test_weakness_3_legacy_entries_are_judged_like_requests() -> None:
+    play = cluster(topics=("topic orders 0=1,2 1=1,2 2=1,2",))
+
+    lines = play.do("legacy orders-0= orders-1=3,3 orders-2=9")
+
+    assert len(some(lines, "notice (legacy reassignment)", "refused and removed")) == 3
+    assert not some(lines, f"set {TOPIC}")
+
+
+def test_weakness_4_a_move_whose_last_write_fails_is_ended_by_the_next_try() -> None:
+    play = cluster(MOVE, "refuse /brokers/topics/orders")
+
+    play.do("isr orders-0 1,2,3,4")
+    assert replicas(play) == [3, 4, 1, 2]
+    play.do("allow /brokers/topics/orders", "time +60s")
+
+    assert replicas(play) == [3, 4]
+
+
+def test_weakness_5_the_topic_znode_is_never_overwritten_blindly() -> None:
+    play = cluster("conflict /brokers/topics/orders")
+
+    lines = play.do(MOVE)
+
+    assert some(lines, "conflicted #1")
+    assert some(lines, f"set {TOPIC} v1")
+    assert some(lines, "answer orders-0 NONE")
+
+
+def test_weakness_6_a_dead_addressee_is_told_to_delete_its_replica_when_it_returns_whoever_rules_then() -> None:
+    play = cluster(MOVE, "broker 2 dies", "isr orders-0 1,3,4", "elect")
+
+    assert some(play.do("broker 2 returns"), "tell 2  StopReplica orders-0", "delete")
+
+
+def test_weakness_8_and_9_a_broker_that_comes_back_raises_no_epoch_of_a_move_that_waits_for_it() -> None:
+    play = cluster(MOVE, "broker 4 dies")
+
+    lines = play.do("broker 4 returns")
+
+    assert not some(lines, "commit")
+    assert some(lines, "tell 4  LeaderAndIsr orders-0")
+
+
+def test_weakness_10_cancelling_under_an_added_leader_elects_another_one_in_the_same_write() -> None:
+    play = cluster("ask reassign orders-0 to=1,3,4", "isr orders-0 1,2,3", "broker 1 dies", "broker 2 dies")
+    play.do("broker 2 returns", "isr orders-0 3,2", "broker 1 returns")
+
+    lines = play.do("ask cancel orders-0")
+
+    assert some(lines, f"set {STATE}", "leader=2 isr=[2]")
+    assert not some(lines, "leader=-1")
+
+
+def test_weakness_11_after_a_fail_over_added_replicas_still_hear_that_they_are_new() -> None:
+    play = cluster("crash after-commit 1", MOVE)
+
+    lines = play.do("elect")
+
+    assert some(lines, "LeaderAndIsr orders-0", "new on 3,4")
+
+
+def test_weakness_12_a_target_that_is_not_in_sync_is_not_preferred_while_it_is_added() -> None:
+    play = cluster("ask reassign orders-0 to=3,1")
+
+    lines = play.do("prefer orders-0")
+
+    assert not some(lines, f"set {STATE}")
+
+
+def test_weakness_13_a_replica_wanted_again_is_never_stopped_by_an_old_command() -> None:
+    play = cluster(MOVE, "broker 3 hangs", "ask cancel orders-0", "ask reassign orders-0 to=3,1")
+
+    lines = play.do("broker 3 goes-on", "broker 3 bounces", "time +60s")
+
+    assert not some(lines, "tell 3  StopReplica")
+    assert replicas(play)[0] == 3
+
+
+def test_weakness_14_a_broker_that_registers_again_may_be_in_the_isr_again() -> None:
+    play = cluster("shutdown 2", "broker 2 bounces")
+
+    assert some(play.do("isr orders-0 1,2"), "answer orders-0 NONE")
+
+
+def test_weakness_15_an_isr_that_still_names_a_dead_broker_does_not_keep_the_dead_one_in() -> None:
+    play = cluster(topics=("topic orders 0=1,2,3",))
+
+    lines = play.do("broker 2 dies")
+
+    assert some(lines, f"set {STATE}", "isr=[1, 3]")  # the controller itself takes it out, no leader has to ask
+
+
+def test_weakness_16_a_topic_created_again_between_two_looks_is_another_topic() -> None:
+    play = cluster(MOVE)
+
+    lines = play.do(f"malformed {TOPIC}")
+    assert some(lines, "malformed znode")
+    zookeeper = play.theatre.zookeeper
+    for path in (STATE, f"{TOPIC}/partitions/0", f"{TOPIC}/partitions", TOPIC):
+        zookeeper.nodes.pop(path)
+    lines = play.do("create topic orders 0=1,2 id=another-id-of-orders__")
+
+    machine = play.theatre.machine
+    assert machine is not None
+    assert machine.cluster.topics[next(iter(machine.cluster.topics))].topic_id == "another-id-of-orders__"
+
+
+def test_weakness_17_a_bounce_without_a_visible_gap_is_seen_by_its_czxid() -> None:
+    play = cluster()
+    before = play.theatre.epoch_of(next(iter(play.theatre.brokers)))
+
+    lines = play.do("broker 1 bounces")
+
+    assert some(lines, "leader 1 of orders-0 is offline; 2 is the first online in-sync replica")
+    assert some(lines, "connect 1")
+    assert play.theatre.epoch_of(next(b for b in play.theatre.brokers if b == 1)) > before
+
+
+def test_weakness_18_nothing_is_written_any_more_once_one_write_was_fenced() -> None:
+    play = cluster(topics=("topic orders 0=1,2 1=1,2", "topic payments 0=1,2"))
+    play.theatre.zookeeper.nodes["/controller_epoch"].version += 1
+
+    lines = play.do("ask reassign orders-0 to=3,4 payments-0 to=3,4")
+
+    fenced = index(lines, "fenced")
+    assert some(lines[fenced:], "step down")
+    assert not some(lines[fenced:], "committed")
+    assert replicas(play) == [1, 2]
