@@ -275,6 +275,7 @@ class Daemon:
                 deletion_patience_s=settings.number("reassignment.deletion.patience.ms") / 1000,
                 znode_size_limit=self._request_limit_bytes,
                 rebalance_every_s=float(rebalance_every_s) if settings.flag("auto.leader.rebalance.enable") else None,
+                shutdown_redundancy=settings.number("controlled.shutdown.redundancy"),
                 imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
             ),
             protocol=self._protocol,

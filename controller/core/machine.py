@@ -95,6 +95,7 @@ class MachineSettings(Struct, frozen=True):
     znode_size_limit: int = 1_000_000
     rebalance_every_s: float | None = None
     imbalance_percentage: int = 10
+    shutdown_redundancy: int = 0
 
 
 class Machine:
@@ -133,7 +134,13 @@ class Machine:
         self._producer_ids = ProducerIds(self.cluster)
         self._answers = BrokerAnswers(self.cluster, self._leavers, self._agenda, self._deletions)
         self._reception = Reception(
-            self.cluster, settings.cluster_id, self._asks, self._agenda, self._barriers, self._producer_ids
+            self.cluster,
+            settings.cluster_id,
+            self._asks,
+            self._agenda,
+            self._barriers,
+            self._producer_ids,
+            redundancy=settings.shutdown_redundancy,
         )
         self._is_allowed = is_allowed
         self._deadlines = Deadlines()
@@ -231,7 +238,8 @@ class Machine:
         refused = authorization.refuse(asked, self._is_allowed)
         answers = self._reception.admit(asked) if refused is None else (Answer(asked.ask, refused),)
         for answer in answers:
-            self._deadlines.answered(answer.ask)
+            if isinstance(answer, Answer):
+                self._deadlines.answered(answer.ask)
             self._effects.append(answer)
 
     def _committed(self, commit_id: CommitId, zxid: Zxid) -> None:

@@ -15,7 +15,7 @@ from controller.core.agenda import Agenda
 from controller.core.asks import Asks, Item
 from controller.core.barriers import Barriers, PermitShutdown
 from controller.core.cluster import Cluster
-from controller.core.effects import Answer
+from controller.core.effects import Answer, Notice
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
 from controller.core.producer_ids import ProducerIds
@@ -29,13 +29,13 @@ from controller.core.requests import (
     ListReassignments,
     Mode,
 )
-from zk_layout.ids import TopicPartition
+from zk_layout.ids import BrokerId, TopicPartition
 
 
 class Reception:
     """Takes requests in for one reign."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the queues of the reign, each of its own)
         self,
         cluster: Cluster,
         cluster_id: str | None,
@@ -43,16 +43,19 @@ class Reception:
         agenda: Agenda,
         barriers: Barriers,
         producer_ids: ProducerIds,
+        *,
+        redundancy: int = 0,
     ) -> None:
-        """Share the reign's cluster and queues."""
+        """Share the reign's cluster and queues; for `redundancy` see `controlled_shutdown.endangered`."""
         self._cluster = cluster
         self._cluster_id = cluster_id
         self._asks = asks
         self._agenda = agenda
         self._barriers = barriers
         self._producer_ids = producer_ids
+        self._redundancy = redundancy
 
-    def admit(self, asked: Asked) -> Iterator[Answer]:
+    def admit(self, asked: Asked) -> Iterator[Answer | Notice]:
         """Take a request in; yields its answer where that can be given at once."""
         match asked.request:
             case DescribeCluster() as request:
@@ -111,11 +114,25 @@ class Reception:
         if answer is not None:
             yield answer
 
-    def _admit_shutdown(self, asked: Asked, request: ControlledShutdown) -> Iterator[Answer]:
+    def _admit_shutdown(self, asked: Asked, request: ControlledShutdown) -> Iterator[Answer | Notice]:
         error = controlled_shutdown.refuse(request, self._cluster)
         if error is not ErrorCode.NONE:
             yield Answer(asked.ask, ShutdownPermitted((), error))
             return
+        if request.broker not in self._cluster.shutting_down:
+            endangered = controlled_shutdown.endangered(request.broker, self._cluster, self._redundancy)
+            if endangered:
+                yield Notice("shutdown refused", _too_few_in_sync(request.broker, endangered, self._redundancy))
+                yield Answer(asked.ask, ShutdownPermitted(endangered))
+                return
         self._cluster.start_shutdown(request.broker)
         hosted = self._cluster.hosted.get(request.broker, {})
         self._barriers.put_off(PermitShutdown(asked.ask, request), set(hosted))
+
+
+def _too_few_in_sync(broker: BrokerId, endangered: tuple[TopicPartition, ...], redundancy: int) -> str:
+    named = ", ".join(map(str, endangered[:5])) + (" …" if len(endangered) > 5 else "")
+    return (
+        f"broker {broker} shall not shut down yet: {len(endangered)} partitions ({named}) would have fewer than "
+        f"{redundancy} other in-sync replicas (controlled.shutdown.redundancy)"
+    )

@@ -198,6 +198,14 @@ SETTINGS: tuple[Setting, ...] = (
         "How often expired delegation tokens are looked for and deleted; no key is needed for that.",
     ),
     _ours(
+        "controlled.shutdown.redundancy",
+        number(0),
+        0,
+        "How many other in-sync replicas each partition of a broker must keep; with fewer its controlled shutdown is "
+        "refused, naming them, and it asks again. Partitions without so many other replicas aside. "
+        "0: not checked, as in Kafka.",
+    ),
+    _ours(
         "reassignment.deletion.patience.ms",
         MILLISECONDS,
         10000,

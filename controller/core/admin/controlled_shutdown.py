@@ -9,7 +9,7 @@ from controller.core.cluster import Cluster
 from controller.core.errors import ErrorCode
 from controller.core.replies import ShutdownPermitted
 from controller.core.requests import ControlledShutdown
-from zk_layout.ids import NO_BROKER_EPOCH, TopicPartition
+from zk_layout.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 
 
 def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
@@ -21,6 +21,24 @@ def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
     if request.broker_epoch not in (NO_BROKER_EPOCH, held.epoch) and request.broker_epoch < held.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     return ErrorCode.NONE
+
+
+def endangered(broker: BrokerId, cluster: Cluster, redundancy: int) -> tuple[TopicPartition, ...]:
+    """Partitions that would have fewer than `redundancy` other in-sync replicas left if the broker went.
+
+    A partition that never has so many other replicas does not count, nor one that the broker is not in sync with.
+    """
+    found = []
+    for topic, numbers in sorted(cluster.hosted.get(broker, {}).items()) if redundancy else ():
+        for number in sorted(numbers):
+            at = TopicPartition(topic, number)
+            held = cluster.partition(at)
+            if held is None or held.state is None or broker not in held.state.isr:
+                continue
+            others = sum(r != broker and cluster.is_online(r, at) for r in held.state.isr)
+            if others < redundancy < len(held.assignment.target):
+                found.append(at)
+    return tuple(found)
 
 
 def permit(request: ControlledShutdown, cluster: Cluster) -> ShutdownPermitted:
