@@ -15,6 +15,7 @@ import structlog
 from controller import logs
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.understanding import Understanding
+from controller.core.admin.create_topics import Defaults
 from controller.core.commands import LiveBroker
 from controller.core.leadership import Order, Phase, Signal, TakeOver, next_transition
 from controller.core.machine import MachineSettings
@@ -277,6 +278,7 @@ class Daemon:
                 rebalance_every_s=float(rebalance_every_s) if settings.flag("auto.leader.rebalance.enable") else None,
                 shutdown_redundancy=settings.number("controlled.shutdown.redundancy"),
                 imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
+                defaults=Defaults(settings.number("num.partitions"), settings.number("default.replication.factor")),
             ),
             protocol=self._protocol,
             inter_broker_listener=settings.inter_broker_listener,

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from controller.core.commands import ReplicaStop
 from controller.core.stage import in_force
+from controller.core.topic_names import look_of
 from zk_layout.facts import Fact, Malformed, absent, is_newer
 from zk_layout.ids import (
     BrokerEpoch,
@@ -168,6 +169,8 @@ class Cluster:
         self.topics: dict[TopicName, TopicView] = {}
         self.topic_names: dict[TopicId, TopicName] = {}
         self.deletion_marks: dict[TopicName, DeletionMark] = {}
+        self.alike: dict[str, set[TopicName]] = {}
+        self.stray_configs: dict[TopicName, ZnodeVersion] = {}
         self.hosted: dict[BrokerId, dict[TopicName, set[PartitionId]]] = {}
         self.replica_counts: dict[BrokerId, int] = {}
         self.preferred_counts: dict[BrokerId, int] = {}
@@ -335,7 +338,7 @@ class Cluster:
             if not fact.is_present:
                 self._miss_topic(name, fact.as_of)
                 return
-            topic = self.topics[name] = TopicView(name)
+            topic = self._meet_topic(name)
         if not is_newer(fact, topic.as_of):
             return
         if fact.stat is None:
@@ -344,7 +347,7 @@ class Cluster:
             return
         if topic.czxid not in (NEVER, fact.stat.czxid):
             self._forget_topic(topic)
-            topic = self.topics[name] = TopicView(name)
+            topic = self._meet_topic(name)
         topic.as_of, topic.czxid, topic.version = fact.as_of, fact.stat.czxid, fact.stat.version
         self.changes.topics.add(name)
         self._queue(topic)
@@ -357,6 +360,14 @@ class Cluster:
         for number in [n for n, p in topic.partitions.items() if p.assignment.replicas]:
             if number not in fact.value.partitions:
                 self._assign(topic, number, UNASSIGNED)
+
+    def _meet_topic(self, name: TopicName) -> TopicView:
+        self.stray_configs.pop(name, None)
+        look = look_of(name)
+        if look is not None:
+            self.alike.setdefault(look, set()).add(name)
+        topic = self.topics[name] = TopicView(name)
+        return topic
 
     def _name_topic(self, topic: TopicView, topic_id: TopicId | None) -> None:
         if topic.topic_id is not None and topic.topic_id != topic_id:
@@ -410,6 +421,11 @@ class Cluster:
         for number in topic.partitions:
             self.offline_replicas.pop(TopicPartition(topic.name, number), None)
         del self.topics[topic.name]
+        look = look_of(topic.name)
+        if look is not None:
+            self.alike[look].discard(topic.name)
+            if not self.alike[look]:
+                del self.alike[look]
         self.changes.partitions.pop(topic.name, None)
         self.changes.gone_topics[topic.name] = topic
 
@@ -621,6 +637,10 @@ class Cluster:
             topic.config = fact.value if isinstance(fact.value, Config) else Config({})
             topic.config_version = fact.stat.version if fact.stat else ZnodeVersion(-1)
             self.changes.configs.add(name)
+        elif fact.stat is not None:
+            self.stray_configs[name] = fact.stat.version
+        else:
+            self.stray_configs.pop(name, None)
 
 
 def _deleted(stops: Iterable[ReplicaStop]) -> Iterator[TopicPartition]:

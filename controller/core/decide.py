@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from controller.core import topic_wishes
 from controller.core.admin import alter_partition, alter_reassignments
-from controller.core.asks import Asks, Item, moved
+from controller.core.asks import WHOLE_TOPIC, Asks, Item, moved
 from controller.core.cluster import Cluster, Partition, TopicView
 from controller.core.draft import Draft
 from controller.core.errors import ErrorCode, Refusal
-from controller.core.replies import IsrResult, PartitionResult
+from controller.core.replies import IsrResult, Result
 from controller.core.requests import AlterPartition, AlterReassignments, IsrProposal, Mode, MoveWish
 from controller.core.rules import creation, election, legacy, placement, preferred, reassignment
 from controller.core.rules.change import Case, Change, Gather, Look, Rule
@@ -46,7 +47,7 @@ class Verdict(Struct):
     draft: Draft
     accepted: list[Item] = field(default_factory=list)
     postponed: list[Item] = field(default_factory=list)
-    settled: list[tuple[Item, PartitionResult | IsrResult]] = field(default_factory=list)
+    settled: list[tuple[Item, Result]] = field(default_factory=list)
     looks: list[Address] = field(default_factory=list)
     letting_go: list[TopicPartition] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -73,8 +74,9 @@ def look(
 ) -> Verdict:
     """Decide the step of one topic: the wishes in the order asked, then the rules for each due partition.
 
-    A partition for which something was asked gets nothing else in the same step: a leader must find in its answer
-    the ISR it asked for, and a wish must not meet the legacy entry that it evicts.
+    A topic is deleted or grows by one wish a step. A partition for which something was asked gets nothing else in the
+    same step: a leader must find in its answer the ISR it asked for, and a wish must not meet the legacy entry that it
+    evicts.
     """
     verdict = Verdict(Draft(topic, cluster))
     proposed: set[PartitionId] = set()
@@ -84,9 +86,13 @@ def look(
             verdict.postponed.append(item)
         elif isinstance(item.wanted, MoveWish):
             _consider_wish(item, item.wanted, _mode(asks, item), verdict, cluster, waits)
-        else:
+        elif isinstance(item.wanted, IsrProposal):
             proposed.add(number)
             _consider_proposal(item, item.wanted, verdict, cluster, asks)
+        elif number == WHOLE_TOPIC and verdict.draft.has_grown:
+            verdict.postponed.append(item)
+        else:
+            _consider_topic(item, verdict, cluster, asks, waits)
     asked_for = bool(cluster.legacy or cluster.preferring)
     left_alone = {item.at.partition for item in verdict.accepted}
     for number in sorted(numbers):
@@ -155,6 +161,16 @@ def _consider_wish(item: Item, wish: MoveWish, mode: Mode, verdict: Verdict, clu
             verdict.warnings.append(outcome.warning)
         if item.at in cluster.legacy:
             draft.strike(item.at)
+
+
+def _consider_topic(item: Item, verdict: Verdict, cluster: Cluster, asks: Asks, waits: Waits) -> None:
+    draft = verdict.draft
+    case = None if draft.topic.is_malformed else _case(draft, item.at, waits)
+    outcome = topic_wishes.consider(item, draft, case, asks, cluster)
+    if outcome is None:
+        verdict.accepted.append(item)
+    else:
+        verdict.settled.append((item, outcome))
 
 
 def _consider_proposal(item: Item, proposal: IsrProposal, verdict: Verdict, cluster: Cluster, asks: Asks) -> None:

@@ -24,6 +24,14 @@ class Dice:
         self._rolled += 1
         return hashlib.blake2b(self._seed, digest_size=size, salt=self._rolled.to_bytes(8, "big")).digest()
 
+    def below(self, limit: int) -> int:
+        """A whole number from 0 to `limit` - 1, each as likely as the others.
+
+        >>> {Dice(bytes([seed])).below(3) for seed in range(40)} == {0, 1, 2}
+        True
+        """
+        return int.from_bytes(self._roll(8), "big") % limit
+
     def topic_id(self) -> TopicId:
         """A random (version 4) UUID as Kafka writes it: URL-safe base64 without padding, never with a leading dash.
 

@@ -38,11 +38,13 @@ class Draft:
         self._why: dict[PartitionId, list[str]] = {}
         self._struck: set[TopicPartition] = set()
         self._topic_id: TopicId | None = None
+        self._added: dict[PartitionId, Replicas] = {}
+        self._wishes: list[Atom] = []
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not (self._assignments or self._states or self._owed or self._topic_id)
+        return not (self._assignments or self._states or self._owed or self._topic_id or self._added or self._wishes)
 
     def touches(self, number: PartitionId) -> bool:
         """Whether anything has been decided about a partition."""
@@ -105,6 +107,19 @@ class Draft:
         """Name a topic that has no id yet."""
         self._topic_id = topic_id
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether the topic gets partitions, or is to be deleted, with this step."""
+        return bool(self._added or self._wishes)
+
+    def grow(self, added: dict[PartitionId, Replicas]) -> None:
+        """Give the topic new partitions; the next step finds their first leaders."""
+        self._added = added
+
+    def write(self, write: Write, why: str) -> None:
+        """Write a znode that is none of the topic's own."""
+        self._wishes.append(Atom((write,), (why,)))
+
     def strike(self, at: TopicPartition) -> None:
         """Take a partition's entry out of the legacy znode together with this step's writes."""
         self._struck.add(at)
@@ -119,19 +134,24 @@ class Draft:
             why = tuple(w for n in together for w in self._why.get(n, ()))
             if self._topic_id is not None:
                 why = (f"topic {self.topic.name} gets the id {self._topic_id}", *why)
+            if self._added:
+                count = min(self._added) + len(self._added)
+                why = (f"asked to give topic {self.topic.name} {len(self._added)} more: {count} partitions", *why)
             atoms.append(Atom((*znodes, *states), why))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
+        atoms.extend(self._wishes)
         return self._with_parent(atoms)
 
     def _topic_write(self) -> Iterable[Write]:
-        if not self._assignments and self._topic_id is None:
+        if not self._assignments and self._topic_id is None and not self._added:
             return
         listed = {
             n: self._assignments.get(n, held.assignment)
             for n, held in self.topic.partitions.items()
             if held.assignment.replicas
         }
+        listed |= {n: Assignment(replicas) for n, replicas in self._added.items()}
         topic = Topic(listed, self._topic_id or self.topic.topic_id)
         yield Set(TopicAddress(self.topic.name), topic, self.topic.version)
 

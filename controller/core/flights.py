@@ -12,7 +12,8 @@ from controller.core.events import CommitId
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
-from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
 
 
 class TopicStep(Struct):
@@ -96,6 +97,9 @@ def facts_of(commit: Commit, zxid: Zxid, topic_czxids: dict[TopicName, Zxid]) ->
     """What ZooKeeper holds now that it accepted a transaction."""
     for write in commit.writes:
         yield _fact(write, zxid, topic_czxids)
+        if isinstance(write, Create) and isinstance(write.address, TopicAddress) and isinstance(write.value, Topic):
+            # Nothing can be below a znode that has just been created.
+            yield from (absent(StateAddress(write.address.topic, n), zxid) for n in write.value.partitions)
 
 
 def _fact(write: Write, zxid: Zxid, topic_czxids: dict[TopicName, Zxid]) -> Fact:

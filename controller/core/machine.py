@@ -6,18 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from controller.core import topic_wishes
 from controller.core.admin import authorization, controlled_shutdown
 from controller.core.admin.authorization import Authorizer, anybody
+from controller.core.admin.create_topics import Defaults
 from controller.core.admin.refusal import refusal
 from controller.core.agenda import Agenda
 from controller.core.announcer import OWED, Announcer
 from controller.core.answers import RESEND, BrokerAnswers
-from controller.core.asks import Asks, Item, granted, oversized, unknown
+from controller.core.asks import Asks, Item, granted, oversized
 from controller.core.barriers import Barriers, PermitShutdown, Readmit
+from controller.core.births import Births
 from controller.core.cluster import Changes, Cluster
+from controller.core.commands import UpdateMetadata
 from controller.core.deadlines import DEADLINE, Deadlines
 from controller.core.decide import Verdict, look
 from controller.core.dice import Dice
+from controller.core.dividing import Divider
 from controller.core.effects import (
     Answer,
     Commit,
@@ -27,6 +32,7 @@ from controller.core.effects import (
     Notice,
     Read,
     StepDown,
+    Tell,
     Wake,
     Write,
 )
@@ -34,6 +40,7 @@ from controller.core.errors import ErrorCode
 from controller.core.events import (
     Acknowledged,
     Asked,
+    AskId,
     CommitId,
     Committed,
     Conflicted,
@@ -49,10 +56,11 @@ from controller.core.events import (
 from controller.core.flights import Flights, TopicStep, facts_of
 from controller.core.leavers import GATHER_S, Leavers
 from controller.core.legacy_znode import LEGACY_AGAIN, LegacyZnode
+from controller.core.outcomes import NO_TIME, TOLD, Outcomes
 from controller.core.packing import Packed, encoded, parcels
 from controller.core.producer_ids import ProducerIds
 from controller.core.reception import Reception
-from controller.core.replies import IsrResult, PartitionResult
+from controller.core.replies import Result
 from controller.core.retries import RETRY, Retries
 from controller.core.rules import preferred
 from controller.core.tally import Tally
@@ -96,6 +104,7 @@ class MachineSettings(Struct, frozen=True):
     rebalance_every_s: float | None = None
     imbalance_percentage: int = 10
     shutdown_redundancy: int = 0
+    defaults: Defaults = Defaults()
 
 
 class Machine:
@@ -140,8 +149,11 @@ class Machine:
             self._agenda,
             self._barriers,
             self._producer_ids,
+            Divider(self.cluster, self.tally, is_allowed),
             redundancy=settings.shutdown_redundancy,
         )
+        self._outcomes = Outcomes(self.cluster, self._asks)
+        self._births = Births(self.cluster, self._asks, dice, settings.defaults, gives_ids=settings.assigns_topic_ids)
         self._is_allowed = is_allowed
         self._deadlines = Deadlines()
         self._alarms: dict[str, Callable[[], None]] = {
@@ -223,6 +235,7 @@ class Machine:
                 self._is_over = True
             case Acknowledged():
                 self._take(self._answers.hear(event, self._now))
+                self._answer(self._outcomes.hear(event))
             case Asked():
                 self._effects.extend(self._deadlines.note(event, self._now))
                 if self.cluster.is_loading:
@@ -236,11 +249,13 @@ class Machine:
 
     def _admit(self, asked: Asked) -> None:
         refused = authorization.refuse(asked, self._is_allowed)
-        answers = self._reception.admit(asked) if refused is None else (Answer(asked.ask, refused),)
-        for answer in answers:
-            if isinstance(answer, Answer):
-                self._deadlines.answered(answer.ask)
-            self._effects.append(answer)
+        self._answer(self._reception.admit(asked, self._now) if refused is None else (Answer(asked.ask, refused),))
+
+    def _answer(self, effects: Iterable[Answer | Wake | Notice]) -> None:
+        for effect in effects:
+            if isinstance(effect, Answer):
+                self._deadlines.answered(effect.ask)
+            self._effects.append(effect)
 
     def _committed(self, commit_id: CommitId, zxid: Zxid) -> None:
         commit, topics, _ = self._flights.arrive(commit_id, has_failed=False)
@@ -285,7 +300,8 @@ class Machine:
             return
         self._retries.succeeded(topic)
         for item in step.items:
-            self._settle(item, granted(item, self.cluster))
+            if not self._outcomes.expect(item):
+                self._settle(item, granted(item, self.cluster))
         self._agenda.add(topic, step.numbers)
 
     def _free_legacy(self) -> None:
@@ -301,6 +317,10 @@ class Machine:
         elif key.startswith(GATHERED):
             topic = TopicName(key.removeprefix(GATHERED))
             self._agenda.add(topic, self._leavers.gathered(topic))
+        elif key.startswith(TOLD):
+            self._answer(self._outcomes.told(AskId(int(key.removeprefix(TOLD)))))
+        elif key.startswith(NO_TIME):
+            self._give_up(AskId(int(key.removeprefix(NO_TIME))))
         elif key in self._alarms:
             self._alarms[key]()
 
@@ -317,11 +337,15 @@ class Machine:
             if any(asked.ask == ask for asked in self._early):
                 self._early = [asked for asked in self._early if asked.ask != ask]
                 self._effects.append(Answer(ask, refusal(request, ErrorCode.REQUEST_TIMED_OUT)))
-                continue
-            answer = self._asks.give_up(ask)
-            if answer is not None:
-                self._effects.append(answer)
+            else:
+                self._give_up(ask)
         self._effects.extend(self._deadlines.next_alarm())
+
+    def _give_up(self, ask: AskId) -> None:
+        self._answer(self._outcomes.forget(ask))
+        answer = self._asks.give_up(ask)
+        if answer is not None:
+            self._effects.append(answer)
 
     def _rebalance(self) -> None:
         led_by_others = self.tally.not_preferred
@@ -344,10 +368,20 @@ class Machine:
         for name in changes.marks:
             self._agenda.add(name, is_urgent=True)
         self._follow_configs(changes)
+        self._follow_outcomes(changes)
         if changes.legacy:
             self._effects.extend(self._legacy.look())
         elif changes.marks:
             self._effects.extend(self._legacy.strike_unknown())
+
+    def _follow_outcomes(self, changes: Changes) -> None:
+        """Clients are answered when the brokers have been told, and have taken it in."""
+        told = {
+            effect.broker: effect.command
+            for effect in self._effects
+            if isinstance(effect, Tell) and isinstance(effect.command, UpdateMetadata)
+        }
+        self._answer(self._outcomes.look(changes, told, self._now))
 
     def _take(self, effects: Iterable[Effect]) -> None:
         """Nothing is decided after a reason to step down."""
@@ -445,10 +479,8 @@ class Machine:
         if name in self.cluster.deletion_marks:
             return self._delete(name, numbers, items)
         if topic is None:
-            for item in items:
-                self._settle(item, unknown(item, self.cluster))
             self._barriers.at_rest(name)
-            return ()
+            return self._create_topic(name, items) if items else ()
         verdict = look(topic, numbers, items, self._asks, self.cluster, self._leavers.waits)
         self.cluster.preferring.difference_update(TopicPartition(name, n) for n in numbers)
         if verdict.draft.touches_legacy and self._legacy.is_being_written:
@@ -462,11 +494,16 @@ class Machine:
     def _delete(self, name: TopicName, numbers: set[PartitionId], items: list[Item]) -> Iterable[Packed]:
         """The step of a topic that somebody wants to be deleted; the rules have no say in it any more."""
         topic = self.cluster.topics.get(name)
-        if topic is not None and not topic.is_queued_for_deletion:
+        if topic is None or not topic.is_queued_for_deletion:
             self._asks.put_back(items)
         else:
             for item in items:
-                self._settle(item, unknown(item, self.cluster))
+                answer = topic_wishes.consider_going(item, self.cluster)
+                if answer is None:
+                    self._outcomes.expect(item)
+                    self._effects.append(Wake(AGAIN, self._now))
+                else:
+                    self._settle(item, answer)
             self.cluster.preferring.difference_update(TopicPartition(name, n) for n in numbers)
         step = self._deletions.next_step(name)
         self._effects.extend(step.effects)
@@ -475,6 +512,21 @@ class Machine:
             return ()
         self._flights.busy[name] = TopicStep(numbers, [])
         return encoded(name, step.atoms, is_alone=self._retries.has_failed(name))
+
+    def _create_topic(self, name: TopicName, items: list[Item]) -> Iterable[Packed]:
+        conception = self._births.consider(name, items, self._flights.busy)
+        for item, result in conception.settled:
+            self._settle(item, result)
+        if conception.postponed:
+            self._asks.put_back(conception.postponed)
+            self._agenda.add(name, is_urgent=True)
+        if conception.atom is None:
+            return ()
+        packed = list(encoded(name, (conception.atom,), is_alone=self._retries.has_failed(name)))
+        if self._is_oversized(packed, conception.accepted):
+            return ()
+        self._flights.busy[name] = TopicStep(set(), conception.accepted)
+        return packed
 
     def _follow(self, verdict: Verdict, name: TopicName, numbers: set[PartitionId]) -> Iterable[Packed]:
         for item, result in verdict.settled:
@@ -494,11 +546,9 @@ class Machine:
                 self._barriers.at_rest(name)
             return ()
         packed = list(encoded(name, verdict.draft.atoms(), is_alone=self._retries.has_failed(name)))
-        largest = max(
-            (len(data), w.address.path) for atom in packed for w, data in zip(atom.writes, atom.data, strict=True)
-        )
-        if largest[0] > self._settings.znode_size_limit:
-            self._refuse_oversized(verdict, numbers, *largest)
+        if self._is_oversized(packed, verdict.accepted):
+            if verdict.accepted:
+                self._agenda.add(name, numbers)
             return ()
         if verdict.draft.touches_legacy:
             self._legacy.reserve(name)
@@ -514,18 +564,22 @@ class Machine:
         if verdict.ends_moves and self._leavers.gather(name, len(self.cluster.moving.get(name, ()))):
             self._effects.append(Wake(f"{GATHERED}{name}", self._now + GATHER_S))
 
-    def _refuse_oversized(self, verdict: Verdict, numbers: set[PartitionId], size_bytes: int, path: str) -> None:
-        """ZooKeeper would close the connection over such a write, again and again."""
+    def _is_oversized(self, packed: Iterable[Packed], accepted: Iterable[Item]) -> bool:
+        """ZooKeeper would close the connection over such a write, again and again; what asked for it is refused."""
+        size_bytes, path = max(
+            (len(data), w.address.path) for atom in packed for w, data in zip(atom.writes, atom.data, strict=True)
+        )
         limit = self._settings.znode_size_limit
+        if size_bytes <= limit:
+            return False
         message = (
             f"{path} would grow to {size_bytes} bytes, over the {limit} that ZooKeeper takes: "
-            "move fewer partitions at once, or raise jute.maxbuffer on the servers and here"
+            "ask for less at once, or raise jute.maxbuffer on the servers and here"
         )
         self._effects.append(Notice("oversized znode", message))
-        for item in verdict.accepted:
+        for item in accepted:
             self._settle(item, oversized(item, message))
-        if verdict.accepted:
-            self._agenda.add(verdict.draft.topic.name, numbers)
+        return True
 
     def _commit(
         self,
@@ -542,7 +596,7 @@ class Machine:
         self._flights.depart(commit, topics)
         return commit.commit
 
-    def _settle(self, item: Item, result: PartitionResult | IsrResult) -> None:
+    def _settle(self, item: Item, result: Result) -> None:
         answer = self._asks.settle(item.ask, item.index, result)
         if answer is not None:
             self._deadlines.answered(answer.ask)

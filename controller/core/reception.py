@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from controller.core.admin import (
     alter_partition,
@@ -12,20 +12,26 @@ from controller.core.admin import (
 )
 from controller.core.admin.refusal import refusal
 from controller.core.agenda import Agenda
-from controller.core.asks import Asks, Item
+from controller.core.asks import Asks, Divided, Item
 from controller.core.barriers import Barriers, PermitShutdown
 from controller.core.cluster import Cluster
-from controller.core.effects import Answer, Notice
+from controller.core.dividing import Divider
+from controller.core.effects import Answer, Notice, Wake
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
+from controller.core.outcomes import NO_TIME
 from controller.core.producer_ids import ProducerIds
-from controller.core.replies import IsrResult, PartitionResult, PartitionsAltered, ShutdownPermitted
+from controller.core.replies import IsrResult, PartitionsAltered, Result, ShutdownPermitted
 from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
     DescribeCluster,
+    ElectLeaders,
     ListReassignments,
     Mode,
 )
@@ -43,6 +49,7 @@ class Reception:
         agenda: Agenda,
         barriers: Barriers,
         producer_ids: ProducerIds,
+        divider: Divider,
         *,
         redundancy: int = 0,
     ) -> None:
@@ -53,9 +60,10 @@ class Reception:
         self._agenda = agenda
         self._barriers = barriers
         self._producer_ids = producer_ids
+        self._divider = divider
         self._redundancy = redundancy
 
-    def admit(self, asked: Asked) -> Iterator[Answer | Notice]:
+    def admit(self, asked: Asked, now: float) -> Iterator[Answer | Notice | Wake]:
         """Take a request in; yields its answer where that can be given at once."""
         match asked.request:
             case DescribeCluster() as request:
@@ -72,6 +80,11 @@ class Reception:
                 yield from self._admit_shutdown(asked, request)
             case AllocateProducerIds() as request:
                 self._producer_ids.queue(asked.ask, request)
+            case CreateTopics() | DeleteTopics() | CreatePartitions() | ElectLeaders() as request:
+                if request.timeout_ms <= 0:
+                    yield Wake(f"{NO_TIME}{asked.ask}", now)
+                parts = self._divider.divide(asked, request)
+                yield from self._open(asked, request, parts.items, parts.refused)
 
     def _admit_wishes(self, asked: Asked, request: AlterReassignments) -> Iterator[Answer]:
         if request.mode not in tuple(Mode):
@@ -102,9 +115,9 @@ class Reception:
     def _open(
         self,
         asked: Asked,
-        request: AlterReassignments | AlterPartition,
+        request: Divided,
         items: list[Item],
-        refused: list[tuple[int, PartitionResult | IsrResult]] | list[tuple[int, IsrResult]],
+        refused: Sequence[tuple[int, Result]],
     ) -> Iterator[Answer]:
         answer = self._asks.open(asked.ask, request, items, len(items) + len(refused))
         for index, result in refused:

@@ -143,6 +143,67 @@ class ProducerIdsAllocated(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
+class TopicCreated(Struct, frozen=True):
+    """What became of one topic to be created; counts are -1 and configs None where it was refused.
+
+    Shape:
+        `configs` are the settings given for the topic; what brokers default to is theirs to say.
+    """
+
+    topic: TopicName
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    topic_id: TopicId | None = None
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: tuple[tuple[str, str], ...] | None = None
+
+
+class TopicsCreated(Struct, frozen=True):
+    """The answer to `CreateTopics`."""
+
+    results: tuple[TopicCreated, ...] = ()
+
+
+class TopicDeleted(Struct, frozen=True):
+    """What became of one topic to be deleted; the name is None only where an unknown id was asked for."""
+
+    topic: TopicName | None
+    topic_id: TopicId | None = None
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class TopicsDeleted(Struct, frozen=True):
+    """The answer to `DeleteTopics`."""
+
+    results: tuple[TopicDeleted, ...] = ()
+
+
+class TopicGrown(Struct, frozen=True):
+    """What became of one topic that was to get more partitions."""
+
+    topic: TopicName
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class PartitionsCreated(Struct, frozen=True):
+    """The answer to `CreatePartitions`."""
+
+    results: tuple[TopicGrown, ...] = ()
+
+
+class LeadersElected(Struct, frozen=True):
+    """The answer to `ElectLeaders`: one result for each partition asked, by topic."""
+
+    results: tuple[PartitionResult, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+TopicResult = TopicCreated | TopicDeleted | TopicGrown
+Result = PartitionResult | IsrResult | TopicResult
+
 Reply = (
     ClusterDescription
     | ReassignmentsListed
@@ -150,4 +211,8 @@ Reply = (
     | PartitionsAltered
     | ShutdownPermitted
     | ProducerIdsAllocated
+    | TopicsCreated
+    | TopicsDeleted
+    | PartitionsCreated
+    | LeadersElected
 )

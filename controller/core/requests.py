@@ -23,6 +23,8 @@ from zk_layout.ids import (
     TopicPartition,
 )
 
+DEFAULTED = -1
+
 
 class TopicReference(Struct, frozen=True):
     """A topic by name or by id; exactly one is given."""
@@ -120,8 +122,85 @@ class AllocateProducerIds(Struct, frozen=True):
     broker_epoch: BrokerEpoch
 
 
+class NewTopic(Struct, frozen=True):
+    """A topic to be created.
+
+    Shape:
+        -1 as `partition_count` or `replication_factor` asks for the cluster's default. Where `assignments` are given,
+        both must be -1. A config value of None is a mistake of the client.
+    """
+
+    name: TopicName
+    partition_count: int = DEFAULTED
+    replication_factor: int = DEFAULTED
+    assignments: tuple[tuple[PartitionId, Replicas], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+class CreateTopics(Struct, frozen=True):
+    """CreateTopics (19).
+
+    Units:
+        `timeout_ms` is how long the client wants to wait until brokers know the topics.
+    """
+
+    topics: tuple[NewTopic, ...]
+    timeout_ms: int = 60_000
+    is_validation_only: bool = False
+
+
+class DeleteTopics(Struct, frozen=True):
+    """DeleteTopics (20); from version 3 on the client knows the error TOPIC_DELETION_DISABLED."""
+
+    topics: tuple[TopicReference, ...]
+    timeout_ms: int = 60_000
+    knows_deletion_disabled: bool = True
+
+
+class Growth(Struct, frozen=True):
+    """How many partitions a topic shall have, and the replicas of each new one (None: as Kafka places them)."""
+
+    topic: TopicName
+    partition_count: int
+    assignments: tuple[Replicas, ...] | None = None
+
+
+class CreatePartitions(Struct, frozen=True):
+    """CreatePartitions (37)."""
+
+    growths: tuple[Growth, ...]
+    timeout_ms: int = 60_000
+    is_validation_only: bool = False
+
+
+class Election(Struct, frozen=True):
+    """Another leader for one partition: the preferred one or, where `is_unclean`, any replica that is online."""
+
+    is_unclean: bool = False
+
+
+class ElectLeaders(Struct, frozen=True):
+    """ElectLeaders (43): of some partitions (None: of all that need it), the preferred leader or, where
+    `is_unclean`, any replica that is online."""
+
+    partitions: tuple[TopicPartition, ...] | None
+    is_unclean: bool = False
+    timeout_ms: int = 60_000
+
+
+TopicRequest = CreateTopics | DeleteTopics | CreatePartitions | ElectLeaders
+
 Request = (
-    DescribeCluster | ListReassignments | AlterReassignments | AlterPartition | ControlledShutdown | AllocateProducerIds
+    DescribeCluster
+    | ListReassignments
+    | AlterReassignments
+    | AlterPartition
+    | ControlledShutdown
+    | AllocateProducerIds
+    | CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+    | ElectLeaders
 )
 
 

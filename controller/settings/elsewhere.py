@@ -12,6 +12,8 @@ from types import MappingProxyType
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "authorizer.class.name": "not supported yet; leave it out: requests would not be checked against ACLs",
+        "create.topic.policy.class.name": "a Java class cannot be run here; leave it out: topics would be created "
+        "without asking the policy",
         "zookeeper.set.acl": "not supported yet; set it to false: the controller does not authenticate to ZooKeeper",
         "zookeeper.ssl.client.enable": "not supported yet; set it to false and connect to a plain port of ZooKeeper",
         "zookeeper.metadata.migration.enable": "while a cluster migrates to KRaft, the KRaft quorum must hold "
@@ -25,7 +27,6 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 
 WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
     {
-        "create.topic.policy.class.name": "topics are not created yet, and Java classes cannot be run here",
         "controller.quota.window.num": "requests are not limited by quotas yet",
         "controller.quota.window.size.seconds": "requests are not limited by quotas yet",
     }
@@ -49,7 +50,6 @@ IRRELEVANT = frozenset(
         "controlled.shutdown.enable",
         "controlled.shutdown.max.retries",
         "controlled.shutdown.retry.backoff.ms",
-        "default.replication.factor",
         "delegation.token.expiry.time.ms",
         "delete.records.purgatory.purge.interval.requests",
         "early.start.listeners",
@@ -67,7 +67,6 @@ IRRELEVANT = frozenset(
         "min.insync.replicas",
         "num.io.threads",
         "num.network.threads",
-        "num.partitions",
         "num.recovery.threads.per.data.dir",
         "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",

@@ -174,6 +174,18 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether topics may be deleted. Where not, wishes to delete one are struck out.",
     ),
     Setting(
+        "num.partitions",
+        number(1),
+        1,
+        "How many partitions a topic gets that is created without saying so. As on the brokers.",
+    ),
+    Setting(
+        "default.replication.factor",
+        number(1, 32767),
+        1,
+        "How many replicas each of its partitions gets then. As on the brokers.",
+    ),
+    Setting(
         "auto.leader.rebalance.enable",
         TRUTH,
         True,

@@ -35,12 +35,17 @@ from controller.core.requests import (
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
     DescribeCluster,
+    ElectLeaders,
     IsrProposal,
     ListReassignments,
     Request,
     TopicReference,
 )
+from controller.wire import topic_client_side
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.mode import mode_field
@@ -107,25 +112,24 @@ def _with_ours(reply: Reply | ApiVersionsReply, fields: dict[int, bytes], cursor
     return reply
 
 
+_KEYS: dict[type[Request | ApiVersionsRequest], ApiKey] = {
+    ApiVersionsRequest: ApiKey.API_VERSIONS,
+    DescribeCluster: ApiKey.METADATA,
+    ListReassignments: ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    AlterReassignments: ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    AlterPartition: ApiKey.ALTER_PARTITION,
+    ControlledShutdown: ApiKey.CONTROLLED_SHUTDOWN,
+    AllocateProducerIds: ApiKey.ALLOCATE_PRODUCER_IDS,
+    CreateTopics: ApiKey.CREATE_TOPICS,
+    DeleteTopics: ApiKey.DELETE_TOPICS,
+    CreatePartitions: ApiKey.CREATE_PARTITIONS,
+    ElectLeaders: ApiKey.ELECT_LEADERS,
+}
+
+
 def api_key_of(request: Request | ApiVersionsRequest) -> ApiKey:
     """Kafka's number for a request."""
-    match request:
-        case ApiVersionsRequest():
-            return ApiKey.API_VERSIONS
-        case DescribeCluster():
-            return ApiKey.METADATA
-        case ListReassignments():
-            return ApiKey.LIST_PARTITION_REASSIGNMENTS
-        case AlterReassignments():
-            return ApiKey.ALTER_PARTITION_REASSIGNMENTS
-        case AlterPartition():
-            return ApiKey.ALTER_PARTITION
-        case ControlledShutdown():
-            return ApiKey.CONTROLLED_SHUTDOWN
-        case AllocateProducerIds():
-            return ApiKey.ALLOCATE_PRODUCER_IDS
-        case _:
-            assert_never(request)
+    return _KEYS[type(request)]
 
 
 def _request_entity(schema: MessageSchema, version: int, request: Request | ApiVersionsRequest) -> Any:
@@ -150,6 +154,8 @@ def _request_entity(schema: MessageSchema, version: int, request: Request | ApiV
             return schema.make(
                 "AllocateProducerIdsRequest", broker_id=request.broker, broker_epoch=request.broker_epoch
             )
+        case CreateTopics() | DeleteTopics() | CreatePartitions() | ElectLeaders():
+            return topic_client_side.topic_request_entity(schema, version, request)
         case _:
             assert_never(request)
 
@@ -383,4 +389,8 @@ _DECODERS: dict[ApiKey, Callable[[Cursor, int], Reply | ApiVersionsReply]] = {
     ApiKey.ALTER_PARTITION: _partitions_altered,
     ApiKey.CONTROLLED_SHUTDOWN: _shutdown_permitted,
     ApiKey.ALLOCATE_PRODUCER_IDS: _producer_ids_allocated,
+    ApiKey.CREATE_TOPICS: topic_client_side.topics_created,
+    ApiKey.DELETE_TOPICS: topic_client_side.topics_deleted,
+    ApiKey.CREATE_PARTITIONS: topic_client_side.partitions_created,
+    ApiKey.ELECT_LEADERS: topic_client_side.leaders_elected,
 }

@@ -15,14 +15,19 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
     IsrResult,
+    LeadersElected,
     PartitionResult,
     PartitionsAltered,
+    PartitionsCreated,
     ProducerIdsAllocated,
     ReassignmentsAltered,
     ReassignmentsListed,
     Reply,
     ShutdownPermitted,
+    TopicsCreated,
+    TopicsDeleted,
 )
+from controller.wire import topic_replies
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.schema import (
@@ -35,6 +40,19 @@ from controller.wire.schema import (
 from controller.wire.tagged import listed, request_id_field, with_tagged
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 
+_KEYS: dict[type[Reply], ApiKey] = {
+    ClusterDescription: ApiKey.METADATA,
+    ReassignmentsListed: ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ReassignmentsAltered: ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    PartitionsAltered: ApiKey.ALTER_PARTITION,
+    ShutdownPermitted: ApiKey.CONTROLLED_SHUTDOWN,
+    ProducerIdsAllocated: ApiKey.ALLOCATE_PRODUCER_IDS,
+    TopicsCreated: ApiKey.CREATE_TOPICS,
+    TopicsDeleted: ApiKey.DELETE_TOPICS,
+    PartitionsCreated: ApiKey.CREATE_PARTITIONS,
+    LeadersElected: ApiKey.ELECT_LEADERS,
+}
+
 
 def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
     """The answer to the request with this header, with its size.
@@ -42,7 +60,7 @@ def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
     Raises:
         ValueError: the reply answers another kind of request.
     """
-    expected = _api_key_of(reply)
+    expected = _KEYS[type(reply)]
     if header.api_key != expected:
         raise ValueError(f"{type(reply).__name__} answers {expected.name}, not the request with key {header.api_key}")
     if isinstance(reply, ClusterDescription):
@@ -74,30 +92,27 @@ def encode_api_versions(
     return framed(encode_response_header(header), encode_entity(entity))
 
 
-def _api_key_of(reply: Reply) -> ApiKey:
-    match reply:
-        case ClusterDescription():
-            return ApiKey.METADATA
-        case ReassignmentsListed():
-            return ApiKey.LIST_PARTITION_REASSIGNMENTS
-        case ReassignmentsAltered():
-            return ApiKey.ALTER_PARTITION_REASSIGNMENTS
-        case PartitionsAltered():
-            return ApiKey.ALTER_PARTITION
-        case ShutdownPermitted():
-            return ApiKey.CONTROLLED_SHUTDOWN
-        case ProducerIdsAllocated():
-            return ApiKey.ALLOCATE_PRODUCER_IDS
-        case _:
-            assert_never(reply)
-
-
 def _entity(
     schema: MessageSchema,
     version: int,
-    reply: ReassignmentsAltered | PartitionsAltered | ShutdownPermitted | ProducerIdsAllocated,
+    reply: ReassignmentsAltered
+    | PartitionsAltered
+    | ShutdownPermitted
+    | ProducerIdsAllocated
+    | TopicsCreated
+    | TopicsDeleted
+    | PartitionsCreated
+    | LeadersElected,
 ) -> Any:
     match reply:
+        case TopicsCreated():
+            return topic_replies.topics_created(schema, version, reply)
+        case TopicsDeleted():
+            return topic_replies.topics_deleted(schema, version, reply)
+        case PartitionsCreated():
+            return topic_replies.partitions_created(schema, reply)
+        case LeadersElected():
+            return topic_replies.leaders_elected(schema, reply)
         case ReassignmentsAltered():
             return _altered(schema, reply)
         case PartitionsAltered():

@@ -26,6 +26,7 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
+from controller.wire import topic_requests
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.mode import mode_of
@@ -288,4 +289,8 @@ _DECODERS: dict[ApiKey, Callable[[Cursor, int], Request | ApiVersionsRequest]] =
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
     ApiKey.ALTER_PARTITION: _alter_partition,
     ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
+    ApiKey.CREATE_TOPICS: topic_requests.create_topics,
+    ApiKey.DELETE_TOPICS: topic_requests.delete_topics,
+    ApiKey.CREATE_PARTITIONS: topic_requests.create_partitions,
+    ApiKey.ELECT_LEADERS: topic_requests.elect_leaders,
 }

@@ -25,6 +25,10 @@ class ApiKey(IntEnum):
     UPDATE_METADATA = 6
     CONTROLLED_SHUTDOWN = 7
     API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    CREATE_PARTITIONS = 37
+    ELECT_LEADERS = 43
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     ALTER_PARTITION = 56
@@ -53,6 +57,10 @@ SERVED: MappingProxyType[int, VersionRange] = MappingProxyType(
         ApiKey.METADATA: VersionRange(0, 12),
         ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
         ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.CREATE_TOPICS: VersionRange(0, 7),
+        ApiKey.DELETE_TOPICS: VersionRange(0, 6),
+        ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
+        ApiKey.ELECT_LEADERS: VersionRange(0, 2),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
         ApiKey.ALTER_PARTITION: VersionRange(0, 3),
@@ -68,6 +76,10 @@ _FIRST_FLEXIBLE = {
     ApiKey.UPDATE_METADATA: 6,
     ApiKey.CONTROLLED_SHUTDOWN: 3,
     ApiKey.API_VERSIONS: 3,
+    ApiKey.CREATE_TOPICS: 5,
+    ApiKey.DELETE_TOPICS: 4,
+    ApiKey.CREATE_PARTITIONS: 2,
+    ApiKey.ELECT_LEADERS: 2,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
     ApiKey.ALTER_PARTITION: 0,

@@ -12,17 +12,24 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
     IsrResult,
+    LeadersElected,
     Node,
     OngoingMove,
     PartitionMetadata,
     PartitionResult,
     PartitionsAltered,
+    PartitionsCreated,
     ProducerIdsAllocated,
     ReassignmentsAltered,
     ReassignmentsListed,
     Reply,
     ShutdownPermitted,
+    TopicCreated,
+    TopicDeleted,
+    TopicGrown,
     TopicMetadata,
+    TopicsCreated,
+    TopicsDeleted,
 )
 from controller.wire.client_side import ApiVersionsReply, decode_reply
 from controller.wire.frames import RequestHeader
@@ -39,6 +46,10 @@ KEYS: dict[type[Reply], ApiKey] = {
     PartitionsAltered: ApiKey.ALTER_PARTITION,
     ShutdownPermitted: ApiKey.CONTROLLED_SHUTDOWN,
     ProducerIdsAllocated: ApiKey.ALLOCATE_PRODUCER_IDS,
+    TopicsCreated: ApiKey.CREATE_TOPICS,
+    TopicsDeleted: ApiKey.DELETE_TOPICS,
+    PartitionsCreated: ApiKey.CREATE_PARTITIONS,
+    LeadersElected: ApiKey.ELECT_LEADERS,
 }
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -78,6 +89,24 @@ replies = st.one_of(
     ),
     st.builds(ShutdownPermitted, several(partitions), errors),
     st.builds(ProducerIdsAllocated, st.integers(-(2**63), 2**63 - 1), int32, errors),
+    st.builds(
+        TopicsCreated,
+        several(
+            st.builds(
+                TopicCreated,
+                names,
+                errors,
+                texts,
+                ids,
+                int32,
+                st.integers(-1, 2**15 - 1),
+                st.none() | several(st.tuples(names, names)),
+            )
+        ),
+    ),
+    st.builds(TopicsDeleted, several(st.builds(TopicDeleted, st.none() | names, ids, errors, texts))),
+    st.builds(PartitionsCreated, several(st.builds(TopicGrown, names, errors, texts))),
+    st.builds(LeadersElected, several(st.builds(PartitionResult, partitions, errors, texts)), errors),
 )
 
 
@@ -105,6 +134,34 @@ def as_the_version_tells_it(version: int, reply: Any) -> Any:
                     for topic in reply.topics
                 ),
             )
+        case TopicsCreated():
+            return TopicsCreated(
+                tuple(
+                    replace(
+                        result,
+                        message=result.message if version >= 1 else None,
+                        topic_id=result.topic_id if version >= 7 else None,
+                        partition_count=result.partition_count if version >= 5 else -1,
+                        replication_factor=result.replication_factor if version >= 5 else -1,
+                        configs=result.configs if version >= 5 else None,
+                    )
+                    for result in reply.results
+                )
+            )
+        case TopicsDeleted():
+            return TopicsDeleted(
+                tuple(
+                    replace(
+                        result,
+                        topic=result.topic if version >= 6 else result.topic or "",
+                        topic_id=result.topic_id if version >= 6 else None,
+                        message=result.message if version >= 5 else None,
+                    )
+                    for result in reply.results
+                )
+            )
+        case LeadersElected() if version < 1:
+            return replace(reply, error=ErrorCode.NONE)
         case PartitionsAltered():
             by_id = version >= 2
             return PartitionsAltered(

@@ -8,16 +8,23 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
     DescribeCluster,
+    ElectLeaders,
+    Growth,
     IsrProposal,
     ListReassignments,
     MoveWish,
+    NewTopic,
     TopicReference,
 )
 from controller.wire.client_side import api_key_of, encode_request
@@ -30,6 +37,7 @@ int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 names = st.text(st.characters(codec="utf-8"), max_size=260)
 ids = st.sampled_from(["AAECAwQFBgcICQoLDA0ODw", "_-_-_-_-_-_-_-_-_-_-_w"])
+ORDERS = TopicReference(name="orders")
 numbers = st.lists(int32, max_size=4).map(tuple) | st.just(tuple(range(200)))
 partitions = st.builds(TopicPartition, names, int32)
 
@@ -70,6 +78,16 @@ proposals = st.lists(
     ),
     max_size=5,
 )
+milliseconds = st.integers(0, 2**31 - 1)
+new_topics = st.builds(
+    NewTopic,
+    names,
+    int32,
+    st.integers(-(2**15), 2**15 - 1),
+    st.lists(st.tuples(int32, numbers), max_size=3).map(tuple),
+    st.lists(st.tuples(names, st.none() | names), max_size=3).map(tuple),
+)
+growths = st.builds(Growth, names, int32, st.none() | st.lists(numbers, max_size=3).map(tuple))
 requests = st.one_of(
     st.builds(ApiVersionsRequest, names, names),
     st.builds(DescribeCluster, st.none() | st.lists(references, max_size=4).map(tuple)),
@@ -83,6 +101,10 @@ requests = st.one_of(
     st.builds(AlterPartition, int32, int64, proposals.map(tuple)),
     st.builds(ControlledShutdown, int32, int64),
     st.builds(AllocateProducerIds, int32, int64),
+    st.builds(CreateTopics, st.lists(new_topics, max_size=3).map(tuple), milliseconds, st.booleans()),
+    st.builds(DeleteTopics, st.lists(references, max_size=4).map(tuple), milliseconds),
+    st.builds(CreatePartitions, st.lists(growths, max_size=3).map(tuple), milliseconds, st.booleans()),
+    st.builds(ElectLeaders, st.none() | st.lists(partitions, max_size=4).map(tuple), st.booleans(), milliseconds),
 ).flatmap(asked)
 
 
@@ -122,6 +144,19 @@ def as_the_version_tells_it(version: int, request: Any) -> Any:
                 ),
                 names_topics_by_id=version >= 2,
             )
+        case _:
+            return topics_as_the_version_tells_them(version, request)
+
+
+def topics_as_the_version_tells_them(version: int, request: Any) -> Any:
+    match request:
+        case CreateTopics() if version < 1:
+            return replace(request, is_validation_only=False)
+        case DeleteTopics(topics=topics):
+            told = tuple(t if version >= 6 or t.name is not None else ORDERS for t in topics)
+            return replace(request, topics=told, knows_deletion_disabled=version >= 3)
+        case ElectLeaders() if version < 1:
+            return replace(request, is_unclean=False)
         case _:
             return request
 

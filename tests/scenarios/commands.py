@@ -19,6 +19,7 @@ from controller.core.requests import (
     TopicReference,
 )
 from tests.scenarios.theatre import Theatre
+from tests.scenarios.topic_commands import TOPIC_COMMANDS
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import (
@@ -381,4 +382,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "shutdown": _shutdown,
     "producer ids": _producer_ids,
     "znode": _znode,
+    **TOPIC_COMMANDS,
 }

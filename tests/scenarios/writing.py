@@ -9,12 +9,17 @@ from controller.core.effects import Create, Delete, Set, Tell, Write
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
+    LeadersElected,
     PartitionsAltered,
+    PartitionsCreated,
     ProducerIdsAllocated,
     ReassignmentsAltered,
     ReassignmentsListed,
     Reply,
     ShutdownPermitted,
+    TopicCreated,
+    TopicsCreated,
+    TopicsDeleted,
 )
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.admin import LegacyReassignment
@@ -160,6 +165,8 @@ def reply_lines(reply: Reply) -> list[str]:
             return [f"  answer {reply.error.name} remaining: {left or 'none'}"]
         case ProducerIdsAllocated(first, length, error):
             return [f"  answer {error.name}" if error else f"  answer producer ids {first} to {first + length - 1}"]
+        case TopicsCreated() | TopicsDeleted() | PartitionsCreated() | LeadersElected():
+            return _topic_lines(reply)
         case ClusterDescription():
             return [
                 f"  answer controller={reply.controller} brokers={ids([n.broker for n in reply.nodes])}",
@@ -170,6 +177,27 @@ def reply_lines(reply: Reply) -> list[str]:
                     for p in t.partitions
                 ),
             ]
+
+
+def _topic_lines(reply: TopicsCreated | TopicsDeleted | PartitionsCreated | LeadersElected) -> list[str]:
+    match reply:
+        case TopicsCreated(results):
+            return [f"  answer {r.topic} {_error(r.error, r.message)}{_counts(r)}" for r in results]
+        case TopicsDeleted(results) | PartitionsCreated(results):
+            return [f"  answer {r.topic} {_error(r.error, r.message)}" for r in results]
+        case LeadersElected(results):
+            if reply.error:
+                return [f"  answer {reply.error.name}"]
+            lines = [f"  answer {r.topic_partition} {_error(r.error, r.message)}" for r in results]
+            return lines or ["  answer no election was needed"]
+
+
+def _counts(created: TopicCreated) -> str:
+    if created.error:
+        return ""
+    configs = "".join(f" {name}={value}" for name, value in created.configs or ())
+    identity = f" id={created.topic_id}" if created.topic_id else ""
+    return f" partitions={created.partition_count} replicas={created.replication_factor}{configs}{identity}"
 
 
 def _error(error: ErrorCode, message: str | None) -> str:

@@ -20,6 +20,7 @@ from controller.core.requests import (
     AlterReassignments,
     Caller,
     ControlledShutdown,
+    ElectLeaders,
     ListReassignments,
     Request,
 )
@@ -43,6 +44,7 @@ class Resource(Struct, frozen=True):
 
 
 CLUSTER = Resource("Cluster", "kafka-cluster")
+TOPIC = "Topic"
 
 Authorizer = Callable[[Caller, Operation, Resource], bool]
 
@@ -59,7 +61,7 @@ def needed(request: Request) -> Operation | None:
     'Describe'
     """
     match request:
-        case AlterReassignments():
+        case AlterReassignments() | ElectLeaders():
             return Operation.ALTER
         case ListReassignments():
             return Operation.DESCRIBE

@@ -10,23 +10,35 @@ from typing import assert_never
 from controller.core.errors import MESSAGES, ErrorCode
 from controller.core.replies import (
     ClusterDescription,
+    LeadersElected,
     PartitionResult,
     PartitionsAltered,
+    PartitionsCreated,
     ProducerIdsAllocated,
     ReassignmentsAltered,
     ReassignmentsListed,
     Reply,
     ShutdownPermitted,
+    TopicCreated,
+    TopicDeleted,
+    TopicGrown,
     TopicMetadata,
+    TopicsCreated,
+    TopicsDeleted,
 )
 from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
     DescribeCluster,
+    ElectLeaders,
     ListReassignments,
     Request,
+    TopicRequest,
 )
 from zk_layout.ids import NO_LEADER
 
@@ -58,8 +70,23 @@ def refusal(request: Request, error: ErrorCode, message: str | None = None) -> R
             return ShutdownPermitted(error=error)
         case AllocateProducerIds():
             return ProducerIdsAllocated(error=error)
+        case CreateTopics() | DeleteTopics() | CreatePartitions() | ElectLeaders():
+            return _topics_refused(request, error, message)
         case _:
             assert_never(request)
+
+
+def _topics_refused(request: TopicRequest, error: ErrorCode, message: str | None) -> Reply:
+    match request:
+        case CreateTopics():
+            return TopicsCreated(tuple(TopicCreated(topic.name, error, message) for topic in request.topics))
+        case DeleteTopics():
+            return TopicsDeleted(tuple(TopicDeleted(t.name, t.topic_id, error, message) for t in request.topics))
+        case CreatePartitions():
+            return PartitionsCreated(tuple(TopicGrown(growth.topic, error, message) for growth in request.growths))
+        case ElectLeaders():
+            results = tuple(PartitionResult(at, error, message) for at in request.partitions or ())
+            return LeadersElected(results, error)
 
 
 def _unknown_cluster(request: DescribeCluster, error: ErrorCode) -> ClusterDescription:

@@ -54,16 +54,34 @@ def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Clu
         if case.topic.config is None:
             return Look(f"may {case.at} elect a replica that is not in sync?", (TopicConfigAddress(case.at.topic),))
         if is_unclean_allowed(case.topic.config, cluster.unclean_election):
-            why = (
-                f"no in-sync replica of {case.at} is online; {UNCLEAN_ELECTION} allows {candidate}: records may be lost"
-            )
-            recovery = RECOVERING if cluster.has_leader_recovery else RECOVERED
-            return Change(why, state=raised(state, cluster.controller_epoch, candidate, (candidate,), recovery))
+            return _take(candidate, f"{UNCLEAN_ELECTION} allows {candidate}", case, state, cluster)
     if state.leader == NO_LEADER:
         return None
     gone = f"leader {state.leader} of {case.at} is {_reason(state, cluster)}"
     why = f"{gone} and no in-sync replica of {listed(state.isr)} is online"
     return Change(why, state=raised(state, cluster.controller_epoch, NO_LEADER))
+
+
+def elect_anyone(case: Case, cluster: Cluster) -> Change | None:
+    """A leader at any price, because a person asks for it: an in-sync replica if one is online, else any other.
+
+    None where no replica is online.
+    """
+    state = case.state
+    if state is None:
+        return None
+    clean = next_step(case, cluster)
+    if isinstance(clean, Change) and clean.state is not None and clean.state.leader != NO_LEADER:
+        return clean
+    replicas = in_force(case.assignment, state).replicas
+    candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
+    return None if candidate is None else _take(candidate, f"{candidate} was asked for", case, state, cluster)
+
+
+def _take(candidate: BrokerId, reason: str, case: Case, state: PartitionState, cluster: Cluster) -> Change:
+    why = f"no in-sync replica of {case.at} is online; {reason}: records may be lost"
+    recovery = RECOVERING if cluster.has_leader_recovery else RECOVERED
+    return Change(why, state=raised(state, cluster.controller_epoch, candidate, (candidate,), recovery))
 
 
 def _may_have_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:

@@ -32,11 +32,11 @@ from tests.unit.server.clients import OWN_ID, Client, Desk, connected, serving
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
 
-FIND_COORDINATOR, DESCRIBE_CONFIGS, PRODUCE, CREATE_TOPICS = 10, 32, 0, 19
+FIND_COORDINATOR, DESCRIBE_CONFIGS, PRODUCE, UPDATE_FEATURES = 10, 32, 0, 57
 RANGES = {
     PRODUCE: VersionRange(0, 9),
     3: VersionRange(0, 9),
-    CREATE_TOPICS: VersionRange(0, 5),
+    UPDATE_FEATURES: VersionRange(0, 1),
     FIND_COORDINATOR: VersionRange(0, 3),
     DESCRIBE_CONFIGS: VersionRange(1, 3),
 }
@@ -172,7 +172,7 @@ def test_api_versions_adds_what_the_broker_answers_for_any_and_asks_it_once() ->
             assert ranges[DESCRIBE_CONFIGS] == VersionRange(1, 3)  # answered by both
             assert {key: ranges[key] for key in SERVED} == dict(SERVED)
             assert ranges[PRODUCE] == VersionRange(0, 9)
-            assert CREATE_TOPICS not in ranges
+            assert UPDATE_FEATURES not in ranges
             assert broker.introductions == 1
             assert broker.connections == 1
 

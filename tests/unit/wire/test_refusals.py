@@ -6,15 +6,30 @@ import pytest
 
 from controller.core.admin.refusal import refusal
 from controller.core.errors import ErrorCode
-from controller.core.replies import ClusterDescription, PartitionResult, ReassignmentsAltered, TopicMetadata
+from controller.core.replies import (
+    ClusterDescription,
+    LeadersElected,
+    PartitionResult,
+    PartitionsCreated,
+    ReassignmentsAltered,
+    TopicMetadata,
+    TopicsCreated,
+    TopicsDeleted,
+)
 from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
     DescribeCluster,
+    ElectLeaders,
+    Growth,
     ListReassignments,
     MoveWish,
+    NewTopic,
     Request,
     TopicReference,
 )
@@ -41,8 +56,28 @@ def test_the_error_reaches_the_client_in_every_version(request_: Request) -> Non
 
         answer = decode_reply(header, encode_reply(header, refusal(request_, ErrorCode.NOT_CONTROLLER))[4:])
 
-        assert not isinstance(answer, ClusterDescription)
+        assert not isinstance(answer, ClusterDescription | TopicsCreated | TopicsDeleted | PartitionsCreated)
         assert answer.error == ErrorCode.NOT_CONTROLLER
+
+
+TOPIC_REQUESTS: list[Request] = [
+    CreateTopics((NewTopic("orders"), NewTopic("payments"))),
+    DeleteTopics((TopicReference("orders"), TopicReference("payments"))),
+    CreatePartitions((Growth("orders", 2), Growth("payments", 2))),
+    ElectLeaders((TopicPartition("orders", 0), TopicPartition("orders", 1))),
+]
+
+
+@pytest.mark.parametrize("request_", TOPIC_REQUESTS)
+def test_the_error_reaches_the_client_for_each_topic_in_every_version(request_: Request) -> None:
+    key = api_key_of(request_)
+    for version in range(SERVED[key].lowest, SERVED[key].highest + 1):
+        header = RequestHeader(key, version, 7)
+
+        answer = decode_reply(header, encode_reply(header, refusal(request_, ErrorCode.NOT_CONTROLLER))[4:])
+
+        assert isinstance(answer, TopicsCreated | TopicsDeleted | PartitionsCreated | LeadersElected)
+        assert [result.error for result in answer.results] == [ErrorCode.NOT_CONTROLLER] * 2
 
 
 def test_a_refused_move_is_refused_partition_by_partition_too() -> None:

@@ -105,4 +105,8 @@ def test_every_served_request_has_its_place_among_compact_encodings() -> None:
         "LIST_PARTITION_REASSIGNMENTS": 0,
         "ALTER_PARTITION": 0,
         "ALLOCATE_PRODUCER_IDS": 0,
+        "CREATE_TOPICS": 5,
+        "DELETE_TOPICS": 4,
+        "CREATE_PARTITIONS": 2,
+        "ELECT_LEADERS": 2,
     }

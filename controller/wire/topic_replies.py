@@ -1,0 +1,109 @@
+"""Which kio value answers a request about topics?
+
+Source: Kafka's CreateTopicsResponse.json, DeleteTopicsResponse.json, CreatePartitionsResponse.json and
+ElectLeadersResponse.json; KIP-525 for the settings in the first.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from controller.core.replies import (
+    LeadersElected,
+    PartitionsCreated,
+    TopicCreated,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from controller.wire.schema import UNTHROTTLED, MessageSchema, topic_uuid
+
+DYNAMIC_TOPIC_CONFIG = 1
+
+
+def topics_created(schema: MessageSchema, version: int, reply: TopicsCreated) -> Any:
+    """CreateTopics (19)."""
+    topics = tuple(_created(schema, version, result) for result in reply.results)
+    return schema.make("CreateTopicsResponse", throttle_time=UNTHROTTLED, topics=topics)
+
+
+def _created(schema: MessageSchema, version: int, result: TopicCreated) -> Any:
+    configs = (
+        None if result.configs is None or version < 5 else tuple(_config(schema, *config) for config in result.configs)
+    )
+    return schema.make(
+        "CreatableTopicResult",
+        name=result.topic,
+        topic_id=topic_uuid(result.topic_id),
+        error_code=result.error,
+        error_message=result.message,
+        num_partitions=result.partition_count,
+        replication_factor=result.replication_factor,
+        configs=configs,
+    )
+
+
+def _config(schema: MessageSchema, name: str, value: str) -> Any:
+    return schema.make(
+        "CreatableTopicConfigs",
+        name=name,
+        value=value,
+        read_only=False,
+        config_source=DYNAMIC_TOPIC_CONFIG,
+        is_sensitive=False,
+    )
+
+
+def topics_deleted(schema: MessageSchema, version: int, reply: TopicsDeleted) -> Any:
+    """DeleteTopics (20)."""
+    responses = tuple(
+        schema.make(
+            "DeletableTopicResult",
+            name=result.topic if version >= 6 else result.topic or "",
+            topic_id=topic_uuid(result.topic_id),
+            error_code=result.error,
+            error_message=result.message,
+        )
+        for result in reply.results
+    )
+    return schema.make("DeleteTopicsResponse", throttle_time=UNTHROTTLED, responses=responses)
+
+
+def partitions_created(schema: MessageSchema, reply: PartitionsCreated) -> Any:
+    """CreatePartitions (37)."""
+    results = tuple(
+        schema.make(
+            "CreatePartitionsTopicResult",
+            name=result.topic,
+            error_code=result.error,
+            error_message=result.message,
+        )
+        for result in reply.results
+    )
+    return schema.make("CreatePartitionsResponse", throttle_time=UNTHROTTLED, results=results)
+
+
+def leaders_elected(schema: MessageSchema, reply: LeadersElected) -> Any:
+    """ElectLeaders (43)."""
+    results = tuple(
+        schema.make(
+            "ReplicaElectionResult",
+            topic=topic,
+            partition_result=tuple(
+                schema.make(
+                    "PartitionResult",
+                    partition_id=result.topic_partition.partition,
+                    error_code=result.error,
+                    error_message=result.message,
+                )
+                for result in of_topic
+            ),
+        )
+        for topic, of_topic in groupby(reply.results, lambda result: result.topic_partition.topic)
+    )
+    return schema.make(
+        "ElectLeadersResponse",
+        throttle_time=UNTHROTTLED,
+        error_code=reply.error,
+        replica_election_results=results,
+    )

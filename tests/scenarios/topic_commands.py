@@ -1,0 +1,77 @@
+"""The language of scenarios, where clients ask for topics: create, delete, grow, elect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.core.requests import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    Growth,
+    NewTopic,
+    TopicReference,
+)
+from tests.scenarios.theatre import Theatre
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicId, TopicName, TopicPartition
+
+_OWN = ("partitions", "replicas", "timeout_ms")
+
+
+def _replicas(text: str) -> Replicas:
+    return tuple(BrokerId(int(r)) for r in text.split(",") if r)
+
+
+def _sorted_out(words: tuple[str, ...]) -> tuple[dict[str, int], dict[int, Replicas], tuple[tuple[str, str], ...]]:
+    """Our own options, assignments by partition, settings of the topic."""
+    options = dict(word.partition("=")[::2] for word in words if "=" in word)
+    own = {name: int(options.pop(name)) for name in _OWN if name in options}
+    placed = {int(name): _replicas(options.pop(name)) for name in tuple(options) if name.isdigit()}
+    return own, placed, tuple(options.items())
+
+
+def _ask_create(theatre: Theatre, names: str, *words: str) -> None:
+    """`ask create orders,payments partitions=3 replicas=2 [0=1,2 retention.ms=1 timeout_ms=0 validate]`."""
+    own, placed, configs = _sorted_out(words)
+    assignments = tuple((PartitionId(number), replicas) for number, replicas in placed.items())
+    topics = tuple(
+        NewTopic(TopicName(name), own.get("partitions", -1), own.get("replicas", -1), assignments, configs)
+        for name in names.split(",")
+    )
+    theatre.ask(CreateTopics(topics, own.get("timeout_ms", 30_000), "validate" in words))
+
+
+def _ask_delete(theatre: Theatre, *words: str) -> None:
+    """`ask delete orders id:AAECAwQFBgcICQoLDA0ODw [timeout_ms=0]`: by name, and by id."""
+    own, _, _ = _sorted_out(words)
+    topics = tuple(
+        TopicReference(topic_id=TopicId(word.removeprefix("id:")))
+        if word.startswith("id:")
+        else TopicReference(TopicName(word))
+        for word in words
+        if "=" not in word
+    )
+    theatre.ask(DeleteTopics(topics, own.get("timeout_ms", 30_000)))
+
+
+def _ask_grow(theatre: Theatre, topic: str, *words: str) -> None:
+    """`ask grow orders partitions=5 [3=1,2 4=2,3 timeout_ms=0 validate]`."""
+    own, placed, _ = _sorted_out(words)
+    growth = Growth(TopicName(topic), own["partitions"], tuple(placed.values()) or None)
+    theatre.ask(CreatePartitions((growth,), own.get("timeout_ms", 30_000), "validate" in words))
+
+
+def _ask_elect(theatre: Theatre, kind: str, *partitions: str) -> None:
+    """`ask elect preferred|unclean [orders-0 …]`: of these partitions, or of all that need it."""
+    named = (word.rpartition("-") for word in partitions)
+    wanted = tuple(TopicPartition(TopicName(topic), PartitionId(int(number))) for topic, _, number in named)
+    theatre.ask(ElectLeaders(wanted or None, kind == "unclean", 30_000))
+
+
+TOPIC_COMMANDS: dict[str, Callable[..., None]] = {
+    "ask create": _ask_create,
+    "ask delete": _ask_delete,
+    "ask grow": _ask_grow,
+    "ask elect": _ask_elect,
+}
