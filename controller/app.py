@@ -279,6 +279,8 @@ class Daemon:
                 shutdown_redundancy=settings.number("controlled.shutdown.redundancy"),
                 imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
                 defaults=Defaults(settings.number("num.partitions"), settings.number("default.replication.factor")),
+                status_retention_ms=settings.number("reassign.partitions.status.min.retention.ms"),
+                clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
             ),
             protocol=self._protocol,
             inter_broker_listener=settings.inter_broker_listener,

@@ -6,13 +6,17 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from msgspec import json
+
 from controller.core.effects import Commit, Effect, Measured, Notice, Tell
 from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.machine import Machine
 from metrics.exporter import Exporter, Recorder, StatusSource
-from zk_layout.ids import BrokerId, ControllerEpoch
+from zk_layout.ids import BrokerId, ControllerEpoch, RequestId
 
 GAUGES_EVERY_S = 1.0
+OF_MOVES_BY_BROKER = ("reassignment_remaining_bytes", "reassignment_bytes_per_second")
+OF_MOVES = ("reassignment_longest_stage_seconds", "reassignment_requests_open")
 
 _OUTCOMES: dict[type, str] = {
     Committed: "committed",
@@ -112,7 +116,7 @@ class Monitoring:
         self.turns = Turns(self.recorder)
         self.links = LinkMeasures(self.recorder)
         self.server = ServerMeasures(self.recorder, api_name)
-        self._exporter = Exporter(self.recorder, source, host, port)
+        self._exporter = Exporter(self.recorder, source, (host, port), moves=self)
         self._machine: Machine | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -130,6 +134,21 @@ class Monitoring:
         if self._task is not None:
             self._task.cancel()
         await self._exporter.stop()
+
+    def moves(self) -> bytes | None:
+        """What moves now, as JSON; None without a reign."""
+        machine = self._machine
+        if machine is None or machine.reports is None or machine.cluster.is_loading:
+            return None
+        return json.encode(machine.reports.listed(asyncio.get_running_loop().time()))
+
+    def request(self, number: int) -> bytes | None:
+        """What has become of a request, as JSON; None where it is not known."""
+        machine = self._machine
+        if machine is None or machine.reports is None or machine.cluster.is_loading:
+            return None
+        status = machine.reports.status(RequestId(number), asyncio.get_running_loop().time())
+        return None if status is None else json.encode(status)
 
     def noticed(self, notice: Notice) -> None:
         """Count a notice."""
@@ -153,6 +172,10 @@ class Monitoring:
             for name in self._machine.figures:
                 self.recorder.record(name, 0)
             self.recorder.record("reigns_ended")
+            for name in OF_MOVES_BY_BROKER:
+                self.recorder.forget(name)
+            for name in OF_MOVES:
+                self.recorder.record(name, 0)
         self._machine = None
         self.turns.forget()
         for name in ("is_leader", "reign_started_timestamp_seconds", "zookeeper_in_flight", "queue_depth"):

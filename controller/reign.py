@@ -12,6 +12,7 @@ import structlog
 from msgspec import Struct
 
 from controller.brokers.links import Links
+from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
 from controller.core.commands import LiveBroker
 from controller.core.dice import Dice
@@ -19,6 +20,7 @@ from controller.core.effects import (
     Answer,
     Commit,
     Connect,
+    DescribeLogDirs,
     Disconnect,
     Drained,
     Measured,
@@ -112,6 +114,9 @@ class Reign:
             on_broken=self._broken,
         )
         self._tokens = TokenExpiry(court.bridge, claimed.fence_version, court.counter.measured, self._notice)
+        self._log_dirs = LogDirs(
+            court.inter_broker_listener, court.protocol.describe_log_dirs, f"controller-{own_id}", self.emit
+        )
         self._pump = Pump(
             self.machine,
             {
@@ -121,6 +126,7 @@ class Reign:
                 Connect: self.links.connect,
                 Disconnect: self.links.disconnect,
                 Tell: self.links.tell,
+                DescribeLogDirs: self._log_dirs.describe,
                 Answer: court.answer,
                 Notice: self._notice,
                 Measured: court.counter.measured,
@@ -157,6 +163,7 @@ class Reign:
         if is_graceful and not await self.links.drain(self._court.drain_timeout_s):
             _log.warning("some brokers have not acknowledged everything", waited_s=self._court.drain_timeout_s)
         await self.links.close()
+        await self._log_dirs.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -18,11 +19,14 @@ from prometheus_client.exposition import choose_encoder
 from metrics.measures import BY_NAME, MEASURES, PREFIX, Kind, Measure
 
 STUCK_AFTER_S = 10.0
+ANSWER_WITHIN_S = 5.0
 
 INDEX = """/metrics  Prometheus
 /livez    is the process alive?
 /readyz   can it do its duty?
 /leader   how does it stand, and who leads?
+/reassignments                  what moves, how far it is, and what it waits for
+/reassignments/requests/<id>    what has become of a request
 """
 
 
@@ -48,6 +52,16 @@ class StatusSource(Protocol):
 
     def status(self) -> Status:
         """Now. It is called from another thread than the event loop's, and must neither wait nor change anything."""
+
+
+class MoveSource(Protocol):
+    """Who can be asked about moves; in JSON, None where this process does not lead, or knows no such request."""
+
+    def moves(self) -> bytes | None:
+        """What moves now. It is called on the event loop that `Exporter.start` was called on."""
+
+    def request(self, number: int) -> bytes | None:
+        """What has become of a request. Likewise."""
 
 
 class Recorder:
@@ -81,6 +95,10 @@ class Recorder:
         else:
             child.observe(value)
 
+    def forget(self, name: str) -> None:
+        """Show a measure with labels for none of them any more."""
+        self._live[name].clear()
+
     def value(self, name: str, labels: tuple[str, ...] = ()) -> float:
         """A gauge's or counter's value; for a histogram the number of observations."""
         suffix = {Kind.GAUGE: "", Kind.COUNTER: "_total", Kind.HISTOGRAM: "_count"}[BY_NAME[name].kind]
@@ -99,24 +117,32 @@ class Recorder:
 
 
 class Exporter:
-    """The HTTP side: `/metrics`, `/livez`, `/readyz`, `/leader`. It never decides anything.
+    """The HTTP side: `/metrics`, `/livez`, `/readyz`, `/leader`, `/reassignments`. It never decides anything.
 
     It has a thread and an event loop of its own: a scrape holds no turn up, and a process whose event loop is stuck can
     still say so, and where.
     """
 
     def __init__(
-        self, recorder: Recorder, source: StatusSource, host: str, port: int, *, stuck_after_s: float = STUCK_AFTER_S
+        self,
+        recorder: Recorder,
+        source: StatusSource,
+        address: tuple[str, int],
+        *,
+        moves: MoveSource | None = None,
+        stuck_after_s: float = STUCK_AFTER_S,
     ) -> None:
         """Nothing listens yet; port 0 means that nothing ever will."""
         self._recorder = recorder
         self._source = source
-        self._host, self._port = host, port
+        self._moves = moves
+        self._host, self._port = address
         self._stuck_after_s = stuck_after_s
         self._runner: web.AppRunner | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
         self._watched = threading.get_ident()
+        self._watched_loop: asyncio.AbstractEventLoop | None = None
         self._beat = time.monotonic()
 
     async def start(self) -> None:
@@ -128,6 +154,7 @@ class Exporter:
         if not self._port:
             return
         self._watched = threading.get_ident()
+        self._watched_loop = asyncio.get_running_loop()
         self.beat()
         self._thread.start()
         try:
@@ -160,6 +187,8 @@ class Exporter:
                 web.get("/livez", self._live),
                 web.get("/readyz", self._ready),
                 web.get("/leader", self._leader),
+                web.get("/reassignments", self._reassignments),
+                web.get(r"/reassignments/requests/{request:\d{1,18}}", self._request),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None)
@@ -187,6 +216,39 @@ class Exporter:
 
     async def _leader(self, _: web.Request) -> web.Response:
         return web.Response(body=json.encode(self._source.status()), content_type="application/json")
+
+    async def _reassignments(self, _: web.Request) -> web.Response:
+        if self._moves is None or not self._source.status().is_leader:
+            return self._refusal(503, "this replica does not lead")
+        return await self._looked_up(self._moves.moves, "this replica does not lead")
+
+    async def _request(self, request: web.Request) -> web.Response:
+        if self._moves is None or not self._source.status().is_leader:
+            return self._refusal(503, "this replica does not lead")
+        number = int(request.match_info["request"])
+        moves = self._moves
+        return await self._looked_up(lambda: moves.request(number), f"there is no request {number}, or not any more")
+
+    async def _looked_up(self, look: Callable[[], bytes | None], otherwise: str) -> web.Response:
+        """Asked where the facts live: between two turns."""
+
+        async def now() -> bytes | None:
+            return look()
+
+        assert self._watched_loop is not None
+        try:
+            found = await asyncio.wait_for(
+                asyncio.wrap_future(asyncio.run_coroutine_threadsafe(now(), self._watched_loop)), ANSWER_WITHIN_S
+            )
+        except TimeoutError:
+            return self._refusal(503, f"no answer within {ANSWER_WITHIN_S:g} s; see /livez")
+        if found is None:
+            return self._refusal(404, otherwise)
+        return web.Response(body=found, content_type="application/json")
+
+    def _refusal(self, status: int, reason: str) -> web.Response:
+        body = json.encode({"error": reason, "controller": self._source.status().controller})
+        return web.Response(status=status, body=body, content_type="application/json")
 
     def _place(self) -> str:
         """Where the watched thread is."""

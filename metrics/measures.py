@@ -106,6 +106,10 @@ REASSIGNMENTS = (
     _gauge("legacy_entries", "Entries of /admin/reassign_partitions that are not done."),
     _gauge("unconfirmed_deletions", "Replicas that left an assignment, their deletion unconfirmed by the broker."),
     _counter("reassignments_started", "Moves of partitions that began, or were found under way when a reign began."),
+    _gauge("reassignment_remaining_bytes", "Bytes that a receiving broker has yet to copy.", ("broker",)),
+    _gauge("reassignment_bytes_per_second", "How fast a receiving broker copies what moves to it.", ("broker",)),
+    _gauge("reassignment_longest_stage_seconds", "How long the move that waits longest has been in its stage."),
+    _gauge("reassignment_requests_open", "Reassignment requests that are not done."),
     _histogram("reassignment_seconds", "How long the moves took that ended in this process' reign.", SLOW),
 )
 TURNS = (

@@ -67,6 +67,7 @@ Value = (
     | producer_ids.ProducerIdBlock
     | reassignment_status.RequestStatus
     | release.Release
+    | reassignment_status.StatusRoot
 )
 
 _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
@@ -87,6 +88,7 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     producer_ids.ProducerIdBlockAddress: producer_ids.decode,
     reassignment_status.ReassignmentStatusAddress: reassignment_status.decode,
     release.ReleaseAddress: release.decode,
+    reassignment_status.StatusRootAddress: reassignment_status.decode_root,
 }
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -106,6 +108,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     producer_ids.ProducerIdBlock: producer_ids.encode,
     reassignment_status.RequestStatus: reassignment_status.encode,
     release.Release: release.encode,
+    reassignment_status.StatusRoot: reassignment_status.encode_root,
     type(None): lambda _: b"",
 }
 

@@ -78,6 +78,10 @@ class Asks:
             self._inbox.setdefault(item.at.topic, []).append(item)
         return self._close_if_done(ask)
 
+    def is_open(self, ask: AskId) -> bool:
+        """Whether somebody still waits for its answer."""
+        return ask in self._open
+
     def request(self, ask: AskId) -> Divided | None:
         """The request as it was asked; None where it has been answered."""
         held = self._open.get(ask)

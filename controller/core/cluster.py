@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from controller.core.commands import ReplicaStop
 from controller.core.stage import in_force
+from controller.core.statuses import Statuses
 from controller.core.topic_names import look_of
 from zk_layout.facts import Fact, Malformed, absent, is_newer
 from zk_layout.ids import (
@@ -43,6 +44,7 @@ from zk_layout.znodes.notifications import (
 )
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, StatusRootAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -184,6 +186,7 @@ class Cluster:
         self.is_legacy_malformed = False
         self.has_foreign_legacy = False
         self.latest_producer_ids = absent(ProducerIdBlockAddress(), NEVER)
+        self.statuses = Statuses()
         self.partition_count = 0
         self.is_loading = True
         self.changes = Changes()
@@ -247,6 +250,8 @@ class Cluster:
                 held = self.latest_producer_ids
                 if is_newer(fact, held.as_of, is_held_present=held.is_present):
                     self.latest_producer_ids = fact
+            case ReassignmentStatusAddress() | StatusRootAddress():
+                self.statuses.apply(fact)
             case ReplicaDeletionsAddress():
                 self._apply_deletions(address.topic, fact)
             case TopicDeletionAddress():

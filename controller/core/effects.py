@@ -8,7 +8,7 @@ from controller.core.commands import Command
 from controller.core.events import AskId, CommitId
 from controller.core.replies import Reply
 from zk_layout.catalog import Address, Value
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, ZnodeVersion
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.brokers import Registration
 
 
@@ -87,6 +87,15 @@ class Tell(Struct, frozen=True):
     command: Command
 
 
+class DescribeLogDirs(Struct, frozen=True):
+    """Ask a broker how large these replicas are; it reads nothing else and changes nothing."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    registration: Registration
+    partitions: tuple[TopicPartition, ...]
+
+
 class Answer(Struct, frozen=True):
     """Answer a request."""
 
@@ -134,4 +143,18 @@ class Drained(Struct, frozen=True):
     """Nothing is in flight any more; the resignation can be carried out."""
 
 
-Effect = Commit | Read | Survey | Connect | Disconnect | Tell | Answer | Wake | Notice | Measured | StepDown | Drained
+Effect = (
+    Commit
+    | Read
+    | Survey
+    | Connect
+    | Disconnect
+    | Tell
+    | DescribeLogDirs
+    | Answer
+    | Wake
+    | Notice
+    | Measured
+    | StepDown
+    | Drained
+)

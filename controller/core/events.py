@@ -86,6 +86,26 @@ class Asked(Struct, frozen=True):
     caller: Caller
 
 
+class ReplicaSize(Struct, frozen=True, gc=False):
+    """One replica's log on a broker's disk.
+
+    Units:
+        `size_bytes` is that of its segments; `lag` is in records, behind the high watermark the broker knows.
+    """
+
+    size_bytes: int
+    lag: int = 0
+
+
+class LogDirsDescribed(Struct, frozen=True):
+    """A broker said how large its replicas are; those it does not have are missing. `error` is why it did not say."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    sizes: dict[TopicPartition, ReplicaSize]
+    error: str | None = None
+
+
 class Woke(Struct, frozen=True):
     """An alarm set with `Wake` rang."""
 
@@ -106,6 +126,7 @@ Event = (
     | Unknown
     | Acknowledged
     | Asked
+    | LogDirsDescribed
     | Woke
     | ResignationAsked
 )

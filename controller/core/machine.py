@@ -47,6 +47,7 @@ from controller.core.events import (
     Event,
     Fenced,
     Loaded,
+    LogDirsDescribed,
     Observed,
     ResignationAsked,
     Surveyed,
@@ -61,6 +62,8 @@ from controller.core.packing import Packed, encoded, parcels
 from controller.core.producer_ids import ProducerIds
 from controller.core.reception import Reception
 from controller.core.replies import Result
+from controller.core.reports import ALARM as REPORTS
+from controller.core.reports import Reports
 from controller.core.retries import RETRY, Retries
 from controller.core.rules import preferred
 from controller.core.tally import Tally
@@ -90,6 +93,8 @@ class MachineSettings(Struct, frozen=True):
         `deletion_patience_s` is how long a move waits for leaving live replicas to confirm their deletion.
         `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
         `znode_size_limit` is in bytes: a little less than ZooKeeper's jute.maxbuffer.
+        `status_retention_ms` is how long the status of a finished reassignment request is kept; with None requests
+        get no ids and nothing is measured. `clock_zero_ms` is the Unix time at which the machine's clock showed 0.
     """
 
     own_id: BrokerId
@@ -105,6 +110,8 @@ class MachineSettings(Struct, frozen=True):
     imbalance_percentage: int = 10
     shutdown_redundancy: int = 0
     defaults: Defaults = Defaults()
+    status_retention_ms: int | None = None
+    clock_zero_ms: int = 0
 
 
 class Machine:
@@ -142,6 +149,11 @@ class Machine:
         self._legacy = LegacyZnode(self.cluster)
         self._producer_ids = ProducerIds(self.cluster)
         self._answers = BrokerAnswers(self.cluster, self._leavers, self._agenda, self._deletions)
+        self.reports: Reports | None = None
+        if settings.status_retention_ms is not None:
+            clock_zero_ms, retention_ms = settings.clock_zero_ms, settings.status_retention_ms
+            limit = settings.znode_size_limit
+            self.reports = Reports(self.cluster, self._leavers.waits, clock_zero_ms, retention_ms, limit)
         self._reception = Reception(
             self.cluster,
             settings.cluster_id,
@@ -150,6 +162,7 @@ class Machine:
             self._barriers,
             self._producer_ids,
             Divider(self.cluster, self.tally, is_allowed),
+            self.reports,
             redundancy=settings.shutdown_redundancy,
         )
         self._outcomes = Outcomes(self.cluster, self._asks)
@@ -162,6 +175,7 @@ class Machine:
             PATIENCE: self._lose_patience,
             DEADLINE: self._time_out,
             LEGACY_AGAIN: self._legacy.resume,
+            REPORTS: self._look_after_moves,
         }
         self._early: list[Asked] = []
         self._retries = Retries()
@@ -191,6 +205,7 @@ class Machine:
                 self._decide()
                 self._allocate_producer_ids()
                 self._do_deferred()
+            self._report()
         if self._is_draining and not self._flights.count and not self._is_over:
             self._effects.append(Drained())
             self._is_over = True
@@ -219,6 +234,8 @@ class Machine:
                 self._agenda.add(event.topic)
             case Loaded():
                 self.cluster.is_loading = False
+                if self.reports is not None:
+                    self.reports.begin(self._now)
                 if self._settings.rebalance_every_s is not None:
                     self._effects.append(Wake(REBALANCE, self._now + FIRST_REBALANCE_S))
                 early, self._early = self._early, []
@@ -242,6 +259,8 @@ class Machine:
                     self._early.append(event)
                 else:
                     self._admit(event)
+            case LogDirsDescribed() if self.reports is not None:
+                self.reports.hear(event, self._now)
             case Woke(key):
                 self._woke(key)
             case ResignationAsked():
@@ -263,6 +282,8 @@ class Machine:
         for fact in facts_of(commit, zxid, czxids):
             self.cluster.apply(fact)
         self._effects.extend(self._producer_ids.accepted(commit_id))
+        if self.reports is not None:
+            self._effects.extend(self.reports.accepted(commit_id, self._now))
         if self._legacy.is_written_by(commit_id):
             self._legacy.succeeded()
             self._free_legacy()
@@ -275,10 +296,14 @@ class Machine:
         self._producer_ids.failed(commit_id)
         if self._legacy.is_written_by(commit_id):
             self._effects.extend(self._legacy.failed(self._now))
+        if self.reports is not None:
+            self.reports.failed(commit_id, addresses)
         self._effects.append(Read(addresses))
 
     def _saw(self, address: Address) -> None:
         self._producer_ids.saw(address)
+        if self.reports is not None:
+            self._effects.extend(self.reports.saw(address, self._now))
         for topic in self._flights.saw(address):
             self._finish(topic)
         if isinstance(address, LegacyReassignmentAddress) and self._legacy.is_being_written_alone:
@@ -331,6 +356,10 @@ class Machine:
         if next_at is not None:
             self._effects.append(Wake(PATIENCE, next_at))
 
+    def _look_after_moves(self) -> None:
+        if self.reports is not None:
+            self._effects.extend(self.reports.woke(self._now))
+
     def _time_out(self) -> None:
         """Whoever has waited as long as it wanted is told so; what is on its way to ZooKeeper may still happen."""
         for ask, request in self._deadlines.expired(self._now):
@@ -342,6 +371,8 @@ class Machine:
         self._effects.extend(self._deadlines.next_alarm())
 
     def _give_up(self, ask: AskId) -> None:
+        if self.reports is not None:
+            self.reports.give_up(ask)
         self._answer(self._outcomes.forget(ask))
         answer = self._asks.give_up(ask)
         if answer is not None:
@@ -363,6 +394,8 @@ class Machine:
             self._effects.append(Notice("malformed znode", f"{path}: {reason}"))
         self._follow_notifications(changes)
         self._deletions.follow(changes)
+        if self.reports is not None:
+            self.reports.follow(changes, self._now)
         self._take(self._announcer.announce(changes, self._now))
         self._follow_partitions(changes)
         for name in changes.marks:
@@ -597,10 +630,22 @@ class Machine:
         return commit.commit
 
     def _settle(self, item: Item, result: Result) -> None:
+        if self.reports is not None and self._asks.is_open(item.ask):
+            self.reports.note(item, result)
         answer = self._asks.settle(item.ask, item.index, result)
         if answer is not None:
             self._deadlines.answered(answer.ask)
+        if answer is not None and (self.reports is None or not self.reports.hold(answer, self._now)):
             self._effects.append(answer)
+
+    def _report(self) -> None:
+        """Statuses of requests; who drains writes only those that somebody waits for."""
+        if self.reports is None:
+            return
+        for plan in self.reports.plans(self._now, is_draining=self._is_draining):
+            self.reports.sent(plan, self._commit(plan.writes, (plan.why,)))
+        if not self._is_draining:
+            self._effects.extend(self.reports.alarm(self._now))
 
     def _do_deferred(self) -> None:
         for deferred in self._barriers.take_due():

@@ -21,7 +21,8 @@ from controller.core.errors import ErrorCode
 from controller.core.events import Asked
 from controller.core.outcomes import NO_TIME
 from controller.core.producer_ids import ProducerIds
-from controller.core.replies import IsrResult, PartitionsAltered, Result, ShutdownPermitted
+from controller.core.replies import IsrResult, PartitionsAltered, ReassignmentsListed, Result, ShutdownPermitted
+from controller.core.reports import Reports
 from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -50,6 +51,7 @@ class Reception:
         barriers: Barriers,
         producer_ids: ProducerIds,
         divider: Divider,
+        reports: Reports | None = None,
         *,
         redundancy: int = 0,
     ) -> None:
@@ -62,6 +64,7 @@ class Reception:
         self._producer_ids = producer_ids
         self._divider = divider
         self._redundancy = redundancy
+        self._reports = reports
 
     def admit(self, asked: Asked, now: float) -> Iterator[Answer | Notice | Wake]:
         """Take a request in; yields its answer where that can be given at once."""
@@ -71,7 +74,7 @@ class Reception:
                 reply = describe_cluster.reply(request, listener, self._cluster_id, self._cluster)
                 yield Answer(asked.ask, reply)
             case ListReassignments() as request:
-                yield Answer(asked.ask, list_reassignments.reply(request, self._cluster))
+                yield Answer(asked.ask, self._list(request, now))
             case AlterReassignments() as request:
                 yield from self._admit_wishes(asked, request)
             case AlterPartition() as request:
@@ -85,6 +88,10 @@ class Reception:
                     yield Wake(f"{NO_TIME}{asked.ask}", now)
                 parts = self._divider.divide(asked, request)
                 yield from self._open(asked, request, parts.items, parts.refused)
+
+    def _list(self, request: ListReassignments, now: float) -> ReassignmentsListed:
+        reply = list_reassignments.reply(request, self._cluster)
+        return reply if self._reports is None else self._reports.shown(reply, request.request_id, now)
 
     def _admit_wishes(self, asked: Asked, request: AlterReassignments) -> Iterator[Answer]:
         if request.mode not in tuple(Mode):

@@ -15,6 +15,7 @@ from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.exchange import Broken, Exchange
 from controller.core.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.errors import ErrorCode
+from controller.core.events import ReplicaSize
 from controller.core.replies import IsrResult, PartitionsAltered
 from controller.core.requests import AlterPartition, IsrProposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Disk, Traits
@@ -22,6 +23,7 @@ from controller.wire.broker_side import Told, decode_command, encode_acknowledge
 from controller.wire.client_side import decode_reply, encode_request
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
+from controller.wire.log_dirs import decode_describe, encode_described
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import decode_header
 from controller.wire.versions import ApiKey, VersionRange
@@ -34,6 +36,7 @@ _RANGES: dict[int, VersionRange] = {
     ApiKey.STOP_REPLICA: VersionRange(0, 4),
     ApiKey.UPDATE_METADATA: VersionRange(0, 8),
     ApiKey.API_VERSIONS: VersionRange(0, 4),
+    ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
 }
 _SIZE = struct.Struct(">i")
 _READ_AHEAD_BYTES = 4 * 1024 * 1024
@@ -53,6 +56,7 @@ class SimulatedSettings(Struct, frozen=True):
 
     Units:
         `replication_delay_s`: how long after a command all followers on live brokers have caught up.
+        `partition_bytes`: how large it says every replica is that leads, or has had that long to grow.
 
     Shape:
         With `counts_only` commands are not even decoded: they are counted and acknowledged, and the broker wants
@@ -65,6 +69,7 @@ class SimulatedSettings(Struct, frozen=True):
     rack: str | None = None
     traits: Traits = KAFKA_3_9
     replication_delay_s: float = 0.0
+    partition_bytes: int = 0
     counts_only: bool = False
 
 
@@ -123,6 +128,7 @@ class SimulatedBroker:
         self._brokers: dict[BrokerId, Endpoint] = {}
         self._names: dict[TopicId, TopicName] = {}
         self._wishes: dict[TopicPartition, IsrProposal] = {}
+        self._held_since: dict[TopicPartition, float] = {}
         self._stirred = asyncio.Event()
         self._catch_up: asyncio.TimerHandle | None = None
         self._proposing: asyncio.Task[None] | None = None
@@ -199,6 +205,8 @@ class SimulatedBroker:
         header = decode_header(frame)
         if header.api_key == ApiKey.API_VERSIONS:
             return encode_api_versions(header, _RANGES)
+        if header.api_key == ApiKey.DESCRIBE_LOG_DIRS:
+            return self._describe(frame)
         key = ApiKey(header.api_key)
         self.seen.command(key, len(frame), asyncio.get_running_loop().time())
         if self.settings.counts_only:
@@ -211,6 +219,20 @@ class SimulatedBroker:
             self._obeyed(told)
         return encode_acknowledgement(told, acknowledgement.error, acknowledgement.errors)
 
+    def _describe(self, frame: bytes) -> bytes:
+        """How large its replicas are, as far as a broker without data can say."""
+        header, asked = decode_describe(frame)
+        hosted = self.model.hosted()
+        sizes = {at: ReplicaSize(self._size_of(at)) for at in (hosted if asked is None else asked) if at in hosted}
+        return encode_described(header, "/simulated", sizes)
+
+    def _size_of(self, at: TopicPartition) -> int:
+        delay_s = self.settings.replication_delay_s
+        if self.model.leads(at) or not delay_s:
+            return self.settings.partition_bytes
+        held_s = self._now() - self._held_since.get(at, self._now())
+        return round(self.settings.partition_bytes * min(1.0, held_s / delay_s))
+
     def _obeyed(self, told: Told) -> None:
         command = told.command
         if isinstance(command, UpdateMetadata):
@@ -222,6 +244,8 @@ class SimulatedBroker:
             }
         elif isinstance(command, LeaderAndIsr):
             views = (*command.partitions, *command.new)
+            for view in views:
+                self._held_since.setdefault(TopicPartition(view.topic, view.partition), self._now())
             self._names.update({view.topic_id: view.topic for view in views if view.topic_id is not None})
         else:
             return

@@ -224,7 +224,13 @@ SETTINGS: tuple[Setting, ...] = (
         "How long a move that is otherwise done waits for leaving replicas to confirm that they deleted their log. "
         "What is not confirmed is remembered in ZooKeeper and asked for again.",
     ),
-    _ours("http.host", TEXT, "127.0.0.1", "Where /metrics, /livez, /readyz and /leader are served."),
+    _ours(
+        "reassign.partitions.status.min.retention.ms",
+        MILLISECONDS,
+        86400000,
+        "How long /admin/reassign_partitions_status tells what became of a request after its end (KIP-179).",
+    ),
+    _ours("http.host", TEXT, "127.0.0.1", "Where /metrics, /livez, /readyz, /leader and /reassignments are served."),
     _ours("http.port", PORT, 9640, "Its port; 0 turns it off."),
     _ours("log.level", choice("debug", "info", "warning", "error"), "info", "What is logged: this, and what is worse."),
     _ours(

@@ -29,6 +29,7 @@ class ApiKey(IntEnum):
     DELETE_TOPICS = 20
     CREATE_PARTITIONS = 37
     ELECT_LEADERS = 43
+    DESCRIBE_LOG_DIRS = 35
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     ALTER_PARTITION = 56
@@ -80,6 +81,7 @@ _FIRST_FLEXIBLE = {
     ApiKey.DELETE_TOPICS: 4,
     ApiKey.CREATE_PARTITIONS: 2,
     ApiKey.ELECT_LEADERS: 2,
+    ApiKey.DESCRIBE_LOG_DIRS: 2,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
     ApiKey.ALTER_PARTITION: 0,
@@ -156,6 +158,11 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
             ApiKey.UPDATE_METADATA: self.update_metadata,
             ApiKey.STOP_REPLICA: self.stop_replica,
         }
+
+    @property
+    def describe_log_dirs(self) -> int:
+        """The version of DescribeLogDirs; from 3 on a refusal of the whole has an error."""
+        return _newest(self, {(3, 2, 0): 3, (2, 6, 0): 2}, 1)
 
     @property
     def leaders_use_alter_partition(self) -> bool:

@@ -17,7 +17,7 @@ from controller.zk.protocol import Create, SetData
 from zk_layout import catalog
 from zk_layout.codec import Undecodable, decode_json, json_decoder
 from zk_layout.ids import BrokerId
-from zk_layout.znodes import admin, brokers, features, notifications, replica_deletions, topics
+from zk_layout.znodes import admin, brokers, features, notifications, reassignment_status, replica_deletions, topics
 from zk_layout.znodes.brokers import Registration
 
 _PARENTS: Final = (
@@ -36,6 +36,7 @@ _PARENTS: Final = (
     notifications.LOG_DIR_EVENTS,
     "/latest_producer_id_block",
     replica_deletions.ROOT,
+    reassignment_status.ROOT,
 )
 _CLUSTER_ID: Final = "/cluster/id"
 

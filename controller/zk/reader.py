@@ -21,7 +21,17 @@ from zk_layout import catalog
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
-from zk_layout.znodes import admin, brokers, configs, features, notifications, producer_ids, replica_deletions, topics
+from zk_layout.znodes import (
+    admin,
+    brokers,
+    configs,
+    features,
+    notifications,
+    producer_ids,
+    reassignment_status,
+    replica_deletions,
+    topics,
+)
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
@@ -36,6 +46,8 @@ WATCHED_PARENTS: Final = (
     notifications.LOG_DIR_EVENTS,
     notifications.CONFIG_CHANGES,
 )
+# Whose children nobody but the reigning controller writes: they are read once.
+LISTED_ONCE: Final = (reassignment_status.ROOT,)
 # Znodes that need not exist and are watched whether they do or not.
 WATCHED_PATHS: Final = tuple(
     address.path
@@ -45,6 +57,7 @@ WATCHED_PATHS: Final = tuple(
         admin.LegacyReassignmentAddress(),
         admin.PreferredElectionAddress(),
         producer_ids.ProducerIdBlockAddress(),
+        reassignment_status.StatusRootAddress(),
     )
 )
 # Whose children's data are watched. A deletion asked for again at once shows only there: its name was never missed.
@@ -75,7 +88,7 @@ class Reader:
         self._notice = notice
         self._bulk = bulk or BulkReader(bridge)
         self._chunk = chunk
-        self._names: dict[str, set[str]] = {parent: set() for parent in WATCHED_PARENTS}
+        self._names: dict[str, set[str]] = {parent: set() for parent in (*WATCHED_PARENTS, *LISTED_ONCE)}
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
         self._noticed: set[str] = set()
@@ -96,7 +109,7 @@ class Reader:
         """
         self._bridge.watch_listeners.append(self._on_watch)
         self._bridge.state_listeners.append(self._on_state)
-        self._marked_parents.update(dict.fromkeys(WATCHED_PARENTS))
+        self._marked_parents.update(dict.fromkeys((*WATCHED_PARENTS, *LISTED_ONCE)))
         self._marked.update(dict.fromkeys(WATCHED_PATHS))
         await self._round()
         self._emit(Loaded())
@@ -144,7 +157,7 @@ class Reader:
             self.stop()
 
     def _on_watch(self, event: WatchEvent) -> None:
-        if event.path in self._names:
+        if event.path in WATCHED_PARENTS:
             self._marked_parents[event.path] = None
         elif event.change is not Change.CHILDREN and self._is_watched(event.path):
             self._marked[event.path] = None
@@ -173,14 +186,14 @@ class Reader:
         marked, self._marked = self._marked, {}
         asked, self._asked = self._asked, []
         surveys, self._surveys = self._surveys, []
-        come = await asyncio.gather(*(self._list(parent) for parent in WATCHED_PARENTS if parent in parents))
+        come = await asyncio.gather(*(self._list(parent) for parent in self._names if parent in parents))
         by_parent: dict[str, dict[str, None]] = {}
         for path in itertools.chain(marked, *come):
             parent, _, name = path.rpartition("/")
             # What its parent's listing has just shown to be gone needs no reading.
             if name in self._names.get(parent, ()):
                 by_parent.setdefault(parent, {})[path] = None
-        for parent in WATCHED_PARENTS:
+        for parent in self._names:
             await self._read_family(parent, tuple(by_parent.get(parent, ())))
         self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in WATCHED_PATHS)))
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
@@ -191,8 +204,9 @@ class Reader:
 
     async def _list(self, parent: str) -> list[str]:
         """What has gone is told at once; answers the paths of what has come."""
-        names, zxid = await self._bridge.children(parent, watch=True)
-        while names is None:
+        is_watched = parent in WATCHED_PARENTS
+        names, zxid = await self._bridge.children(parent, watch=is_watched)
+        while names is None and is_watched:
             stat, zxid = await self._bridge.exists(parent, watch=True)
             if stat is None:
                 break

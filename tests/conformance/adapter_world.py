@@ -29,6 +29,7 @@ PARENTS = (
     "/isr_change_notification",
     "/log_dir_event_notification",
     "/kafka_zk_controller/replica_deletions",
+    "/admin/reassign_partitions_status",
 )
 
 

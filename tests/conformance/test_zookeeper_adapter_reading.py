@@ -58,6 +58,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
                 "/kafka_zk_controller/replica_deletions/t2", b'{"version":1,"topic_id":null,"replicas":{"0":[3]}}'
             )
             other.create("/admin/reassign_partitions", b'{"version":1,"partitions":[]}')
+            other.create("/admin/reassign_partitions_status/7", b"a status that cannot be read is one all the same")
             async with loaded(zookeeper, chunk=30) as (seen, _):
                 assert seen.events[-1] == Loaded()
                 observed = [event.facts for event in seen.events if isinstance(event, Observed)]
@@ -78,6 +79,8 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
                     "BrokerAddress": 2,
                     "TopicAddress": 41,
                     "StateAddress": 203,
+                    "ReassignmentStatusAddress": 1,
+                    "StatusRootAddress": 1,
                     "TopicDeletionAddress": 1,
                     "ReplicaDeletionsAddress": 1,
                     "IsrChangeAddress": 1,

@@ -34,6 +34,7 @@ from zk_layout.znodes.reassignment_status import (
     ReassignmentStatusAddress,
     ReplicaProgress,
     RequestStatus,
+    StatusRoot,
     StatusRootAddress,
     TopicStatus,
 )
@@ -129,12 +130,12 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
     release.ReleaseAddress(): st.builds(release.Release, texts, st.integers(0, 2**45), texts),
+    StatusRootAddress(): st.none() | st.builds(StatusRoot, ids),
 }
 WITHOUT_DATA: tuple[catalog.Address, ...] = (
     PartitionAddress(TopicName("t"), PartitionId(0)),
     PartitionsAddress(TopicName("t")),
     TopicDeletionAddress(TopicName("t")),
-    StatusRootAddress(),
 )
 ALL = (*FAMILIES, *WITHOUT_DATA)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 from controller.core.errors import ErrorCode
+from controller.core.events import ReplicaSize
 from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -30,6 +31,7 @@ from zk_layout.ids import (
     PartitionEpoch,
     PartitionId,
     Replicas,
+    RequestId,
     TopicId,
     TopicName,
     TopicPartition,
@@ -266,6 +268,17 @@ def _ask_list(theatre: Theatre) -> None:
     theatre.ask(ListReassignments(None))
 
 
+def _ask_status(theatre: Theatre, request: str) -> None:
+    """`ask status 1`: how far a request is."""
+    theatre.ask(ListReassignments((), RequestId(int(request))))
+
+
+def _sizes(theatre: Theatre, partition: str, *words: str) -> None:
+    """`sizes orders-0 1=4000000 3=1000000`: how many bytes of it lie on the brokers' disks."""
+    for broker, size in _options(words).items():
+        theatre.sizes.setdefault(BrokerId(int(broker)), {})[_at(partition)] = ReplicaSize(int(size))
+
+
 def _ask_metadata(theatre: Theatre) -> None:
     """`ask metadata`."""
     theatre.ask(DescribeCluster(None))
@@ -373,6 +386,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "ask gentle cancel": _ask_cancel(Mode.GENTLE),
     "ask forced cancel": _ask_cancel(Mode.FORCED),
     "ask list": _ask_list,
+    "ask status": _ask_status,
+    "sizes": _sizes,
     "ask metadata": _ask_metadata,
     "isr": _isr,
     "leader writes": _leader_writes,

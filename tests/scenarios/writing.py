@@ -25,6 +25,7 @@ from zk_layout.ids import BrokerId
 from zk_layout.znodes.admin import LegacyReassignment
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.producer_ids import ProducerIdBlock
+from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus, StatusRoot
 from zk_layout.znodes.replica_deletions import ReplicaDeletions
 from zk_layout.znodes.topics import Assignment, Topic
 
@@ -72,10 +73,42 @@ def _value_text(value: object) -> str:
             return f"broker={broker} {first} to {last}"
         case ReplicaDeletions():
             return " ".join(f"{p}={ids(replicas)}" for p, replicas in value.replicas.items())
+        case RequestStatus():
+            return _status_text(value)
+        case StatusRoot(last_request_id):
+            return f"last_request_id={last_request_id}"
         case None:
             return ""
         case _:
             return str(value)
+
+
+def _status_text(status: RequestStatus) -> str:
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in status.counts.items())
+    times = f"requested={status.requested_ms} updated={status.updated_ms} finished={status.finished_ms}"
+    lines = [f"request {status.request_id} by {status.origin}: {counts}; {times}"]
+    if status.total_bytes is not None:
+        speed = f"{status.bytes_per_second} bytes/s, {status.remaining_seconds} s left"
+        lines.append(f"{status.copied_bytes} of {status.total_bytes} bytes, {speed}")
+    for topic in status.topics:
+        for p in topic.partitions:
+            what = "back to" if p.is_cancel else "to"
+            lines.append(f"{topic.topic}-{p.partition} {what} {list(p.replicas)}: {p.outcome or 'in progress'}")
+            lines += [line.strip() for line in _progress_lines(p.progress)]
+    return "\n    ".join(lines)
+
+
+def _progress_lines(progress: MoveProgress | None) -> list[str]:
+    if progress is None:
+        return []
+    return [
+        f"    request {progress.request_id}, {progress.stage} since {progress.since_ms}: {progress.waits_for}",
+        *(
+            f"    replica {r.broker}: {r.copied_bytes} of {r.total_bytes} bytes, {r.bytes_per_second} bytes/s, "
+            f"{r.remaining_seconds} s left" + (f", {r.error}" if r.error else "")
+            for r in progress.replicas
+        ),
+    ]
 
 
 class Telling:
@@ -144,7 +177,8 @@ def reply_lines(reply: Reply) -> list[str]:
     """An answer, one line a partition."""
     match reply:
         case ReassignmentsAltered(results):
-            lines = [f"  answer {r.topic_partition} {_error(r.error, r.message)}" for r in results]
+            request = "" if reply.request_id is None else f" request {reply.request_id}"
+            lines = [f"  answer {r.topic_partition} {_error(r.error, r.message)}{request}" for r in results]
             return lines if lines and not reply.error else [f"  answer {_error(reply.error, reply.message)}"]
         case PartitionsAltered(results):
             if reply.error:
@@ -155,10 +189,16 @@ def reply_lines(reply: Reply) -> list[str]:
                 for r in results
             ]
         case ReassignmentsListed(moves):
+            if reply.request_status is not None:
+                return [f"  answer {_status_text(reply.request_status)}"]
             return [
-                f"  answer {m.topic_partition} replicas={list(m.replicas)} "
-                f"adding={list(m.adding)} removing={list(m.removing)}"
+                line
                 for m in moves
+                for line in (
+                    f"  answer {m.topic_partition} replicas={list(m.replicas)} "
+                    f"adding={list(m.adding)} removing={list(m.removing)}",
+                    *_progress_lines(m.progress),
+                )
             ] or ["  answer nothing moves"]
         case ShutdownPermitted(remaining):
             left = " ".join(map(str, remaining))

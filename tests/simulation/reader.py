@@ -23,12 +23,14 @@ WATCHED_PARENTS = (
     "/config/changes",
     "/kafka_zk_controller/replica_deletions",
 )
+LISTED_ONCE = ("/admin/reassign_partitions_status",)
 WATCHED_DATA = (
     "/feature",
     "/config/brokers/<default>",
     "/admin/reassign_partitions",
     "/admin/preferred_replica_election",
     "/latest_producer_id_block",
+    "/admin/reassign_partitions_status",
 )
 WATCHED_FAMILIES = ("/brokers/ids", "/brokers/topics", "/admin/delete_topics")
 
@@ -59,7 +61,7 @@ class Reader:
     def load(self) -> None:
         """Read everything once, watching it; then say so."""
         self._outstanding += 1
-        for parent in WATCHED_PARENTS:
+        for parent in (*WATCHED_PARENTS, *LISTED_ONCE):
             self._list(parent)
         for path in WATCHED_DATA:
             self._get(path, watch=True)
@@ -183,7 +185,7 @@ class Reader:
 
     def _list(self, parent: str) -> None:
         def perform() -> tuple[tuple[str, ...], Zxid]:
-            names = self._zookeeper.children(self._session, parent, watch=True)
+            names = self._zookeeper.children(self._session, parent, watch=parent in WATCHED_PARENTS)
             if names is None:
                 raise SessionExpired
             return names, self._zookeeper.zxid

@@ -49,6 +49,7 @@ PATHS = (
     "/controller_epoch",
     "/latest_producer_id_block",
     "/kafka_zk_controller/replica_deletions",
+    "/admin/reassign_partitions_status",
 )
 VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
 QUIET_S = 150.0

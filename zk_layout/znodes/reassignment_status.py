@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from zk_layout.bounds import Broker, Brokers, Partition
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import Undecodable, decode_json, encode_json, json_decoder
 from zk_layout.ids import RequestId, TopicName
 
 ROOT: Final = "/admin/reassign_partitions_status"
@@ -40,6 +40,12 @@ class ReassignmentStatusAddress(Struct, frozen=True, gc=False):
     def path(self) -> str:
         """Where ZooKeeper keeps it."""
         return f"{ROOT}/{self.request}"
+
+
+class StatusRoot(Struct, frozen=True):
+    """What the parent holds: the last request id, for people and for ids that have run ahead of the version."""
+
+    last_request_id: _Count = 0
 
 
 class ReplicaProgress(Struct, frozen=True):
@@ -77,7 +83,8 @@ class PartitionStatus(Struct, frozen=True, omit_defaults=True):
     Shape:
         `replicas` is where it goes; `is_cancel` says that the request only took a move back. `outcome` is absent while
         the partition moves, then "completed", "cancelled", "superseded" or "deleted"; `progress` is absent before
-        the first measurement and after the end.
+        the first measurement and after the end. `copied_bytes` is what all its receiving replicas together had copied
+        at the end.
     """
 
     partition: Partition
@@ -85,6 +92,7 @@ class PartitionStatus(Struct, frozen=True, omit_defaults=True):
     is_cancel: bool = False
     outcome: str | None = None
     progress: MoveProgress | None = None
+    copied_bytes: _Count | None = None
 
 
 class TopicStatus(Struct, frozen=True):
@@ -121,6 +129,20 @@ class RequestStatus(Struct, frozen=True):
 
 
 _decoder = json_decoder(RequestStatus)
+_root_decoder = json_decoder(StatusRoot)
+
+
+def decode_root(data: bytes) -> StatusRoot | None:
+    """The last request id; None where it cannot be read, for the version of the parent is enough to go on from."""
+    try:
+        return decode_json(_root_decoder, data)
+    except Undecodable:
+        return None
+
+
+def encode_root(root: StatusRoot) -> bytes:
+    """The last request id."""
+    return encode_json({"version": 1, "last_request_id": root.last_request_id})
 
 
 def decode(data: bytes) -> RequestStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
@@ -39,6 +40,23 @@ class Process:
         return self.now
 
 
+class Moves:
+    """A source that knows of no move, and of the request 42; it remembers which threads asked."""
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
+
+    def moves(self) -> bytes | None:
+        """None moves."""
+        self.threads.add(threading.get_ident())
+        return b"[]"
+
+    def request(self, number: int) -> bytes | None:
+        """Only one is known."""
+        self.threads.add(threading.get_ident())
+        return b'{"request_id":42}' if number == 42 else None
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What came back over HTTP."""
 
@@ -53,6 +71,7 @@ class Served(msgspec.Struct, frozen=True):
     exporter: Exporter
     recorder: Recorder
     process: Process
+    moves: Moves
     url: str
 
 
@@ -60,11 +79,11 @@ class Served(msgspec.Struct, frozen=True):
 async def serving(status: Status = LEADING, *, stuck_after_s: float = 10.0) -> AsyncIterator[Served]:
     """An exporter on a free port."""
     port = free_port()
-    recorder, process = Recorder(), Process(status)
-    exporter = Exporter(recorder, process, "127.0.0.1", port, stuck_after_s=stuck_after_s)
+    recorder, process, moves = Recorder(), Process(status), Moves()
+    exporter = Exporter(recorder, process, ("127.0.0.1", port), moves=moves, stuck_after_s=stuck_after_s)
     await exporter.start()
     try:
-        yield Served(exporter, recorder, process, f"http://127.0.0.1:{port}")
+        yield Served(exporter, recorder, process, moves, f"http://127.0.0.1:{port}")
     finally:
         await exporter.stop()
 

@@ -171,12 +171,35 @@ def test_the_index_names_every_page_and_each_of_them_is_there() -> None:
         async with serving() as served:
             index = await asyncio.to_thread(get, served.url)
             pages = [line.split()[0] for line in index.text.splitlines()]
+            pages = [page.replace("<id>", "42") for page in pages]
             codes = [(await asyncio.to_thread(get, served.url + page)).code for page in pages]
             other = await asyncio.to_thread(get, f"{served.url}/brokers")
 
-        assert pages == ["/metrics", "/livez", "/readyz", "/leader"]
-        assert codes == [200, 200, 200, 200]
+        assert pages == ["/metrics", "/livez", "/readyz", "/leader", "/reassignments", "/reassignments/requests/42"]
+        assert codes == [200, 200, 200, 200, 200, 200]
         assert other.code == 404
+
+    asyncio.run(scenario())
+
+
+def test_moves_and_requests_are_shown_by_the_one_that_leads_and_asked_for_on_its_own_event_loop() -> None:
+    async def scenario() -> None:
+        async with serving() as served:
+            moves = await asyncio.to_thread(get, f"{served.url}/reassignments")
+            known = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/42")
+            unknown = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/43")
+            nonsense = await asyncio.to_thread(get, f"{served.url}/reassignments/requests/x")
+            served.process.now = STANDING_BY
+            elsewhere = [await asyncio.to_thread(get, f"{served.url}/reassignments{p}") for p in ("", "/requests/42")]
+
+        assert (moves.code, moves.text, moves.content_type) == (200, "[]", "application/json")
+        assert (known.code, known.text) == (200, '{"request_id":42}')
+        assert (unknown.code, json.loads(unknown.text)["error"]) == (404, "there is no request 43, or not any more")
+        assert nonsense.code == 404
+        for answer in elsewhere:
+            assert answer.code == 503
+            assert json.loads(answer.text) == {"error": "this replica does not lead", "controller": 3}
+        assert served.moves.threads == {threading.get_ident()}
 
     asyncio.run(scenario())
 
@@ -185,7 +208,7 @@ def test_a_port_that_is_taken_is_one_clear_error() -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            exporter = Exporter(Recorder(), Process(LEADING), "127.0.0.1", port)
+            exporter = Exporter(Recorder(), Process(LEADING), ("127.0.0.1", port))
             with pytest.raises(OSError, match="Address already in use") as caught:
                 await exporter.start()
             assert caught.value.strerror == (
@@ -210,7 +233,7 @@ def test_after_the_end_nobody_listens_and_the_port_is_free_again() -> None:
 
 def test_port_0_turns_the_pages_off() -> None:
     async def scenario() -> None:
-        exporter = Exporter(Recorder(), Process(LEADING), "127.0.0.1", 0)
+        exporter = Exporter(Recorder(), Process(LEADING), ("127.0.0.1", 0))
         await exporter.start()
 
         assert "http" not in {thread.name for thread in threading.enumerate()}

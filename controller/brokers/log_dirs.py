@@ -1,0 +1,100 @@
+"""How are brokers asked for the sizes of replicas, beside the commands they get?
+
+Over a connection of its own, so that neither waits for the other, opened when first needed. One question a broker at
+a time, and no repetition: the next measurement asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from controller.brokers.dialing import Dialer, PlaintextDialer
+from controller.brokers.exchange import Broken, Exchange
+from controller.core.effects import DescribeLogDirs
+from controller.core.events import LogDirsDescribed
+from controller.wire.cursor import Malformed
+from controller.wire.log_dirs import Refused, decode_described, encode_describe
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint
+
+ANSWER_WITHIN_S = 10.0
+IDLE_S = 120.0
+_LARGEST_CORRELATION_ID = 2**31 - 2
+
+
+class _Line(Struct):
+    endpoint: Endpoint
+    exchange: Exchange
+    task: asyncio.Task[None] | None = None
+    idle: asyncio.TimerHandle | None = None
+
+
+class LogDirs:
+    """Carries out `DescribeLogDirs` for one reign; `emit` hears of every outcome, failures included."""
+
+    def __init__(
+        self,
+        listener_name: str,
+        version: int,
+        client_id: str,
+        emit: Callable[[LogDirsDescribed], None],
+        *,
+        dialer: Dialer | None = None,
+        answer_within_s: float = ANSWER_WITHIN_S,
+    ) -> None:
+        """Nothing is connected. `version` is that of the request."""
+        self._listener_name = listener_name
+        self._version = version
+        self._client_id = client_id
+        self._emit = emit
+        self._dialer = dialer or PlaintextDialer()
+        self._answer_within_s = answer_within_s
+        self._lines: dict[BrokerId, _Line] = {}
+        self._correlation_id = 0
+
+    def describe(self, asked: DescribeLogDirs) -> None:
+        """Ask one broker; a question that it has not answered yet is given up."""
+        endpoint = asked.registration.endpoint(self._listener_name)
+        if endpoint is None:
+            reason = f"it has no listener {self._listener_name}"
+            self._emit(LogDirsDescribed(asked.broker, asked.broker_epoch, {}, reason))
+            return
+        line = self._lines.get(asked.broker)
+        if line is None or line.endpoint != endpoint or (line.task is not None and not line.task.done()):
+            if line is not None:
+                self._hang_up(line)
+            line = self._lines[asked.broker] = _Line(endpoint, Exchange(self._dialer, endpoint))
+        if line.idle is not None:
+            line.idle.cancel()
+        line.task = asyncio.get_running_loop().create_task(self._ask(asked, line))
+
+    async def close(self) -> None:
+        """Give every question up."""
+        tasks = [line.task for line in self._lines.values() if line.task is not None]
+        for line in self._lines.values():
+            self._hang_up(line)
+        self._lines.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, asked: DescribeLogDirs, line: _Line) -> None:
+        self._correlation_id = self._correlation_id % _LARGEST_CORRELATION_ID + 1
+        request = encode_describe(asked.partitions, self._version, self._correlation_id, self._client_id)
+        try:
+            frame = await line.exchange.ask(request, self._answer_within_s)
+            described = LogDirsDescribed(asked.broker, asked.broker_epoch, decode_described(frame, self._version))
+        except (Broken, Malformed, Refused) as error:
+            line.exchange.drop()
+            described = LogDirsDescribed(asked.broker, asked.broker_epoch, {}, str(error))
+        line.idle = asyncio.get_running_loop().call_later(IDLE_S, line.exchange.drop)
+        self._emit(described)
+
+    @staticmethod
+    def _hang_up(line: _Line) -> None:
+        if line.idle is not None:
+            line.idle.cancel()
+        if line.task is not None:
+            line.task.cancel()
+        line.exchange.retire()
