@@ -81,6 +81,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
                     "StateAddress": 203,
                     "ReassignmentStatusAddress": 1,
                     "StatusRootAddress": 1,
+                    "DefaultBrokerConfigAddress": 1,
                     "TopicDeletionAddress": 1,
                     "ReplicaDeletionsAddress": 1,
                     "IsrChangeAddress": 1,
