@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from metrics.replay import session
 from metrics.replay.cli import replay
 from metrics.replay.jobs import ALL
 from metrics.replay.reassignments import COLUMNS
 from metrics.replay.schemas import TABLES, WRITTEN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "replay.md").read_text()
@@ -40,10 +46,26 @@ def test_every_option_is_documented() -> None:
     assert [table for table in TABLES if f"`{table}`" not in TEXT] == []
 
 
-def test_the_notebook_is_one_and_its_code_compiles() -> None:
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.timeout(600, func_only=False)
+def test_the_notebook_runs_from_its_first_cell_to_its_last(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     notebook = json.loads((DOCS / "replay.ipynb").read_text())
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    monkeypatch.setattr(session, "start", lambda: spark)
+    monkeypatch.setattr(spark, "stop", lambda: stopped.append(True))
+    stopped: list[bool] = []
 
-    assert len(code) > 5
+    names: dict[str, object] = {}
     for source in code:
-        compile(source, "replay.ipynb", "exec")
+        exec(compile(source, "replay.ipynb", "exec"), names)
+        if "DATA" in names and "OUT" in names:
+            # Spark was not started in the notebook's own directory.
+            names.update(DATA=str(DOCS / "../tests/fixtures/storage"), OUT=str(tmp_path))
+
+    printed = capsys.readouterr().out
+    assert re.search(r"\|finished\| +api\| +2000\|", printed)
+    assert "kafka's own way" in printed
+    assert printed.count("/brokers/topics/") >= 2
+    assert stopped

@@ -77,7 +77,7 @@ def _fields(row: Row) -> str:
             return f"{path},{text},{_acl_list(acl_of(acl))},{version}"
         case ops.CREATE_TTL:
             return f"{path},{text},{_acl_list(acl_of(acl))},{version},{owner & 2**40 - 1}"
-        case ops.SET_DATA:
+        case ops.SET_DATA | ops.RECONFIG:
             return f"{path},{text},{version}"
         case ops.SET_ACL:
             entries = ",".join(f"s{{{p},s{{'{scheme},'{identity}}}}}" for p, scheme, identity in acl_of(acl))
