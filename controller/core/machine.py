@@ -55,6 +55,7 @@ from controller.core.events import (
     Woke,
 )
 from controller.core.flights import Flights, TopicStep, facts_of
+from controller.core.large_znodes import LargeZnodes
 from controller.core.leavers import GATHER_S, Leavers
 from controller.core.legacy_znode import LEGACY_AGAIN, LegacyZnode
 from controller.core.outcomes import NO_TIME, TOLD, Outcomes
@@ -180,6 +181,7 @@ class Machine:
         self._early: list[Asked] = []
         self._retries = Retries()
         self._watched: set[TopicPartition] = set()
+        self._large_znodes = LargeZnodes(settings.znode_size_limit)
         self._last_commit = 0
         self._is_draining = self._is_over = False
         self._effects: list[Effect] = []
@@ -597,18 +599,13 @@ class Machine:
         if verdict.ends_moves and self._leavers.gather(name, len(self.cluster.moving.get(name, ()))):
             self._effects.append(Wake(f"{GATHERED}{name}", self._now + GATHER_S))
 
-    def _is_oversized(self, packed: Iterable[Packed], accepted: Iterable[Item]) -> bool:
-        """ZooKeeper would close the connection over such a write, again and again; what asked for it is refused."""
-        size_bytes, path = max(
-            (len(data), w.address.path) for atom in packed for w, data in zip(atom.writes, atom.data, strict=True)
-        )
-        limit = self._settings.znode_size_limit
-        if size_bytes <= limit:
+    def _is_oversized(self, packed: Sequence[Packed], accepted: Iterable[Item]) -> bool:
+        """Whether this must not be written; what asked for it is refused."""
+        message = self._large_znodes.refusal(packed)
+        if message is None:
+            warning = self._large_znodes.warning(packed)
+            self._effects.extend([warning] if warning is not None else [])
             return False
-        message = (
-            f"{path} would grow to {size_bytes} bytes, over the {limit} that ZooKeeper takes: "
-            "ask for less at once, or raise jute.maxbuffer on the servers and here"
-        )
         self._effects.append(Notice("oversized znode", message))
         for item in accepted:
             self._settle(item, oversized(item, message))
