@@ -76,6 +76,7 @@ class Checker:
                 case ControllerEpochAddress():
                     self._epoch_changed(path)
         self._note_pairs(touched)
+        self._hold(self.world.move_requests.wrote(touched))
         for name in wished:
             self._wish_changed(name)
         for path, before in former.items():
@@ -279,12 +280,19 @@ class Checker:
                 if request is None:
                     raise Broken(f"{controller.name} answered {ask} twice, or without having been asked")
                 self._answer_fits(request, reply)
+                if isinstance(reply, ReassignmentsAltered):
+                    self._hold(self.world.move_requests.answered(reply))
                 if isinstance(reply, ProducerIdsAllocated):
                     self.world.producer_ids.answered(reply, controller.name)
             case Tell():
                 self._tell_is_true(controller, effect)
             case StepDown(reason):
                 self.world.say(controller.name, f"wants to step down: {reason}")
+
+    @staticmethod
+    def _hold(wrong: str | None) -> None:
+        if wrong is not None:
+            raise Broken(wrong)
 
     def _answer_fits(self, request: Request, reply: object) -> None:
         if isinstance(request, AlterReassignments) and isinstance(reply, ReassignmentsAltered) and not reply.error:

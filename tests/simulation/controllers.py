@@ -15,6 +15,7 @@ from controller.core.effects import (
     Connect,
     Create,
     Delete,
+    DescribeLogDirs,
     Disconnect,
     Drained,
     Effect,
@@ -304,6 +305,9 @@ class Controller:
 
     def _note(self, effect: Effect) -> None:
         match effect:
+            case DescribeLogDirs():
+                life = self.life
+                self.world.move_requests.describe(effect, lambda event: self._emit(life, event))
             case Notice(kind, text):
                 self.world.say(self.name, f"notice ({kind}): {text}")
             case StepDown(reason):

@@ -30,6 +30,7 @@ from tests.simulation.clients import LEGACY, Clients
 from tests.simulation.clock import Clock
 from tests.simulation.controllers import Controller, Role
 from tests.simulation.faults import Faults
+from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.network import Network, ZkConnection
 from tests.simulation.outcome import check_outcome
 from tests.simulation.producer_ids import ProducerIds
@@ -117,6 +118,7 @@ class World:
         self.controllers = {c: Controller(self, c) for c in own_ids}
         self.clients = Clients(self)
         self.producer_ids = ProducerIds(self)
+        self.move_requests = MoveRequests(self)
         self.faults = Faults(self)
 
     # running
@@ -201,6 +203,7 @@ class World:
             has_leader_recovery=self.plan.traits.uses_alter_partition,
             assigns_topic_ids=self.plan.traits.knows_topic_ids,
             rebalance_every_s=self.plan.rebalance_every_s,
+            status_retention_ms=round(RETENTION_S * 1000),
         )
         return Machine(settings, epoch, Dice(f"{self.seed}/{epoch}".encode()))
 
