@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from controller.core.cluster import BrokerChange, Changes, Cluster, Partition
 from controller.core.decide import NOBODY, Waits
@@ -21,7 +21,7 @@ from controller.core.hindrances import Presence, Seen, waits_for
 from controller.core.request_ledger import RequestLedger
 from controller.core.stage import Stage, stage
 from controller.core.transfers import STALE_AFTER_S, Transfers
-from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas, TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress
 
 PACE_S = 1.0
@@ -29,6 +29,15 @@ SLOWEST_PACE_S = 60.0
 MOVES_A_SECOND = 1_000
 REPLICAS_A_SECOND = 20_000  # a broker looks at every log it has to answer for one
 GIVEN_UP_AFTER_S = 60.0
+
+
+class _Standing(Struct, frozen=True):
+    """Where a move stands, since when, and what it is: another target makes it another move."""
+
+    stage: Stage
+    since_ms: int
+    target: Replicas
+    receivers: int
 
 
 class Progress:
@@ -42,8 +51,7 @@ class Progress:
         self._clock_zero_ms = clock_zero_ms
         self._transfers = Transfers()
         self._presence = Presence()
-        self._stages: dict[TopicPartition, tuple[Stage, int]] = {}
-        self._receivers: dict[TopicPartition, int] = {}
+        self._stages: dict[TopicPartition, _Standing] = {}
         self._earlier: dict[TopicPartition, tuple[str, int]] = {}
         self._asked: dict[BrokerId, tuple[float, tuple[TopicPartition, ...]]] = {}
         self._shown: set[str] = set()
@@ -77,17 +85,16 @@ class Progress:
         before = self._stages.get(at)
         if held is None or not held.assignment.is_moving:
             if before is not None:
-                largest, receivers = self._transfers.largest(at), self._receivers.pop(at, 0)
-                copied = None if largest is None else largest * receivers
+                largest = self._transfers.largest(at)
+                copied = None if largest is None else largest * before.receivers
                 self._transfers.forget(at)
                 del self._stages[at]
         else:
-            where = stage(held.assignment, held.state)
-            self._receivers[at] = len(held.assignment.adding)
-            if before is None or before[0] is not where:
+            where, target = stage(held.assignment, held.state), held.assignment.target
+            if before is None or (before.stage, before.target) != (where, target):
                 earlier = self._earlier.pop(at, None)
-                since = earlier[1] if earlier is not None and earlier[0] == where.value else now_ms
-                self._stages[at] = (where, since)
+                since_ms = earlier[1] if earlier is not None and earlier[0] == where.value else now_ms
+                self._stages[at] = _Standing(where, since_ms, target, len(held.assignment.adding))
                 self._ledger.note_news(at)
         self._ledger.see(at, held, now_ms, copied)
 
@@ -163,7 +170,7 @@ class Progress:
             yield Measured("reassignment_remaining_bytes", remaining.get(broker, 0.0), (broker,))
             yield Measured("reassignment_bytes_per_second", rates.get(broker, 0.0), (broker,))
         self._shown = set(remaining)
-        oldest_ms = min((since for _, since in self._stages.values()), default=None)
+        oldest_ms = min((standing.since_ms for standing in self._stages.values()), default=None)
         age_s = 0.0 if oldest_ms is None else (self.at_ms(now) - oldest_ms) / 1000
         yield Measured("reassignment_longest_stage_seconds", age_s)
         yield Measured("reassignment_requests_open", len(self._ledger.open))
@@ -178,7 +185,7 @@ class Progress:
         replicas = self.replicas(at, now)
         seen = Seen(at, held, self._waits.confirmed.get(at, NOBODY), replicas)
         reason = waits_for(seen, self._cluster, self._presence, now)
-        return MoveProgress(self._ledger.request_of(at), known[0].value, known[1], reason, replicas)
+        return MoveProgress(self._ledger.request_of(at), known.stage.value, known.since_ms, reason, replicas)
 
     def replicas(self, at: TopicPartition, now: float) -> tuple[ReplicaProgress, ...]:
         """How far each receiving replica of one partition is."""

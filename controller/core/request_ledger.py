@@ -87,8 +87,11 @@ class RequestLedger:
 
     def register(self, asked: OpenRequest, now_ms: int) -> None:
         """A request was accepted, or moves were found that belong to none; it has no id yet."""
-        for at in asked.entries:
+        for at, entry in asked.entries.items():
             self.orphans.pop(at, None)
+            for earlier in tuple(self._of.get(at, ())):
+                if earlier.entries[at].replicas != entry.replicas and not entry.is_cancel:
+                    self._settle(at, earlier, SUPERSEDED, None, now_ms)
         self._follow(asked, now_ms)
 
     def _follow(self, asked: OpenRequest, now_ms: int) -> None:

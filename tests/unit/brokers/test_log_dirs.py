@@ -1,0 +1,65 @@
+"""Brokers are asked for the sizes of replicas over sockets, and every question has an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+
+from controller.brokers.log_dirs import LogDirs
+from controller.core.commands import LeaderAndIsr, PartitionView
+from controller.core.effects import DescribeLogDirs
+from controller.core.events import LogDirsDescribed, ReplicaSize
+from controller.lab.ports import free_port
+from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from zk_layout.znodes.brokers import Endpoint, Registration
+
+BROKER, EPOCH = BrokerId(1), BrokerEpoch(7)
+HERE, ELSEWHERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def question(port: int, listener: str = "PLAINTEXT") -> DescribeLogDirs:
+    return DescribeLogDirs(BROKER, EPOCH, Registration((Endpoint(listener, "127.0.0.1", port),)), (HERE, ELSEWHERE))
+
+
+async def outcome_of(asked: DescribeLogDirs, version: int = 1) -> LogDirsDescribed:
+    heard: asyncio.Queue[LogDirsDescribed] = asyncio.Queue()
+    log_dirs = LogDirs("PLAINTEXT", version, "a test", heard.put_nowait, answer_within_s=20.0)
+    try:
+        log_dirs.describe(asked)
+        return await heard.get()
+    finally:
+        await log_dirs.close()
+
+
+async def leading_broker() -> SimulatedBroker:
+    """A broker that leads one partition of 12,345 bytes."""
+    broker = SimulatedBroker(SimulatedSettings(BROKER, partition_bytes=12_345), None)
+    await broker.start()
+    view = PartitionView("orders", None, 0, 1, BROKER, 1, (BROKER,), 1, 0, (BROKER,))
+    broker.model.receive(LeaderAndIsr((), (view,), ()), BrokerId(900), ControllerEpoch(1), BrokerEpoch(-1), 0.0)
+    return broker
+
+
+def test_a_broker_says_what_it_has_in_every_version() -> None:
+    async def scenario() -> list[LogDirsDescribed]:
+        broker = await leading_broker()
+        try:
+            return [await outcome_of(question(broker.port), version) for version in (1, 2, 3)]
+        finally:
+            await broker.stop()
+
+    assert asyncio.run(scenario()) == [LogDirsDescribed(BROKER, EPOCH, {HERE: ReplicaSize(12_345)})] * 3
+
+
+def test_a_broker_that_cannot_be_reached_is_an_outcome_too() -> None:
+    heard = asyncio.run(outcome_of(question(free_port())))
+
+    assert heard.sizes == {}
+    assert heard.error is not None
+    assert "Connect call failed" in heard.error
+
+
+def test_a_broker_without_the_listener_is_an_outcome_too() -> None:
+    heard = asyncio.run(outcome_of(question(1, "OTHER")))
+
+    assert heard == LogDirsDescribed(BROKER, EPOCH, {}, "it has no listener PLAINTEXT")
