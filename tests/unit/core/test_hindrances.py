@@ -7,6 +7,7 @@ import pytest
 from controller.core.cluster import Cluster, Partition
 from controller.core.hindrances import Presence, Seen, waits_for
 from tests.unit.core.builders import AT, cluster, ids, state
+from zk_layout.ids import BrokerId
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 from zk_layout.znodes.topics import Assignment
 
@@ -47,14 +48,14 @@ def test_a_replica_that_copies_says_how_far_it_is(replica: ReplicaProgress, sent
 
 
 def test_a_broker_that_is_away_is_named_with_how_long() -> None:
-    away = Presence(began=NOW - 9000, away_since={3: NOW - 720})
+    away = Presence(began=NOW - 9000, away_since={BrokerId(3): NOW - 720})
 
     assert reason(1, "1,2", cluster("1,2"), presence=away) == "broker 3 has been offline for 12 min"
     assert reason(1, "1,2", cluster("1,2")) == "broker 3 has been offline for at least 5 min"
 
 
 def test_a_leader_that_does_not_answer_is_named_with_the_reason() -> None:
-    silent = Presence(silent_since={1: (NOW - 20, "connection refused")})
+    silent = Presence(silent_since={BrokerId(1): (NOW - 20, "connection refused")})
 
     assert reason(1, "1,2", cluster("1,2,3"), presence=silent) == (
         "the leader 1 has not answered for 20 s (connection refused)"
