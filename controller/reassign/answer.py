@@ -46,7 +46,7 @@ class Answer:
         if self.is_json:
             self.document["error"] = str(reason)
         else:
-            click.echo(f"Error: {reason}", err=True)
+            click.echo(f"{reason.prefix}{reason}", err=True)
 
     def stream(self) -> None:
         """From here on each document is on a line of its own; what there is so far comes first."""

@@ -12,7 +12,7 @@ from controller.reassign.cluster import Cluster, Listing, Mode
 from controller.reassign.executing import Clock, by_partition, move_directories, read_plan_file
 from controller.reassign.listing import NOT_OURS
 from controller.reassign.plans import Plan, listed, plural
-from controller.reassign.refusals import Refused
+from controller.reassign.refusals import Declined, Refused
 from controller.reassign.selecting import Selection, selected
 from controller.reassign.throttles import unthrottle
 from controller.reassign.verifying import clear_throttles
@@ -79,7 +79,7 @@ def _cancel(cluster: Cluster, moving: list[TopicPartition], mode: Mode | None, a
         answer.document["cancelled"] = [{"topic": at.topic, "partition": at.partition} for at in done]
         answer.document["refused"] = {str(at): reason for at, reason in sorted(answered.refused.items())}
         subject = f"Error cancelling partition reassignment{plural(list(answered.refused))} for:"
-        raise Refused("\n".join([subject, *by_partition(answered.refused)]))
+        raise Declined("\n".join([subject, *by_partition(answered.refused)]))
 
 
 def _clear(cluster: Cluster, plan: Plan, cancelled: list[TopicPartition], answer: Answer) -> None:

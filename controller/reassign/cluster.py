@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from controller.reassign.plans import Replica
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
 
 class Node(Struct, frozen=True):
@@ -31,34 +32,13 @@ class PartitionState(Struct, frozen=True):
     leader: BrokerId = BrokerId(-1)
 
 
-class Received(Struct, frozen=True):
-    """How far one receiving replica is; None is "unknown"."""
-
-    broker: BrokerId
-    copied_bytes: int | None = None
-    total_bytes: int | None = None
-    bytes_per_second: float | None = None
-    remaining_seconds: float | None = None
-    error: str | None = None
-
-
-class Standing(Struct, frozen=True):
-    """Where one move stands, as kafka-zk-controller tells it."""
-
-    request_id: int | None = None
-    stage: str | None = None
-    since_ms: int | None = None
-    waits_for: str | None = None
-    replicas: tuple[Received, ...] = ()
-
-
 class Move(Struct, frozen=True):
     """One move that has not ended."""
 
     replicas: Replicas
     adding: Replicas = ()
     removing: Replicas = ()
-    standing: Standing | None = None
+    progress: MoveProgress | None = None
 
     @property
     def target(self) -> Replicas:
@@ -76,7 +56,7 @@ class Listing(Struct, frozen=True):
 
     moves: dict[TopicPartition, Move]
     controller: str | None = None
-    request: dict[str, object] | None = None
+    request: RequestStatus | None = None
 
 
 class Answered(Struct, frozen=True):

@@ -22,7 +22,7 @@ from controller.reassign.plans import (
     plural,
     read_plan,
 )
-from controller.reassign.refusals import Refused, Unusable
+from controller.reassign.refusals import Declined, Refused, Unusable
 from controller.reassign.throttles import copying, throttle_log_dirs, throttle_replication
 from zk_layout.ids import Replicas, TopicPartition
 
@@ -77,7 +77,7 @@ def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) ->
     listing = cluster.listing()
     if listing.moves and not asked.additional:
         answer.document["moving"] = [str(at) for at in sorted(listing.moves)]
-        raise Refused(EXISTING)
+        raise Declined(EXISTING)
     current = _current(cluster, plan)
     answer.say("Current partition replica assignment\n")
     answer.say(as_plan_json(current))
@@ -107,7 +107,7 @@ def _begin(answered: Answered, plan: Plan, answer: Answer) -> None:
         answer.say(f"This is request {answered.request_id}: follow it with --progress --request {answered.request_id}")
     if answered.refused:
         answer.document["refused"] = {str(at): reason for at, reason in sorted(answered.refused.items())}
-        raise Refused("\n".join(["Error reassigning partition(s):", *by_partition(answered.refused)]))
+        raise Declined("\n".join(["Error reassigning partition(s):", *by_partition(answered.refused)]))
 
 
 def move_directories(
@@ -136,7 +136,7 @@ def move_directories(
             raise Refused("\n".join(reasons))
         if pending and clock.now() >= deadline:
             waiting = sorted(pending)
-            raise Refused(
+            raise Declined(
                 f"Timed out before log directory move{plural(waiting)} could be started for: {listed(waiting)}; "
                 "repeat with --additional, or with a longer --timeout"
             )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import kafka.errors
-import msgspec
 import tenacity
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
@@ -34,6 +33,7 @@ from controller.reassign.cluster import (
 )
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Refused, Unreachable
+from controller.wire.tagged import controller_of, progress_of, status_of
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 CLIENT_ID = "kafka-zk-controller-reassign"
@@ -117,17 +117,15 @@ class KafkaCluster:
         _demand_no_error(answer)
         moves = {
             TopicPartition(TopicName(topic.name), PartitionId(p.partition_index)): Move(
-                tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas), messages.standing_of(p)
+                tuple(p.replicas),
+                tuple(p.adding_replicas),
+                tuple(p.removing_replicas),
+                messages.understood(progress_of, p),
             )
             for topic in answer.topics
             for p in topic.partitions
         }
-        status = messages.text_of(answer, messages.REQUEST_STATUS)
-        return Listing(
-            moves,
-            messages.text_of(answer, messages.CONTROLLER),
-            None if status is None else msgspec.json.decode(status, type=dict[str, object]),
-        )
+        return Listing(moves, messages.understood(controller_of, answer), messages.understood(status_of, answer))
 
     def alter(self, targets: Mapping[TopicPartition, Replicas | None], mode: Mode | None = None) -> Answered:
         """Repeated after a lost answer: a target twice is the same target, and a cancel that finds nothing is done."""
@@ -146,7 +144,7 @@ class KafkaCluster:
             for p in t.partitions
             if p.error_code != _NONE and not (p.error_code == _NO_REASSIGNMENT and asked > 1)
         }
-        return Answered(refused, messages.number_of(answer, messages.REQUEST_ID))
+        return Answered(refused, messages.request_id_of(answer))
 
     def configure(self, changes: Mapping[Configured, Settings]) -> dict[Configured, str]:
         """Each broker is asked for its own settings, any broker for those of topics."""

@@ -5,6 +5,7 @@ Source: Kafka's ReassignPartitionsCommand, `curReassignmentsToString`.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from controller.reassign.plans import listed
 from controller.reassign.refusals import Refused
 from controller.reassign.selecting import Selection, selected
 from zk_layout.ids import TopicPartition
+from zk_layout.znodes.reassignment_status import RequestStatus
 
 NOT_OURS = "{what} needs kafka-zk-controller: this cluster is led by Kafka's own controller; {instead}"
 
@@ -23,22 +25,22 @@ def show_moves(cluster: Cluster, selection: Selection, request_id: int | None, a
     """Every move selected, in order; with a request's id also what became of that request."""
     listing = cluster.listing(selected(cluster, selection), request_id)
     if request_id is not None:
-        answer.document["request"] = demand_request(listing, request_id)
-        answer.say(f"Request {request_id}:")
-        answer.say("\n".join(f"  {key}: {_shown(value)}" for key, value in (listing.request or {}).items()))
+        request = demand_request(listing, request_id)
+        answer.document["request"] = msgspec.to_builtins(request)
+        answer.say(request_sentence(request))
     if listing.moves:
         answer.say("Current partition reassignments:")
     else:
         answer.say("No partition reassignments found.")
     for at, move in sorted(listing.moves.items()):
         answer.say(move_sentence(at, move))
-        if move.standing is not None and move.standing.waits_for:
-            answer.say(f"    {move.standing.stage}: {move.standing.waits_for}")
+        if move.progress is not None and move.progress.waits_for:
+            answer.say(f"    {move.progress.stage}: {move.progress.waits_for}")
     answer.document["controller"] = listing.controller
     answer.document["reassignments"] = [as_document(at, move) for at, move in sorted(listing.moves.items())]
 
 
-def demand_request(listing: Listing, request_id: int) -> dict[str, object]:
+def demand_request(listing: Listing, request_id: int) -> RequestStatus:
     """The status of a request.
 
     Raises:
@@ -74,9 +76,12 @@ def as_document(at: TopicPartition, move: Move) -> dict[str, Any]:
         "replicas": list(move.replicas),
         "adding": list(move.adding),
         "removing": list(move.removing),
-        "progress": None if move.standing is None else msgspec.to_builtins(move.standing),
+        "progress": None if move.progress is None else msgspec.to_builtins(move.progress),
     }
 
 
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def request_sentence(request: RequestStatus) -> str:
+    """What became of a request, in one line."""
+    counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(request.counts.items())) or "nothing to do"
+    requested = datetime.fromtimestamp(request.requested_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
+    return f"Request {request.request_id} ({request.origin}, {requested}): {counts}"

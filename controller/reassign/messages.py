@@ -6,18 +6,18 @@ of kafka-zk-controller stand at the end of a request, where Kafka's own controll
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import pack
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
-from controller.reassign.cluster import Standing
-from zk_layout.ids import Replicas, TopicName, TopicPartition
+from controller.wire.cursor import Malformed
+from controller.wire.mode import mode_field
+from controller.wire.tagged import REQUEST_ID, request_id_field, with_tagged
+from zk_layout.ids import Replicas, RequestId, TopicName, TopicPartition
 
-MODE = REQUEST_ID = CONTROLLER = PROGRESS = 20000
-REQUEST_STATUS = 20001
+T = TypeVar("T")
 
 
 class TaggedAlter(AlterPartitionReassignmentsRequest, init=False):  # type: ignore[misc, call-arg]  # untyped library
@@ -27,7 +27,7 @@ class TaggedAlter(AlterPartitionReassignmentsRequest, init=False):  # type: igno
 
     def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> bytes:
         """The message with the fields in `own_tags`."""
-        return with_tags(super().encode(version=version, header=header), self.own_tags, framed=framed)
+        return _with_own(super().encode(version=version, header=header), self.own_tags, framed=framed)
 
 
 class TaggedList(ListPartitionReassignmentsRequest, init=False):  # type: ignore[misc, call-arg]  # untyped library
@@ -37,17 +37,11 @@ class TaggedList(ListPartitionReassignmentsRequest, init=False):  # type: ignore
 
     def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> bytes:
         """The message with the fields in `own_tags`."""
-        return with_tags(super().encode(version=version, header=header), self.own_tags, framed=framed)
+        return _with_own(super().encode(version=version, header=header), self.own_tags, framed=framed)
 
 
-def with_tags(message: bytes, tags: Mapping[int, bytes], *, framed: bool) -> bytes:
-    """A message that ends in "no tagged fields", with these instead.
-
-    >>> with_tags(bytes([7, 0]), {5: b"ab"}, framed=False)
-    b'\\x07\\x01\\x05\\x02ab'
-    """
-    fields = b"".join(_varint(tag) + _varint(len(value)) + value for tag, value in sorted(tags.items()))
-    whole = message[:-1] + _varint(len(tags)) + fields
+def _with_own(message: bytes, fields: Mapping[int, bytes], *, framed: bool) -> bytes:
+    whole = with_tagged(message, fields)
     return pack(">i", len(whole)) + whole if framed else whole
 
 
@@ -67,7 +61,7 @@ def alter_request(targets: Mapping[TopicPartition, Replicas | None], timeout_ms:
         ],
         max_version=0,
     )
-    request.own_tags = {} if mode is None else {MODE: compact_string(mode)}
+    request.own_tags = mode_field(mode or "")
     return request
 
 
@@ -80,56 +74,24 @@ def list_request(
     if partitions is not None:
         topics = [kind(name=topic, partition_indexes=list(indexes)) for topic, indexes in partitions.items()]
     request = TaggedList(timeout_ms=timeout_ms, topics=topics, max_version=0)
-    request.own_tags = {} if request_id is None else {REQUEST_ID: pack(">q", request_id)}
+    request.own_tags = request_id_field(None if request_id is None else RequestId(request_id))
     return request
 
 
-def text_of(message: Any, tag: int) -> str | None:
-    """A compact string among the tagged fields that kafka-python did not know."""
-    data: bytes | None = (message.unknown_tags or {}).get(f"_{tag}")
-    if data is None:
-        return None
-    length, start = _read_varint(data)
-    return data[start : start + length - 1].decode()
+def fields_of(message: Any) -> dict[int, bytes]:
+    """The tagged fields that kafka-python did not know, by their numbers."""
+    return {int(name[1:]): data for name, data in (message.unknown_tags or {}).items()}
 
 
-def number_of(message: Any, tag: int) -> int | None:
-    """An int64 among them."""
-    data: bytes | None = (message.unknown_tags or {}).get(f"_{tag}")
-    return None if data is None else int.from_bytes(data, "big", signed=True)
-
-
-def standing_of(partition: Any) -> Standing | None:
-    """Where a move stands, if the controller told it in words that are understood."""
-    text = text_of(partition, PROGRESS)
-    if text is None:
-        return None
+def understood(decode: Callable[[Mapping[int, bytes]], T | None], message: Any) -> T | None:
+    """What our controller adds to a message; words of another version of it are none."""
     try:
-        return msgspec.json.decode(text, type=Standing)
-    except msgspec.DecodeError:
+        return decode(fields_of(message))
+    except Malformed:
         return None
 
 
-def compact_string(text: str) -> bytes:
-    """Its length plus one, then its bytes."""
-    data = text.encode()
-    return _varint(len(data) + 1) + data
-
-
-def _varint(number: int) -> bytes:
-    data = bytearray()
-    while number > 0x7F:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
-    return bytes(data)
-
-
-def _read_varint(data: bytes) -> tuple[int, int]:
-    number = position = 0
-    while True:
-        byte = data[position]
-        number |= (byte & 0x7F) << 7 * position
-        position += 1
-        if byte < 0x80:
-            return number, position
+def request_id_of(message: Any) -> int | None:
+    """The id under which a request was accepted."""
+    data = fields_of(message).get(REQUEST_ID)
+    return None if data is None else int.from_bytes(data, "big", signed=True)

@@ -13,9 +13,10 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from controller.reassign.cluster import Directories, Move, PartitionState, Received
+from controller.reassign.cluster import Directories, Move, PartitionState
 from controller.reassign.plans import Replica
 from zk_layout.ids import BrokerId, Replicas, TopicPartition
+from zk_layout.znodes.reassignment_status import ReplicaProgress
 
 _WINDOW_S = 30.0
 _GRACE_S = 5.0
@@ -27,19 +28,19 @@ class Moving(Struct, frozen=True):
 
     at: TopicPartition
     move: Move
-    received: tuple[Received, ...]
+    received: tuple[ReplicaProgress, ...]
 
     @property
     def stage(self) -> str:
         """In the controller's words where it tells them."""
-        if self.move.standing is not None and self.move.standing.stage:
-            return self.move.standing.stage
+        if self.move.progress is not None and self.move.progress.stage:
+            return self.move.progress.stage
         return "catching up" if self.move.adding else "letting go"
 
     @property
     def waits_for(self) -> str | None:
         """Why it does not go on, if that is known."""
-        return self.move.standing.waits_for if self.move.standing is not None else None
+        return self.move.progress.waits_for if self.move.progress is not None else None
 
 
 class Ended(Struct, frozen=True):
@@ -132,11 +133,11 @@ class Progress:
         move: Move,
         state: PartitionState | None,
         directories: Mapping[Replica, Directories],
-    ) -> tuple[Received, ...]:
-        if move.standing is not None:
-            return move.standing.replicas
+    ) -> tuple[ReplicaProgress, ...]:
+        if move.progress is not None:
+            return move.progress.replicas
         if state is None:
-            return tuple(Received(broker) for broker in move.adding)
+            return tuple(ReplicaProgress(broker) for broker in move.adding)
         whole = _size(directories, at, state.leader)
         return tuple(self._measured(now, at, broker, state, whole, directories) for broker in move.adding)
 
@@ -148,15 +149,15 @@ class Progress:
         state: PartitionState,
         whole: int | None,
         directories: Mapping[Replica, Directories],
-    ) -> Received:
+    ) -> ReplicaProgress:
         """One receiving replica, from sizes alone."""
         if whole is None:
-            return Received(broker, error=f"leader {state.leader} does not tell the size of its log")
+            return ReplicaProgress(broker, error=f"leader {state.leader} does not tell the size of its log")
         held = whole if broker in state.isr else min(whole, _size(directories, at, broker) or 0)
         rate = self._rate(now, Replica(broker, at.topic, at.partition), held)
         left = whole - held
         remaining = 0.0 if not left else left / rate if rate else None
-        return Received(broker, held, whole, rate, remaining)
+        return ReplicaProgress(broker, held, whole, rate, remaining)
 
     def _rate(self, now: float, replica: Replica, held: int) -> float | None:
         """Over the last half minute, so that a pause of one fetch is no standstill."""

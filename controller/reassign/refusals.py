@@ -9,10 +9,17 @@ class Stopped(Exception):
     """The tool goes no further; the message says what, where and what to do."""
 
     exit_code = FAILED
+    prefix = "Error: "
 
 
 class Refused(Stopped):
     """The cluster, or the state it is in, does not allow it."""
+
+
+class Declined(Refused):
+    """The same, where Kafka's tool lets the sentence stand alone."""
+
+    prefix = ""
 
 
 class Unusable(Stopped):

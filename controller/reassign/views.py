@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import click
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.filesize import decimal
 from rich.live import Live
@@ -15,10 +16,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from controller.reassign.cluster import Received
 from controller.reassign.listing import as_document
 from controller.reassign.plans import listed
 from controller.reassign.progress import Ended, Moving, Snapshot
+from zk_layout.znodes.reassignment_status import ReplicaProgress
 
 _BAR = 24
 _OTHER_LINES = 5
@@ -82,7 +83,7 @@ class Bars:
         note = (Text(self._note, style="dim"),) if self._note else ()
         return Group(table, *note)
 
-    def _row(self, one: Moving, received: Received | None) -> tuple[RenderableType, ...]:
+    def _row(self, one: Moving, received: ReplicaProgress | None) -> tuple[RenderableType, ...]:
         trouble = (received.error if received else None) or one.waits_for
         about = Text(trouble or one.stage, style="yellow" if trouble else "dim", overflow="ellipsis")
         if received is None:
@@ -158,9 +159,7 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
             | {
                 "stage": one.stage,
                 "waits_for": one.waits_for,
-                "received": [
-                    {key: getattr(received, key) for key in received.__struct_fields__} for received in one.received
-                ],
+                "received": msgspec.to_builtins(one.received),
             }
             for one in snapshot.moving
         ],

@@ -68,13 +68,13 @@ def wanted_moves(listing: Listing, asked: Watch) -> Mapping[TopicPartition, Move
     return {
         at: move
         for at, move in listing.moves.items()
-        if move.standing is not None and move.standing.request_id == asked.request_id
+        if move.progress is not None and move.progress.request_id == asked.request_id
     }
 
 
 def look(cluster: Cluster, progress: Progress, moves: Mapping[TopicPartition, Move], clock: Clock) -> Snapshot:
     """One snapshot; brokers are asked for sizes only where the controller tells no progress."""
-    unmeasured = [at for at, move in moves.items() if move.standing is None]
+    unmeasured = [at for at, move in moves.items() if move.progress is None]
     needed = {*unmeasured, *progress.awaited(moves)}
     states = _states(cluster, needed) if needed else {}
     directories: Mapping[Replica, Directories] = {}

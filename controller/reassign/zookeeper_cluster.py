@@ -28,7 +28,7 @@ from controller.reassign.cluster import (
 )
 from controller.reassign.executing import EXISTING
 from controller.reassign.plans import Replica
-from controller.reassign.refusals import Refused, Unreachable, Unusable
+from controller.reassign.refusals import Declined, Refused, Unreachable, Unusable
 from zk_layout.codec import Undecodable, encode_json
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes import admin, brokers, configs, topics
@@ -106,7 +106,7 @@ class ZooKeeperCluster:
         try:
             self._ask(lambda: self._client.create(LegacyReassignmentAddress().path, data, makepath=True))
         except NodeExistsError:
-            raise Refused(EXISTING) from None
+            raise Declined(EXISTING) from None
         return Answered()
 
     def configure(self, changes: Mapping[Configured, Settings]) -> dict[Configured, str]:

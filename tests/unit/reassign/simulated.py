@@ -17,13 +17,18 @@ from controller.reassign.cluster import (
     Node,
     PartitionState,
     Settings,
-    Standing,
 )
 from controller.reassign.executing import Clock
 from controller.reassign.plans import Replica
-from zk_layout.ids import BrokerId, Replicas, TopicPartition
+from zk_layout.ids import BrokerId, Replicas, RequestId, TopicPartition
+from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
 HOME = "/disk1"
+
+
+def status(request_id: int) -> RequestStatus:
+    """What became of a request of which one move has arrived."""
+    return RequestStatus(RequestId(request_id), "AlterPartitionReassignments", 0, 0, None, {"completed": 1}, ())
 
 
 def on(*brokers: int) -> Replicas:
@@ -50,7 +55,7 @@ class SimulatedCluster:
         self.live: dict[int, Node] = {b: Node("localhost", 9000 + b) for b in (1, 2, 3, 4)}
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {at(k): v for k, v in assignments.items()}
         self.moves: dict[TopicPartition, Move] = {}
-        self.standings: dict[TopicPartition, Standing] = {}
+        self.progress: dict[TopicPartition, MoveProgress] = {}
         self.product = product
         self.size, self.step = 100, 40
         self.copied: dict[Replica, int] = {}
@@ -59,7 +64,7 @@ class SimulatedCluster:
         self.modes: list[Mode | None] = []
         self.directory_of: dict[Replica, Directories] = {}
         self.waiting_for_replica: dict[Replica, int] = {}
-        self.request: dict[str, object] | None = None
+        self.request: RequestStatus | None = None
         self.looks = 0
 
     def nodes(self) -> dict[Any, Node]:
@@ -78,7 +83,7 @@ class SimulatedCluster:
     def listing(self, partitions: Collection[TopicPartition] | None = None, request_id: int | None = None) -> Listing:
         self.looks += 1
         moves = {
-            p: Move(m.replicas, m.adding, m.removing, self.standings.get(p))
+            p: Move(m.replicas, m.adding, m.removing, self.progress.get(p))
             for p, m in self.moves.items()
             if partitions is None or p in partitions
         }

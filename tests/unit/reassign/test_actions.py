@@ -19,7 +19,7 @@ from controller.reassign.plans import Replica
 from controller.reassign.refusals import DONE, FAILED, Refused, Unusable
 from controller.reassign.selecting import Selection
 from controller.reassign.verifying import verify
-from tests.unit.reassign.simulated import Hours, SimulatedCluster, at, plan_file
+from tests.unit.reassign.simulated import Hours, SimulatedCluster, at, plan_file, status
 
 OURS = "kafka-zk-controller 0.1"
 
@@ -276,10 +276,10 @@ def test_a_selection_of_what_is_not_there_is_refused(selection: Selection, reaso
 
 def test_a_request_is_shown_by_our_controller_only() -> None:
     ours, answer = fresh(product=OURS), Answer(is_json=True)
-    ours.request = {"id": 7, "state": "done"}
+    ours.request = status(7)
 
     show_moves(ours, Selection(), 7, answer)
-    assert answer.document["request"] == {"id": 7, "state": "done"}
+    assert answer.document["request"]["counts"] == {"completed": 1}
 
     ours.request = None
     with pytest.raises(Refused, match="Request 7 is not known"):

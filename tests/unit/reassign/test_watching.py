@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from controller.reassign.cluster import Received, Standing
 from controller.reassign.progress import Snapshot
 from controller.reassign.refusals import DONE, FAILED, Refused
 from controller.reassign.selecting import Selection
 from controller.reassign.views import Bars, Documents, Lines, View
 from controller.reassign.watching import Watch, first_listing, watch
-from tests.unit.reassign.simulated import Hours, SimulatedCluster, at, on
+from tests.unit.reassign.simulated import Hours, SimulatedCluster, at, on, status
+from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress
 
 
 class Recorded:
@@ -64,13 +64,13 @@ def test_bytes_rates_and_time_left_follow_from_the_sizes_of_directories() -> Non
 
 def test_what_our_controller_tells_is_taken_as_it_is() -> None:
     cluster, recorded = moving(product="kafka-zk-controller 0.1"), Recorded()
-    told = Standing(7, "catching up", 1, "broker 3 is offline", (Received(3, 5, 10, 2.5, 2.0),))
-    cluster.standings = {
+    told = MoveProgress(7, "catching up", 1, "broker 3 is offline", (ReplicaProgress(3, 5, 10, 2.5, 2.0),))
+    cluster.progress = {
         at("a-0"): told,
-        at("a-1"): Standing(8, "catching up", 1, None, (Received(4, 1, 10, 1.0, 9.0),)),
+        at("a-1"): MoveProgress(8, "catching up", 1, None, (ReplicaProgress(4, 1, 10, 1.0, 9.0),)),
     }
     hours, asked = Hours(), Watch(Selection(), request_id=7)
-    cluster.request = {"id": 7}
+    cluster.request = status(7)
 
     class ThatEnds(Recorded):
         def show(self, snapshot: Snapshot) -> None:
