@@ -18,12 +18,12 @@ from controller.reassign.client_properties import ClientSettings, read_client_pr
 from controller.reassign.cluster import Cluster, Mode
 from controller.reassign.executing import Clock, Execution, execute
 from controller.reassign.generating import Proposal, generate
-from controller.reassign.listing import show_moves
+from controller.reassign.listing import request_sentence, show_moves
 from controller.reassign.refusals import INTERRUPTED, Stopped, Unusable
 from controller.reassign.selecting import Selection
 from controller.reassign.verifying import verify
 from controller.reassign.views import Bars, Documents, Lines, View
-from controller.reassign.watching import COMPUTED, Watch, first_listing, watch
+from controller.reassign.watching import COMPUTED, Watch, first_listing, wanted_moves, watch
 from zk_layout.ids import PartitionId, TopicName
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "cancel_all", "list", "progress")
@@ -325,8 +325,8 @@ def _execute(cluster: Cluster, options: Options, answer: Answer, clock: Clock) -
 def _watch(cluster: Cluster, asked: Watch, options: Options, answer: Answer, clock: Clock) -> None:
     """On a terminal bars, as JSON a document a line, elsewhere lines."""
     first = first_listing(cluster, asked)
-    if not first.moves and not asked.expected:
-        answer.say("No partition reassignments found.")
+    if not wanted_moves(first, asked) and not asked.expected:
+        answer.say("No partition reassignments found." if first.request is None else request_sentence(first.request))
         answer.document |= {"is_done": True, "moving": [], "ended": []}
         return
     note = None if first.controller is not None else COMPUTED

@@ -73,6 +73,7 @@ class KafkaCluster:
         """
         self._timeout_ms = settings.timeout_ms
         self._troubles = _Troubles()
+        self._is_sasl = settings.arguments.get("security_protocol", "").startswith("SASL")
         arguments = {"client_id": CLIENT_ID, **settings.arguments}
         self._net = NetworkSelector(**arguments)
         try:
@@ -205,6 +206,8 @@ class KafkaCluster:
             self._manager.bootstrap(self._timeout_ms)
         except kafka.errors.KafkaError as error:
             reason = self._troubles.last or str(error)
+            if self._is_sasl and "disconnected" in reason:
+                reason += "; brokers hang up like this on a wrong user, password or mechanism"
             self.close()
             raise Unreachable(
                 f"no broker answers at {self._named} within {self._timeout_ms / 1000:g} s ({reason}); are the "
