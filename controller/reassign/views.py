@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 import click
 import msgspec
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.filesize import decimal
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -24,6 +24,7 @@ from zk_layout.znodes.reassignment_status import ReplicaProgress
 _BAR = 24
 _OTHER_LINES = 5
 _MOST_ROWS = 40
+_JUSTIFIED: tuple[JustifyMethod, ...] = ("left", "left", "right", "right", "right", "right")
 
 
 class View(Protocol):
@@ -62,9 +63,10 @@ class Bars:
         self._live.update(self._drawn(snapshot), refresh=True)
 
     def _drawn(self, snapshot: Snapshot) -> RenderableType:
-        table = Table.grid(padding=(0, 2))
-        for justify in ("left", "left", "right", "right", "right", "right", "left"):
+        table = Table.grid(padding=(0, 2), expand=True)
+        for justify in _JUSTIFIED:
             table.add_column(justify=justify, no_wrap=True)
+        table.add_column(no_wrap=True, ratio=1)
         rows = [(one, received) for one in snapshot.moving for received in one.received or (None,)]
         room = max(1, min(_MOST_ROWS, self._console.size.height - _OTHER_LINES))
         for one, received in rows[:room]:
@@ -78,13 +80,14 @@ class Bars:
             _percent(_filled(snapshot), max(1, snapshot.total_bytes)),
             f"{decimal(snapshot.copied_bytes)} of {decimal(snapshot.total_bytes)}",
             _rate(snapshot.bytes_per_second),
-            _left(snapshot.remaining_seconds),
+            _left(snapshot.remaining_seconds) if snapshot.moving else "",
         )
         note = (Text(self._note, style="dim"),) if self._note else ()
         return Group(table, *note)
 
     def _row(self, one: Moving, received: ReplicaProgress | None) -> tuple[RenderableType, ...]:
-        trouble = (received.error if received else None) or one.waits_for
+        comes_nearer = received is not None and received.bytes_per_second
+        trouble = (received.error if received else None) or (None if comes_nearer else one.waits_for)
         about = Text(trouble or one.stage, style="yellow" if trouble else "dim", overflow="ellipsis")
         if received is None:
             return (f"{one.at} → {listed(one.move.target)}", "", "", "", "", "", about)
