@@ -409,7 +409,8 @@ class Cluster:
         for broker in after.replicas[:1]:
             self.preferred_counts[broker] = self.preferred_counts.get(broker, 0) + 1
         self.partition_count += bool(after.replicas) - bool(before.replicas)
-        if after.is_moving:
+        topic = self.topics.get(name)
+        if after.is_moving and not (topic and topic.is_queued_for_deletion):
             self.moving.setdefault(name, set()).add(number)
         elif before.is_moving:
             _discard(self.moving, name, number)
@@ -609,7 +610,10 @@ class Cluster:
             return
         topic.is_queued_for_deletion = is_queued
         topic.config_version = None
+        self.moving.pop(topic.name, None)
         for number, held in topic.partitions.items():
+            if held.assignment.is_moving and not is_queued:
+                self.moving.setdefault(topic.name, set()).add(number)
             held.is_untold = held.is_untold or not is_queued  # brokers have forgotten a topic that lives on
             self.mark(topic.name, number, PartitionChange.METADATA)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.effects import Notice, Read
-from controller.core.events import Loaded, Observed
+from controller.core.effects import Notice, Read, Survey
+from controller.core.events import Loaded, Observed, Surveyed
 from controller.lab.zookeeper import ZooKeeperServer
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
@@ -308,6 +308,35 @@ async def watched(seen: Seen, reader: Reader, addresses: tuple[StateAddress, ...
 
 async def shown(seen: Seen, versions: dict[str, int]) -> None:
     await until(lambda: all(seen.version(path) == version for path, version in versions.items()))
+
+
+def test_a_survey_lists_everything_below_a_topic_children_first_with_their_versions(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            for parent in PARENTS:
+                other.ensure_path(parent)
+            create_topic(other, "orders", 2)
+            other.create(f"{STATE_0}/note")
+            other.create(f"{TOPIC}/mine")
+            other.set(f"{TOPIC}/mine", b"twice")
+            async with loaded(zookeeper) as (seen, reader):
+                reader.survey(Survey(TopicName("orders")))
+                reader.survey(Survey(TopicName("nowhere")))
+                surveys = await until(lambda: (s := [e for e in seen.events if isinstance(e, Surveyed)])[1:] and s)
+
+        orders = [(address.path.removeprefix(f"{TOPIC}/"), version) for address, version in surveys[0].found]
+        assert orders == [
+            ("partitions/0/state/note", 0),
+            ("partitions/0/state", 0),
+            ("partitions/1/state", 0),
+            ("partitions/0", 0),
+            ("partitions/1", 0),
+            ("mine", 1),
+            ("partitions", 0),
+        ]
+        assert surveys[1] == Surveyed(TopicName("nowhere"), ())
+
+    asyncio.run(story())
 
 
 def test_nothing_is_told_after_stop(zookeeper: str) -> None:

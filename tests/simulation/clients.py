@@ -70,16 +70,21 @@ class Clients:
 
     def _free_name(self) -> TopicName:
         """A name that was never used, or that a deleted topic had."""
-        topics = self.world.checker.topics
-        former = [name for name in (f"topic{n + 1}" for n in range(self._topics_made)) if name not in topics]
+        former = self._former_names()
         if former and self.random.random() < 0.7:
-            return TopicName(self.random.choice(former))
+            return self.random.choice(former)
         self._topics_made += 1
         return TopicName(f"topic{self._topics_made}")
 
+    def _former_names(self) -> list[TopicName]:
+        names = (TopicName(f"topic{number + 1}") for number in range(self._topics_made))
+        return [name for name in names if name not in self.world.checker.topics]
+
     def delete_topic(self) -> None:
-        """Ask for a topic's deletion as brokers and old tools do; now and then one that does not exist."""
-        name = self._any_topic() if self.random.random() < 0.9 else TopicName("nowhere")
+        """Ask for a topic's deletion as brokers and old tools do; now and then one that is not there."""
+        name = self._any_topic()
+        if self.random.random() < 0.2:
+            name = self.random.choice([*self._former_names(), TopicName("nowhere")])
         if self.random.random() < 0.1 and name in self.world.checker.topics:
             self.world.write(MakeNode(f"/brokers/topics/{name}/somebody-elses"))
         self.world.say("client", f"wants {name} to be deleted")

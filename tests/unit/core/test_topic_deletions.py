@@ -147,6 +147,17 @@ def test_every_replica_of_a_move_is_deleted_adding_and_removing_ones_too() -> No
     desk.mark()
 
     assert desk.stops() == {1: [0], 2: [0], 3: [0], 4: [0]}
+    assert desk.cluster.moving == {}
+
+
+def test_a_move_goes_on_where_the_wish_to_delete_its_topic_is_taken_back() -> None:
+    desk = Desk("1,2,3", "1,2")
+    desk.assign({0: Assignment(ids("3,1,2"), ids("3"), ids("1"))}, version=1)
+    desk.mark()
+
+    desk.cluster.apply(absent(TopicDeletionAddress(NAME), Zxid(MARKED_AT + 1)))
+
+    assert desk.cluster.moving == {NAME: {0}}
 
 
 def test_our_own_id_hosts_nothing_and_is_not_waited_for() -> None:
