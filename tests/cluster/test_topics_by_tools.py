@@ -71,7 +71,7 @@ def lives_through_everything(cluster: LocalCluster, leader: Replica, topic: str)
     rows = described(cluster, topic)
     assert [row["partition"] for row in rows] == [0, 1, 2, 3]
     assert all(sorted(row["replicas"]) == [1, 2, 3] and row["leader"] == row["replicas"][0] for row in rows)
-    assert sorted(row["leader"] for row in rows)[:3] == sorted({row["leader"] for row in rows})
+    assert {row["leader"] for row in rows} == {1, 2, 3}
     assert "retention.ms=4711000" in topics(cluster, "--describe", "--topic", topic).stdout
 
     again = topics(cluster, "--create", "--topic", topic, "--partitions", "1", "--replication-factor", "1")
@@ -134,7 +134,7 @@ def test_the_tools_of_kafka_2_4(cluster_2_4: LocalCluster, tmp_path: Path) -> No
 @pytest.mark.timeout(300)
 def test_kafka_python_manages_topics(cluster_3_9: LocalCluster, tmp_path: Path) -> None:
     with leading(cluster_3_9, tmp_path):
-        admin = KafkaAdminClient(bootstrap_servers=cluster_3_9.bootstrap_servers, api_version_auto_timeout_ms=30_000)
+        admin = KafkaAdminClient(bootstrap_servers=cluster_3_9.bootstrap_servers)
         admin.create_topics([NewTopic("by-python", 3, 2), NewTopic("by-python-too", 1, 1)])
         with pytest.raises(TopicAlreadyExistsError):
             admin.create_topics([NewTopic("by-python", 3, 2)])

@@ -11,8 +11,9 @@ from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopR
 from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
 from controller.core.events import AskId
 from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered
-from controller.core.requests import AlterPartition, AlterReassignments, Mode, Request
+from controller.core.requests import AlterPartition, AlterReassignments, ElectLeaders, Mode, Request
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
+from tests.simulation.topic_answers import unfit
 from tests.simulation.zookeeper import Operation
 from zk_layout import catalog
 from zk_layout.facts import Malformed
@@ -46,6 +47,7 @@ class Checker:
         self.acked: dict[TopicPartition, int] = {}
         self.lost: dict[TopicPartition, None] = {}
         self.forced: dict[TopicPartition, None] = {}
+        self.wished: dict[TopicName, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
@@ -156,6 +158,7 @@ class Checker:
     def _wish_changed(self, name: TopicName) -> None:
         """A wish counts for the topic that is there when it is written, not for one that is created later."""
         mark = self.world.zookeeper.nodes.get(f"{DELETE_TOPICS}/{name}")
+        self.wished[name] = None
         topic = self.world.zookeeper.nodes.get(TopicAddress(name).path)
         if mark is None or topic is None or mark.czxid < topic.czxid:
             self.unwanted.pop(name, None)
@@ -265,6 +268,9 @@ class Checker:
         self._open[ask] = request
         if isinstance(request, AlterReassignments) and request.mode == Mode.FORCED:
             self.forced.update(dict.fromkeys(wish.topic_partition for wish in request.wishes))
+        if isinstance(request, ElectLeaders) and request.is_unclean:
+            everywhere = (TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions)
+            self.forced.update(dict.fromkeys(everywhere if request.partitions is None else request.partitions))
 
     def committed(self, controller: Controller, commit: Commit) -> None:
         """ZooKeeper accepted a transaction of this controller."""
@@ -295,6 +301,9 @@ class Checker:
             raise Broken(wrong)
 
     def _answer_fits(self, request: Request, reply: object) -> None:
+        wrong = unfit(self, request, reply)
+        if wrong is not None:
+            raise Broken(f"{reply} is no answer to {request}: {wrong}")
         if isinstance(request, AlterReassignments) and isinstance(reply, ReassignmentsAltered) and not reply.error:
             wished = [w.topic_partition for w in request.wishes]
             if [r.topic_partition for r in reply.results] != wished:

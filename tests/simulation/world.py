@@ -26,7 +26,7 @@ from controller.lab.broker_model import (
 )
 from tests.simulation.brokers import Broker
 from tests.simulation.checker import Checker
-from tests.simulation.clients import LEGACY, Clients
+from tests.simulation.clients import LEGACY
 from tests.simulation.clock import Clock
 from tests.simulation.controllers import Controller, Role
 from tests.simulation.faults import Faults
@@ -34,6 +34,7 @@ from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.network import Network, ZkConnection
 from tests.simulation.outcome import check_outcome
 from tests.simulation.producer_ids import ProducerIds
+from tests.simulation.topic_clients import TopicClients
 from tests.simulation.trace import Trace
 from tests.simulation.zookeeper import Multi, Operation, WatchEvent, ZooKeeper
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId
@@ -116,7 +117,7 @@ class World:
         }
         own_ids = [BrokerId(100 + c) for c in range(self.plan.controllers)]
         self.controllers = {c: Controller(self, c) for c in own_ids}
-        self.clients = Clients(self)
+        self.clients = TopicClients(self)
         self.producer_ids = ProducerIds(self)
         self.move_requests = MoveRequests(self)
         self.faults = Faults(self)
@@ -174,8 +175,12 @@ class World:
             clients.create_topic,
             clients.prefer,
             clients.delete_topic,
+            clients.ask_to_create,
+            clients.ask_to_delete,
+            clients.ask_to_grow,
+            clients.ask_to_elect,
         )
-        self.random.choices(acts, (10, 5, 2, 1, 1, 0.5, 1, 1))[0]()
+        self.random.choices(acts, (10, 5, 2, 1, 1, 0.5, 1, 1, 1.5, 1, 1, 1))[0]()
 
     def _remove_malformed_legacy(self) -> None:
         node = self.zookeeper.nodes.get(LEGACY)

@@ -1,0 +1,324 @@
+"""What is asked about topics is decided as Kafka's own controller decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core import topic_names
+from controller.core.admin import create_partitions, create_topics, elect_leaders, topic_configs
+from controller.core.admin.authorization import CLUSTER, Operation, Resource
+from controller.core.admin.create_topics import Birth, Defaults
+from controller.core.cluster import Cluster
+from controller.core.dice import Dice
+from controller.core.dividing import Divider
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.events import Asked, AskId
+from controller.core.requests import (
+    Caller,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Election,
+    Growth,
+    NewTopic,
+    TopicReference,
+    TopicRequest,
+)
+from controller.core.rules.change import Change
+from controller.core.tally import Tally
+from tests.unit.core.builders import OWN, case, cluster, ids, written
+from zk_layout.facts import Stat, present
+from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+
+def considered(
+    wish: NewTopic, live: str = "1,2,3", racks: Mapping[int, str | None] | None = None, seed: bytes = b"0"
+) -> object:
+    there = cluster(live) if racks is None else racked(racks)
+    return create_topics.consider(wish, (), Defaults(4, 2), there, Dice(seed))
+
+
+def racked(racks: Mapping[int, str | None]) -> Cluster:
+    """Brokers with racks; a rack of None is none. Our own node has one too, and counts for nothing."""
+    made = cluster("")
+    for number, rack in {**racks, OWN: "ours"}.items():
+        broker = BrokerId(number)
+        registration = Registration((Endpoint("PLAINTEXT", "127.0.0.1", 9000),), rack)
+        made.apply(present(BrokerAddress(broker), registration, Stat(Zxid(9), Zxid(99), ZnodeVersion(2))))
+    return made
+
+
+def error_of(outcome: object) -> ErrorCode:
+    assert isinstance(outcome, Refusal)
+    return outcome.error
+
+
+# creation
+
+
+@given(live=st.sets(st.integers(1, 9), min_size=1), seed=st.binary(max_size=4), data=st.data())
+def test_a_new_topic_is_spread_evenly_over_the_real_brokers_and_never_over_us(
+    live: set[int], seed: bytes, data: st.DataObject
+) -> None:
+    count, factor = data.draw(st.integers(1, 30)), data.draw(st.integers(1, len(live)))
+
+    birth = considered(NewTopic("t", count, factor), ",".join(map(str, live)), seed=seed)
+
+    assert isinstance(birth, Birth)
+    replicas = [assignment.replicas for assignment in birth.assignments.values()]
+    led = [sum(r[0] == broker for r in replicas) for broker in live]
+    assert list(birth.assignments) == list(range(count))
+    assert max(led) - min(led) <= 1
+    assert all(len(set(r)) == factor and set(r) <= live for r in replicas)
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=8), st.integers(1, 8))
+def test_replicas_are_in_different_racks_while_there_are_racks_left(racks: list[str], factor: int) -> None:
+    of = dict(enumerate(racks, 1))
+
+    birth = considered(NewTopic("t", 6, min(factor, len(of))), racks=of)
+
+    assert isinstance(birth, Birth)
+    for assignment in birth.assignments.values():
+        used = {of[broker] for broker in assignment.replicas}
+        assert len(used) == min(len(assignment.replicas), len(set(racks)))
+
+
+def test_where_only_some_brokers_have_racks_a_new_topic_ignores_them() -> None:
+    assert isinstance(considered(NewTopic("t", 3, 2), racks={1: "a", 2: "a", 3: None}), Birth)
+
+
+def test_what_is_left_open_is_as_the_cluster_has_it() -> None:
+    birth = considered(NewTopic("t"))
+
+    assert isinstance(birth, Birth)
+    assert (len(birth.assignments), birth.replication_factor) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("wish", "error"),
+    [
+        (NewTopic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic("t", -2, 1), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic("t", 2**31 - 1, 1), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic("t", 1, -1, ((0, (1,)),)), ErrorCode.INVALID_REQUEST),
+        (NewTopic("t", -1, 1, ((0, (1,)),)), ErrorCode.INVALID_REQUEST),
+        (NewTopic("t", assignments=((0, (1,)), (2, (1,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", assignments=((0, (1,)), (0, (1,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", assignments=((0, (1,)), (1, (1, 2)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", assignments=((0, ()),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", assignments=((0, (1, 1)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", assignments=((0, (-1,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", assignments=((0, (1, int(OWN))),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", 1, 1, configs=(("retention.ms", None),)), ErrorCode.INVALID_CONFIG),
+        (NewTopic("t", 1, 1, configs=(("retention.ms", "soon"),)), ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_with_kafkas_error(wish: NewTopic, error: ErrorCode) -> None:
+    assert error_of(considered(wish)) == error
+
+
+def test_replicas_on_brokers_that_are_down_or_unknown_are_taken_as_by_kafka() -> None:
+    assert isinstance(considered(NewTopic("t", assignments=((0, (1, 77)),))), Birth)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_legal"),
+    [
+        ("orders", True), ("a.b_c-D9", True), ("x" * 249, True),
+        ("", False), (".", False), ("..", False), ("x" * 250, False), ("a/b", False), ("a b", False), ("é", False),
+        ("a\n", False),
+    ],
+)  # fmt: skip
+def test_names_are_legal_as_in_kafka(name: str, is_legal: bool) -> None:
+    assert (topic_names.problem_of(name) is None) == is_legal
+
+
+def test_a_topic_named_twice_in_a_request_is_refused_each_time() -> None:
+    refusals = create_topics.refuse_within(CreateTopics((NewTopic("t"), NewTopic("u"), NewTopic("t"))))
+
+    assert [r and r.error for r in refusals] == [ErrorCode.INVALID_REQUEST, None, ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("retention.ms", ("-1", " 60000 ", str(2**63 - 1)), ("-2", "1.5", "", str(2**63), "1_000", "soon")),
+        ("min.insync.replicas", ("1", "3"), ("0", str(2**31))),
+        ("cleanup.policy", ("compact", "delete,compact"), ("compress", "compact;delete")),
+        ("compression.type", ("zstd", "producer"), ("none", "ZSTD")),
+        ("min.cleanable.dirty.ratio", ("0", "0.5", "1"), ("1.1", "-0.1", "half", "nan")),
+        ("preallocate", ("true", "FALSE"), ("yes", "1")),
+        ("leader.replication.throttled.replicas", ("*", "0:1,1:2", ""), ("0", "0:1;1:2", "*,0:1")),
+        ("message.timestamp.type", ("CreateTime",), ("createtime",)),
+        ("message.format.version", ("2.4", "3.0-IV1", "0.11.0"), ("new",)),
+    ],
+)
+def test_settings_have_kafkas_types_and_ranges(name: str, good: tuple[str, ...], bad: tuple[str, ...]) -> None:
+    assert [value for value in good if topic_configs.problem_of({name: value})] == []
+    assert [value for value in bad if not topic_configs.problem_of({name: value})] == []
+
+
+def test_compaction_lags_must_fit_together() -> None:
+    lags = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"}
+
+    assert "conflict" in (topic_configs.problem_of(lags) or "")
+
+
+# growth
+
+
+def growing(partitions: dict[int, str], wish: Growth, live: str = "1,2,3", there: Cluster | None = None) -> object:
+    made = cluster(live) if there is None else there
+    topic = Topic({PartitionId(n): Assignment(ids(replicas)) for n, replicas in partitions.items()})
+    made.apply(present(TopicAddress(TopicName("t")), topic, Stat(Zxid(1), Zxid(1), ZnodeVersion(0))))
+    return create_partitions.consider(wish, made.topics[TopicName("t")], made)
+
+
+def test_new_partitions_go_on_behind_the_first_replica_of_the_first_partition() -> None:
+    assert growing({0: "2,3", 1: "3,1"}, Growth("t", 4)) == {2: (1, 3), 3: (2, 3)}
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 3))
+def test_what_exists_is_never_touched_and_the_number_of_replicas_stays(now: int, more: int, factor: int) -> None:
+    held = {n: ",".join(map(str, (1, 2, 3)[:factor])) for n in range(now)}
+
+    added = growing(held, Growth("t", now + more))
+
+    assert isinstance(added, dict)
+    assert set(added) == set(range(now, now + more))
+    assert all(len(set(r)) == factor and OWN not in r for r in added.values())
+
+
+@pytest.mark.parametrize(
+    ("partitions", "wish", "error"),
+    [
+        ({0: "1"}, Growth("t", 1), ErrorCode.INVALID_PARTITIONS),
+        ({0: "1", 1: "2"}, Growth("t", 1), ErrorCode.INVALID_PARTITIONS),
+        ({0: "1"}, Growth("t", 2**31 - 1), ErrorCode.INVALID_PARTITIONS),
+        ({0: "1,2,3,4"}, Growth("t", 2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({0: "1"}, Growth("t", 3, ((1,),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({0: "1"}, Growth("t", 2, ((9,),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({0: "1"}, Growth("t", 2, ((OWN,),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({0: "1,2"}, Growth("t", 2, ((1,),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({0: "1,2"}, Growth("t", 2, ((1, 1),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({0: "1"}, Growth("t", 2, ((),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({0: "1", 2: "1"}, Growth("t", 3), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_growth_that_cannot_be_is_refused_with_kafkas_error(
+    partitions: dict[int, str], wish: Growth, error: ErrorCode
+) -> None:
+    assert error_of(growing(partitions, wish)) == error
+
+
+def test_partly_known_racks_forbid_a_growth_as_in_kafka() -> None:
+    there = racked({1: "a", 2: None})
+
+    assert error_of(growing({0: "1"}, Growth("t", 2), there=there)) == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# elections
+
+
+def test_the_first_replica_leads_again_where_it_is_in_sync_and_the_isr_stays() -> None:
+    change = elect_leaders.consider(Election(), case("1,2", 2, "2,1"), cluster("1,2"))
+
+    assert isinstance(change, Change)
+    assert change.state == written(1, "2,1")
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "leader", "error"),
+    [
+        ("2,1", "1,2", 1, ErrorCode.ELECTION_NOT_NEEDED),
+        ("2", "1,2", 2, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        ("2,1", "2", 2, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+    ],
+)
+def test_the_preferred_replica_cannot_always_lead(isr: str, live: str, leader: int, error: ErrorCode) -> None:
+    assert error_of(elect_leaders.consider(Election(), case("1,2", leader, isr), cluster(live))) == error
+
+
+def test_a_first_replica_that_is_being_added_leads_as_soon_as_it_is_in_sync() -> None:
+    moving = case("3,1,2", 1, "1,2,3", adding="3", removing="2")
+
+    change = elect_leaders.consider(Election(), moving, cluster("1,2,3"))
+
+    assert isinstance(change, Change)
+    assert change.state == written(3, "1,2,3")
+
+
+def test_any_replica_leads_only_where_none_in_sync_can_and_then_records_may_be_lost() -> None:
+    wish = Election(is_unclean=True)
+    clean = elect_leaders.consider(wish, case("1,2,3", -1, "2,3"), cluster("1,3"))
+    unclean = elect_leaders.consider(wish, case("1,2,3", -1, "2"), cluster("1,3"))
+
+    assert isinstance(clean, Change)
+    assert clean.state == written(3, "3")
+    assert isinstance(unclean, Change)
+    assert unclean.state is not None
+    assert (unclean.state.leader, unclean.state.isr, unclean.state.leader_recovery_state) == (1, (1,), 1)
+
+
+@pytest.mark.parametrize(
+    ("leader", "live", "error"),
+    [
+        (1, "1,2", ErrorCode.ELECTION_NOT_NEEDED),
+        (-1, "", ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ],
+)
+def test_an_unclean_election_needs_a_reason_and_a_replica(leader: int, live: str, error: ErrorCode) -> None:
+    assert error_of(elect_leaders.consider(Election(True), case("1,2", leader, "1"), cluster(live))) == error
+
+
+def test_a_partition_that_does_not_exist_elects_nobody() -> None:
+    refusal = elect_leaders.consider(Election(), None, cluster("1"))
+
+    assert error_of(refusal) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# who may
+
+
+def divided(request: TopicRequest, *allowed: tuple[Operation, Resource]) -> list[ErrorCode]:
+    """The errors of the parts that are refused at once, for a caller who may do only this."""
+    there = cluster("1")
+    divider = Divider(there, Tally(), lambda _caller, operation, resource: (operation, resource) in allowed)
+    division = divider.divide(Asked(AskId(1), request, Caller("PLAINTEXT", "127.0.0.1")), request)
+    return [result.error for _, result in division.refused]
+
+
+def test_each_topic_needs_its_own_right_or_the_cluster_gives_it() -> None:
+    mine, denied = Resource("Topic", "mine"), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    create = CreateTopics((NewTopic("mine"), NewTopic("theirs")))
+    delete = DeleteTopics((TopicReference("mine"), TopicReference("theirs")))
+    grow = CreatePartitions((Growth("mine", 2), Growth("theirs", 2)))
+
+    assert divided(create, (Operation.CREATE, mine)) == [denied]
+    assert divided(create, (Operation.CREATE, CLUSTER)) == []
+    assert divided(create) == [denied, denied]
+    assert divided(delete, (Operation.DELETE, mine)) == [denied]
+    assert divided(grow, (Operation.ALTER, mine)) == [denied]
+
+
+def test_where_topics_may_not_be_deleted_old_clients_get_an_error_they_know() -> None:
+    there = cluster("1")
+    there.deletes_topics = False
+    divider = Divider(there, Tally(), lambda *_: True)
+
+    def errors(request: DeleteTopics) -> list[ErrorCode]:
+        asked = Asked(AskId(1), request, Caller("PLAINTEXT", "127.0.0.1"))
+        return [result.error for _, result in divider.divide(asked, request).refused]
+
+    topics = (TopicReference("t"),)
+    assert errors(DeleteTopics(topics)) == [ErrorCode.TOPIC_DELETION_DISABLED]
+    assert errors(DeleteTopics(topics, knows_deletion_disabled=False)) == [ErrorCode.INVALID_REQUEST]
