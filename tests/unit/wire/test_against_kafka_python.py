@@ -15,13 +15,20 @@ from controller.core.replies import (
     PartitionResult,
     ReassignmentsAltered,
     ReassignmentsListed,
+    TopicCreated,
+    TopicDeleted,
     TopicMetadata,
+    TopicsCreated,
+    TopicsDeleted,
 )
 from controller.core.requests import (
     AlterReassignments,
+    CreateTopics,
+    DeleteTopics,
     DescribeCluster,
     ListReassignments,
     MoveWish,
+    NewTopic,
     TopicReference,
 )
 from controller.wire.frames import RequestHeader
@@ -36,6 +43,10 @@ with warnings.catch_warnings():
     from kafka.protocol.admin.topics import (
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+        DeleteTopicsRequest,
+        DeleteTopicsResponse,
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse,
     )
@@ -104,6 +115,52 @@ def test_another_implementation_is_understood_when_it_moves_replicas() -> None:
         (MoveWish(TopicPartition("orders", 3), (1, 2)),), timeout_ms=1000
     )
     assert decode_request(listing.encode(header=True))[1] == ListReassignments(None, timeout_ms=1000)
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_another_implementation_is_understood_when_it_creates_topics(version: int) -> None:
+    topic = CreateTopicsRequest.CreatableTopic
+    request = CreateTopicsRequest(
+        topics=[
+            topic(
+                name="orders",
+                num_partitions=3,
+                replication_factor=2,
+                assignments=[topic.CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])],
+                configs=[topic.CreatableTopicConfig(name="retention.ms", value="1")],
+            )
+        ],
+        timeout_ms=1000,
+        validate_only=False,
+        version=version,
+    )
+    request.with_header(correlation_id=7)
+    reply = TopicsCreated((TopicCreated("orders", ErrorCode.TOPIC_ALREADY_EXISTS, "there"),))
+
+    assert decode_request(request.encode(header=True))[1] == CreateTopics(
+        (NewTopic("orders", 3, 2, ((0, (1, 2)),), (("retention.ms", "1"),)),), 1000
+    )
+    (read,) = CreateTopicsResponse.decode(
+        encode_reply(RequestHeader(19, version, 7), reply)[4:], version=version, header=True
+    ).topics
+    assert (read.name, read.error_code) == ("orders", 36)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_another_implementation_is_understood_when_it_deletes_topics(version: int) -> None:
+    names = {"topic_names": ["orders"]} if version < 6 else {}
+    states = {"topics": [DeleteTopicsRequest.DeleteTopicState(name="orders")]} if version >= 6 else {}
+    request = DeleteTopicsRequest(**names, **states, timeout_ms=1000, version=version)
+    request.with_header(correlation_id=7)
+    reply = TopicsDeleted((TopicDeleted("orders", None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
+
+    assert decode_request(request.encode(header=True))[1] == DeleteTopics(
+        (TopicReference("orders"),), 1000, knows_deletion_disabled=version >= 3
+    )
+    (read,) = DeleteTopicsResponse.decode(
+        encode_reply(RequestHeader(20, version, 7), reply)[4:], version=version, header=True
+    ).responses
+    assert (read.name, read.error_code) == ("orders", 3)
 
 
 @pytest.mark.parametrize("version", range(13))
