@@ -9,6 +9,17 @@ import pytest
 
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from tests.cluster.jars_ahead import download_beside
+from tests.cluster.walk import VERSIONS
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Where many versions are to be run, their jars are downloaded beside the other tests."""
+    params = (item.callspec.params for item in session.items if hasattr(item, "callspec"))
+    if (
+        versions := [p["version"] for p in params if p.get("version") in VERSIONS]
+    ) and not session.config.option.collectonly:
+        download_beside(sorted(versions))
 
 
 @pytest.fixture(scope="session")
