@@ -17,7 +17,7 @@ from controller.demo.waiting import wait_for
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, submit
-from tests.cluster.throttle import throttled
+from tests.cluster.throttle import newcomers_throttled
 from tests.cluster.version_results import UPGRADE, writing_down
 from tests.cluster.walk import BROKER_PROPERTIES, FILLED_BYTES, RATE_BYTES_S, isr_requests
 from zk_layout.ids import TopicName
@@ -50,7 +50,8 @@ def test_a_rolling_upgrade_with_moves_in_progress_loses_nothing(tmp_path: Path) 
             raise_ours(rule)
             assert topic_id(rule) is not None
             walked.steps["the same of our replicas"] = "one after the other; topics have ids from then on"
-            move(topic)
+            choose(topic)
+            submit(rule.leader, topic)
             topic.await_arrival(90)
             topic.await_exact_disks()
             wait_for(partial(is_on_every_disk, topic), "the topic's id beside every replica")
@@ -63,8 +64,9 @@ def restart_during_a_move(topic: Topic, broker: int, version: str, **properties:
     """A move begins, and a broker of it is replaced by a newer one; the move comes to its end."""
     began = time.monotonic()
     cluster = topic.ruled.cluster
-    with throttled(topic, RATE_BYTES_S):
-        move(topic)
+    choose(topic)
+    with newcomers_throttled(topic, RATE_BYTES_S):
+        submit(topic.ruled.leader, topic)
         cluster.brokers[broker].become(version, **properties)
         cluster.stop_broker(broker)
         assert all(p.stage is Stage.CATCHING_UP for p in topic.partitions)
@@ -74,10 +76,9 @@ def restart_during_a_move(topic: Topic, broker: int, version: str, **properties:
     print(f"broker {broker} is {version} {properties}: {time.monotonic() - began:.1f} s")  # noqa: T201
 
 
-def move(topic: Topic) -> None:
-    """Ask for other brokers for all partitions."""
+def choose(topic: Topic) -> None:
+    """Choose other brokers for all partitions."""
     topic.plan = next_plan(tuple(topic.ruled.cluster.brokers), topic.plan)
-    submit(topic.ruled.leader, topic)
 
 
 def raise_the_brokers(topic: Topic) -> str:

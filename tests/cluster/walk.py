@@ -29,7 +29,7 @@ from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.wire.versions import parse_protocol
 from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, submit
-from tests.cluster.throttle import throttled
+from tests.cluster.throttle import newcomers_throttled
 from tests.cluster.topic_creation import ask_for
 from zk_layout.ids import TopicId, TopicName
 
@@ -155,7 +155,7 @@ def take_over(walk: Walk) -> str:
     assert native is not None
     assert not native.is_ours
     walk.wish()
-    with throttled(walk.orders, RATE_BYTES_S):
+    with newcomers_throttled(walk.orders, RATE_BYTES_S):
         walk.znodes.submit_legacy_move(walk.orders.name, walk.orders.plan)
         wait_for(walk.is_moving, "the native controller moving the topic")
         change = walk.ruled.pair.start()
@@ -267,7 +267,7 @@ def move_with_fail_over(walk: Walk) -> str:
     walk.wish()
     leader, epoch = walk.ruled.leader, walk.znodes.controller_epoch()
     walk.orders.tool.plan(walk.orders.name, walk.orders.plan)
-    with throttled(walk.orders, RATE_BYTES_S):
+    with newcomers_throttled(walk.orders, RATE_BYTES_S):
         ran = walk.orders.tool.execute()
         assert ran.exit_code == 0, ran.output
         wait_for(walk.is_moving, "our controller moving the topic")
@@ -286,7 +286,7 @@ def move_with_fail_over(walk: Walk) -> str:
 def hand_back(walk: Walk) -> str:
     """`release` gives the cluster to a native controller, which finishes our move, and creates a topic."""
     walk.wish()
-    with throttled(walk.orders, RATE_BYTES_S):
+    with newcomers_throttled(walk.orders, RATE_BYTES_S):
         submit(walk.ruled.leader, walk.orders)
         release(walk)
         native = walk.znodes.controller()
