@@ -11,12 +11,15 @@ from controller.lab.errors import JarsUnavailable
 from controller.lab.jars import kafka_class_path
 from controller.lab.process import Process
 
+_running: list[Process] = []
 LOG = Path(__file__).parents[2] / ".cache" / "versions" / "jars.log"
 
 
 def download_beside(versions: Sequence[str]) -> None:
     """In a process of its own, which ends with this one; whoever needs one of them meanwhile waits for it."""
-    Process("jars", [sys.executable, "-m", "tests.cluster.jars_ahead", *versions], LOG).start()
+    process = Process("jars", [sys.executable, "-m", "tests.cluster.jars_ahead", *versions], LOG)
+    process.start()
+    _running.append(process)
 
 
 def download(versions: Sequence[str]) -> None:
