@@ -19,7 +19,14 @@ from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, submit
 from tests.cluster.throttle import newcomers_throttled
 from tests.cluster.version_results import UPGRADE, writing_down
-from tests.cluster.walk import BROKER_PROPERTIES, FILLED_BYTES, RATE_BYTES_S, isr_requests
+from tests.cluster.walk import (
+    BROKER_PROPERTIES,
+    FILLED_BYTES,
+    RATE_BYTES_S,
+    SETTLES_WITHIN_S,
+    STOPS_WITHIN_S,
+    isr_requests,
+)
 from zk_layout.ids import TopicName
 
 FIRST, *LATER = "2.4.1", "2.8.2", "3.3.2", "3.9.1"
@@ -52,7 +59,7 @@ def test_a_rolling_upgrade_with_moves_in_progress_loses_nothing(tmp_path: Path) 
             walked.steps["the same of our replicas"] = "one after the other; topics have ids from then on"
             choose(topic)
             submit(rule.leader, topic)
-            topic.await_arrival(90)
+            topic.await_arrival(SETTLES_WITHIN_S)
             topic.await_exact_disks()
             wait_for(partial(is_on_every_disk, topic), "the topic's id beside every replica")
             walked.steps["afterwards"] = "another move; brokers keep the topic's id"
@@ -68,10 +75,10 @@ def restart_during_a_move(topic: Topic, broker: int, version: str, **properties:
     with newcomers_throttled(topic, RATE_BYTES_S):
         submit(topic.ruled.leader, topic)
         cluster.brokers[broker].become(version, **properties)
-        cluster.stop_broker(broker)
+        cluster.brokers[broker].stop(STOPS_WITHIN_S)
         assert all(p.stage is Stage.CATCHING_UP for p in topic.partitions)
         cluster.brokers[broker].start()
-    topic.await_arrival(90)
+    topic.await_arrival(SETTLES_WITHIN_S)
     topic.await_exact_disks()
     print(f"broker {broker} is {version} {properties}: {time.monotonic() - began:.1f} s")  # noqa: T201
 

@@ -5,6 +5,7 @@ Each step fails where something is wrong, and gives a sentence that says what wa
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -36,10 +37,12 @@ from zk_layout.ids import TopicId, TopicName
 VERSIONS = ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "3.9.1")
 """One of each pair of neighbours between which something changed in what controllers and brokers say to each other."""
 
-BY_TOOL = TopicName("by-broker-0")
+BY_TOOL = TopicName("by-tool")
 PARTITIONS = 4
 FILLED_BYTES = 250_000  # in each partition
 RATE_BYTES_S = 10_000  # a move would take minutes
+STOPS_WITHIN_S = 120.0
+SETTLES_WITHIN_S = 150.0
 PERMITTED = ("Controlled shutdown request returned successfully", "Controlled shutdown succeeded")
 BROKER_PROPERTIES = {
     "auto.create.topics.enable": "true",
@@ -100,7 +103,7 @@ class Walk(Struct):
 
     def settle(self) -> None:
         """Wait until `orders` is where it shall be, all in sync and nothing moving."""
-        self.orders.await_arrival(90)
+        self.orders.await_arrival(SETTLES_WITHIN_S)
 
     def wish(self) -> None:
         """Choose other brokers for all of `orders`."""
@@ -121,7 +124,7 @@ def walking(version: str, directory: Path) -> Iterator[Walk]:
     """A cluster ruled by its native controller, and two replicas of ours that do not run yet."""
     overrides = {**BROKER_PROPERTIES, "inter.broker.protocol.version": ".".join(version.split(".")[:2])}
     try:
-        cluster = LocalCluster(ClusterSettings(version=version, overrides=overrides))
+        cluster = LocalCluster(ClusterSettings(version=version, overrides=overrides), directory=directory / "servers")
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
     with cluster, Znodes(cluster.zookeeper_connect) as znodes:
@@ -136,6 +139,7 @@ def walking(version: str, directory: Path) -> Iterator[Walk]:
                 yield Walk(orders.ruled, orders, traffic, _facts(version))
         finally:
             pair.end()
+    shutil.rmtree(cluster.directory)  # kept where something failed, for its logs
 
 
 def _facts(version: str) -> dict[str, str]:
@@ -189,7 +193,7 @@ def controlled_shutdown(walk: Walk) -> str:
     """A broker asks to leave, and is permitted to."""
     led = [p for p in walk.orders.partitions if p.state is not None and p.state.leader == 2]
     assert led, "broker 2 leads nothing: the step would show nothing"
-    walk.cluster.stop_broker(2)
+    walk.cluster.brokers[2].stop(STOPS_WITHIN_S)
     log = walk.cluster.brokers[2].process.output_since_start().decode()
     assert all(_without(p, 2) for p in walk.orders.partitions)
     walk.cluster.brokers[2].start()
@@ -334,12 +338,12 @@ STEPS: Mapping[str, Step] = {
     "take-over": take_over,
     "broker bounce": bounce,
     "controlled shutdown": controlled_shutdown,
-    # "preferred election": preferred_election,
-    # "topic creation by tool": creation,
+    "preferred election": preferred_election,
+    "topic creation by tool": creation,
     "topic creation by a broker": auto_creation,
     "clients": clients,
-    # "topic expansion": expansion,
-    # "topic deletion": deletion,
+    "topic expansion": expansion,
+    "topic deletion": deletion,
     "reassignment with a fail-over": move_with_fail_over,
     "hand-back": hand_back,
     "taking it back": taking_back,
