@@ -7,7 +7,7 @@ from itertools import groupby
 from msgspec import Struct, field, structs
 
 from controller.core.progress import Progress
-from controller.core.request_ledger import COMPLETED, OpenRequest
+from controller.core.request_ledger import COMPLETED, Entry, OpenRequest
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, RequestId, TopicPartition
 from zk_layout.znodes.reassignment_status import PartitionStatus, ReplicaProgress, RequestStatus, TopicStatus
@@ -59,12 +59,16 @@ class StatusText:
         """The Unix time in milliseconds at a moment of this machine's clock."""
         return self._progress.at_ms(now)
 
-    def whole(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
+    def whole(self, asked: OpenRequest, request: RequestId, now: float, *, has_progress: bool = True) -> RequestStatus:
         """Everything known of a request."""
         sums = _Sums()
+        look = self._with_progress if has_progress else self._without_progress
+        known = {
+            at: _ended(entry, at, sums) or look(entry, at, sums, now) for at, entry in sorted(asked.entries.items())
+        }
         topics = tuple(
-            TopicStatus(topic, tuple(self._partition(asked, at, sums, now) for at in partitions))
-            for topic, partitions in groupby(sorted(asked.entries), lambda at: at.topic)
+            TopicStatus(topic, tuple(known[at] for at in partitions))
+            for topic, partitions in groupby(known, lambda at: at.topic)
         )
         is_known = sums.total > 0
         return RequestStatus(
@@ -83,27 +87,38 @@ class StatusText:
 
     def bounded(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
         """What a znode can take: without progress where it is long, and in the end only what was not completed."""
-        status = self.whole(asked, request, now)
+        status = self.whole(asked, request, now, has_progress=asked.unfinished <= MOST_WITH_PROGRESS)
         if asked.finished_ms is not None and len(asked.entries) > MOST_LISTED_AT_THE_END:
             status = _without_completed(status)
-        if asked.unfinished > MOST_WITH_PROGRESS or _size(status) > LARGEST_WITH_PROGRESS_BYTES:
+        size_bytes = _size(status)
+        if size_bytes > LARGEST_WITH_PROGRESS_BYTES and asked.unfinished <= MOST_WITH_PROGRESS:
             status = structs.replace(status, topics=_without_progress(status.topics))
-        if _size(status) > self._znode_size_limit:
-            status = _without_completed(status)
+            size_bytes = _size(status)
+        if size_bytes <= self._znode_size_limit:
+            return status
+        status = _without_completed(status)
         return status if _size(status) <= self._znode_size_limit else structs.replace(status, topics=())
 
-    def _partition(self, asked: OpenRequest, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
-        entry = asked.entries[at]
-        if entry.outcome is not None:
-            sums.copied += entry.copied_bytes or 0
-            sums.total += entry.copied_bytes or 0
-            return PartitionStatus(
-                at.partition, entry.replicas, entry.is_cancel, entry.outcome, copied_bytes=entry.copied_bytes
-            )
+    def _with_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
         progress = self._progress.of(at, now)
         for replica in progress.replicas if progress is not None else ():
             sums.add(replica)
         return PartitionStatus(at.partition, entry.replicas, entry.is_cancel, progress=progress)
+
+    def _without_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
+        for replica in self._progress.replicas(at, now):
+            sums.add(replica)
+        return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
+
+
+def _ended(entry: Entry, at: TopicPartition, sums: _Sums) -> PartitionStatus | None:
+    if entry.outcome is None:
+        return None
+    sums.copied += entry.copied_bytes or 0
+    sums.total += entry.copied_bytes or 0
+    return PartitionStatus(
+        at.partition, entry.replicas, entry.is_cancel, entry.outcome, copied_bytes=entry.copied_bytes
+    )
 
 
 def _owned(partition: PartitionStatus, request: RequestId) -> PartitionStatus:

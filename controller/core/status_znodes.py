@@ -35,6 +35,7 @@ NEWS_AFTER_S = 5.0
 WRITTEN_EVERY_S = 30.0
 WRITTEN_UNCHANGED_EVERY_S = 600.0
 REQUESTS_UNSLOWED = 100
+PARTITIONS_UNSLOWED = 2_000
 WRITES_A_TURN = 100
 TRIES = 3
 PAUSE_S = 5.0
@@ -109,7 +110,8 @@ class StatusZnodes:
         slower = max(1.0, len(self._ledger.open) / REQUESTS_UNSLOWED)
         for asked in self._ledger.open.values():
             age_s = now - asked.written_at
-            is_due = age_s >= (NEWS_AFTER_S if asked.has_news else WRITTEN_EVERY_S) * slower
+            slow = max(slower, len(asked.entries) / PARTITIONS_UNSLOWED)
+            is_due = age_s >= (NEWS_AFTER_S if asked.has_news else WRITTEN_EVERY_S) * slow
             if is_due and not asked.is_being_written and asked.finished_ms is None and asked not in self._due:
                 self._due.append(asked)
         now_ms = self._text.at_ms(now)
