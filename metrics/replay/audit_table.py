@@ -12,7 +12,8 @@ from metrics.replay.audit import findings
 from metrics.replay.claims import judged_claims
 from metrics.replay.moves import Happened
 from metrics.replay.partition_fold import fold_partitions
-from metrics.replay.reigns import Reigns, Sighting
+from metrics.replay.reigns import Sighting
+from metrics.replay.sightings import reigns_of, sightings
 from metrics.replay.verdicts import EXPLAINED, LISTED, Finding
 
 if TYPE_CHECKING:
@@ -52,37 +53,12 @@ _OTHERS = {
 }
 
 
-def sightings(events: DataFrame) -> list[Sighting]:
-    """Every change of the brokers, the claim, the epoch, the wishes to delete and the legacy znode.
-
-    They are few, so that each task can have them all.
-    """
-    rows = (
-        events.where("kind in ('broker', 'controller', 'controller_epoch', 'deletion', 'legacy')")
-        .selectExpr(
-            "zxid", "part", "kind", "op", "broker", "session", "controller_epoch", "version", "topic",
-            "unix_millis(time) as time_ms",
-        )
-        .orderBy("zxid", "part")
-        .toArrow()
-        .to_pylist()
-    )  # fmt: skip
-    return [
-        Sighting(
-            r["zxid"], r["kind"], r["op"] not in ("delete", "expire"), r["broker"], r["session"],
-            r["controller_epoch"] or 0, r["version"] or 0, r["topic"], r["time_ms"], r["op"],
-        )
-        for r in rows
-        if r["op"] != "acl"
-    ]  # fmt: skip
-
-
 def audit(events: DataFrame) -> DataFrame:
     """One row for each write, from the table `events`."""
     changes = sightings(events)
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
-        return (_row(found, topic, partition) for found in findings(topic, partition, history, _reigns(changes)))
+        return (_row(found, topic, partition) for found in findings(topic, partition, history, reigns_of(changes)))
 
     wanted = events.where("kind in ('state', 'assignment', 'legacy_move')")
     partitions = fold_partitions(wanted, fold, SCHEMA, DDL)
@@ -106,18 +82,6 @@ def _row(found: Finding, topic: str | None, partition: int | None) -> dict[str, 
         "why": found.why,
         "ours": found.ours or None,
     }
-
-
-_known: dict[int, Reigns] = {}
-
-
-def _reigns(changes: list[Sighting]) -> Reigns:
-    """The same for all partitions of a task."""
-    found = _known.get(id(changes))
-    if found is None:
-        _known.clear()
-        found = _known[id(changes)] = Reigns(changes)
-    return found
 
 
 def _other_writes(events: DataFrame) -> DataFrame:

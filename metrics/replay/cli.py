@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 @click.option(
     "--min-isr", default=1, show_default=True, help="The brokers' min.insync.replicas, for topics that set none."
 )
+@click.option(
+    "--jute-maxbuffer", default=0xFFFFF, show_default=True, metavar="BYTES", help="ZooKeeper's limit for one znode."
+)
 @click.option("--table", "tables", multiple=True, help="Only this table; may be repeated.")
 @click.option("--damage-is-fatal", is_flag=True, help="End with 2 if any file is damaged or missing.")
 def replay(  # noqa: PLR0913  # click gives each option as an argument
@@ -39,6 +42,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     master: str,
     chroot: str,
     min_isr: int,
+    jute_maxbuffer: int,
     tables: tuple[str, ...],
     damage_is_fatal: bool,
 ) -> None:
@@ -61,7 +65,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             paths, out, chroot,
             None if since is None else time_ms(since),
             None if until is None else time_ms(until),
-            named(tables) or ALL, min_isr,
+            named(tables) or ALL, min_isr, jute_maxbuffer,
         )  # fmt: skip
         damaged = _run(job, master)
     except (NothingToRead, ValueError) as error:

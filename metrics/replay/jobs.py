@@ -13,7 +13,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # ha
 from msgspec import Struct
 from pyspark import SparkContext
 
-from metrics.replay import bulk, bulk_moves, lives, min_isr, session, timelines
+from metrics.replay import bulk, bulk_moves, growth, lives, min_isr, session, timelines
 from metrics.replay.audit_table import audit
 from metrics.replay.schemas import spark_schema
 from metrics.replay.sources import size_of, stored_files
@@ -29,7 +29,7 @@ Progress = Callable[[str, int, int], None]
 # The tables in the order in which they are made.
 ALL = (
     "events", "partitions", "reassignments", "brokers", "controllers", "sessions", "min_isr", "topic_health",
-    "broker_health", "broker_load", "znodes", "audit", "damage",
+    "broker_health", "broker_load", "znodes", "znode_sizes", "znode_growth", "audit", "damage",
 )  # fmt: skip
 FROM_LOGS = ("events", "partitions", "damage")
 WITHOUT_SQL = ("reassignments", "brokers", "controllers", "sessions", "min_isr")
@@ -55,6 +55,7 @@ class Job(Struct, frozen=True):
     until_ms: int | None = None
     tables: tuple[str, ...] = ALL
     min_isr: int = 1
+    max_znode_bytes: int = growth.DEFAULT_LIMIT_BYTES
     split_bytes: int | None = None
 
 
@@ -174,10 +175,15 @@ def read_table(spark: SparkSession, tables: dict[str, str], name: str) -> DataFr
 
 
 def _table(spark: SparkSession, job: Job, name: str, written: dict[str, str]) -> DataFrame:
-    if name in _OF_EVENTS:
+    if name == "znode_growth" and "znode_sizes" in written:
+        return growth.forecast(read_table(spark, written, "znode_sizes"), job.max_znode_bytes)
+    if name in _OF_EVENTS or name.startswith("znode_"):
         events = all_events(spark, written)
         if job.until_ms is not None:
             events = events.where(_before(job.until_ms))
+        if name.startswith("znode_"):
+            sized = growth.growth(events, job.max_znode_bytes, job.since_ms or 0)
+            return sized if name == "znode_sizes" else growth.forecast(sized, job.max_znode_bytes)
         return _OF_EVENTS[name](events, job.since_ms)
     timeline = _clipped(read_table(spark, written, "partitions"), job.since_ms, job.until_ms)
     if name == "broker_load":

@@ -50,6 +50,28 @@ class Milestone(NamedTuple):
     isr: Replicas
 
 
+class Pause(NamedTuple):
+    """A time in which nothing was written about a move; `missing` of its target was not in sync.
+
+    `until_zxid` is None where the log ended first.
+    """
+
+    duration_ms: int
+    since_zxid: int
+    until_zxid: int | None
+    stage: str
+    missing: Replicas
+
+
+class Standing(NamedTuple):
+    """How a move stood after the last that was written about it."""
+
+    time_ms: int
+    zxid: int
+    stage: str
+    missing: Replicas
+
+
 class Move(Struct):
     """One reassignment of one partition.
 
@@ -74,22 +96,28 @@ class Move(Struct):
     in_sync_ms: int | None = None
     state_writes: int = 0
     topic_writes: int = 1
-    longest_pause_ms: int = 0
+    longest: Pause | None = None
+    standing: Standing | None = None
 
     @property
     def from_replicas(self) -> Replicas:
         """The replicas before the move."""
         return self.before.original if self.before.is_moving else self.before.replicas
 
+    @property
+    def longest_pause_ms(self) -> int:
+        """The longest pause that ended."""
+        return 0 if self.longest is None else self.longest.duration_ms
+
+    def pause(self, now_ms: int) -> Pause:
+        """The longest pause; at `now_ms` the log ends."""
+        last = self.standing or Standing(self.started_ms, self.started_zxid, Stage.CATCHING_UP.value, ())
+        still = Pause(now_ms - last.time_ms if self.ended_ms is None else 0, last.zxid, None, last.stage, last.missing)
+        return still if self.longest is None or still.duration_ms > self.longest.duration_ms else self.longest
+
     def is_stalled(self, now_ms: int) -> bool:
         """Whether nothing happened to it for longer than is normal, at any time until `now_ms`."""
-        pause = self.longest_pause_ms
-        if self.ended_ms is None:
-            pause = max(pause, now_ms - self._last_ms())
-        return pause > STALLED_MS
-
-    def _last_ms(self) -> int:
-        return self.milestones[-1].time_ms if self.milestones else self.started_ms
+        return self.pause(now_ms).duration_ms > STALLED_MS
 
 
 class PartitionMoves:
@@ -105,7 +133,6 @@ class PartitionMoves:
         self._legacy_target: Replicas | None = None
         self._znode_target: Replicas | None = None
         self._znode_session = 0
-        self._last_ms = 0
 
     def add(self, event: Happened) -> None:
         """Take the next event."""
@@ -122,7 +149,8 @@ class PartitionMoves:
                 self._znode_target, self._znode_session = event.replicas or None, event.session
             case _:
                 return
-        self._last_ms = event.time_ms
+        if self._open is not None:
+            self._open.standing = self._standing(self._open, event)
 
     def _state(self, event: Happened) -> None:
         self.state = state_of(event)
@@ -130,7 +158,7 @@ class PartitionMoves:
         if move is None:
             return
         move.state_writes += 1
-        move.longest_pause_ms = max(move.longest_pause_ms, event.time_ms - self._last_ms)
+        self._resume(move, event)
         move.milestones.append(Milestone(event.time_ms, event.zxid, self.state.leader, self.state.isr))
         epoch = int(self.state.controller_epoch)
         if epoch not in move.controller_epochs:
@@ -199,7 +227,7 @@ class PartitionMoves:
         if move is None:
             return
         self._count_stage(move, event.time_ms)
-        move.longest_pause_ms = max(move.longest_pause_ms, event.time_ms - self._last_ms)
+        self._resume(move, event)
         move.outcome, move.ended_ms, move.ended_zxid = outcome, event.time_ms, event.zxid
         self._open = None
 
@@ -215,6 +243,17 @@ class PartitionMoves:
     def _count_stage(self, move: Move, time_ms: int) -> None:
         name = self._stage.value
         move.stage_ms[name] = move.stage_ms.get(name, 0) + time_ms - self._stage_since_ms
+
+    def _resume(self, move: Move, event: Happened) -> None:
+        """Something was written again."""
+        last = move.standing
+        if last is not None and event.time_ms - last.time_ms > move.longest_pause_ms:
+            move.longest = Pause(event.time_ms - last.time_ms, last.zxid, event.zxid, last.stage, last.missing)
+
+    def _standing(self, move: Move, event: Happened) -> Standing:
+        isr = self.state.isr if self.state is not None else ()
+        missing = tuple(r for r in move.assignment.target if r not in isr)
+        return Standing(event.time_ms, event.zxid, self._stage.value, missing)
 
     def _origin(self, event: Happened, now: Assignment) -> str:
         if self._legacy_target is not None and self._legacy_target == now.target:

@@ -11,6 +11,9 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 from controller.core.stage import Stage
 from metrics.replay.moves import Happened, Move, moves_of
 from metrics.replay.partition_fold import fold_partitions
+from metrics.replay.reigns import Reigns
+from metrics.replay.sightings import reigns_of, sightings
+from metrics.replay.stalls import why_stalled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +49,7 @@ COLUMNS: tuple[tuple[str, Any, str, str], ...] = (
     ("letting_go_ms", pa.int64(), "bigint", "time until the leaving replicas were gone from the topic znode"),
     ("longest_pause_ms", pa.int64(), "bigint", "the longest time in which nothing was written about it"),
     ("is_stalled", pa.bool_(), "boolean", "whether that pause, or the one at the end of the log, passed 5 minutes"),
+    ("stalled_because", pa.string(), "string", "what it waited for in that pause: replicas, brokers, a controller"),
     ("state_writes", pa.int32(), "int", "writes of the partition's state it cost"),
     ("topic_writes", pa.int32(), "int", "rewrites of the topic znode that concern it"),
     ("controller_epochs", _INTS, "array<int>", "the controllers that took part, by epoch"),
@@ -75,15 +79,15 @@ def reassignments(events: DataFrame, states: DataFrame | None = None, now_ms: in
     if now_ms is None:
         last = events.agg(f.unix_millis(f.max("time"))).head()
         now_ms = int(last[0] or 0) if last else 0
-    end_ms = now_ms
+    end_ms, changes = now_ms, sightings(events)
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
-        return (row_of(topic, partition, move, end_ms) for move in moves_of(history))
+        return (row_of(topic, partition, move, end_ms, reigns_of(changes)) for move in moves_of(history))
 
     return fold_partitions(wanted.join(f.broadcast(partitions), ["topic", "partition"], "left_semi"), fold, SCHEMA, DDL)
 
 
-def row_of(topic: str, partition: int, move: Move, now_ms: int) -> dict[str, Any]:
+def row_of(topic: str, partition: int, move: Move, now_ms: int, reigns: Reigns) -> dict[str, Any]:
     """One move as a row of the table; `now_ms` is the time of the log's last transaction."""
     ended_ms = move.ended_ms
     stages = move.stage_ms
@@ -108,6 +112,7 @@ def row_of(topic: str, partition: int, move: Move, now_ms: int) -> dict[str, Any
         "letting_go_ms": stages.get(Stage.LETTING_GO.value, 0),
         "longest_pause_ms": move.longest_pause_ms,
         "is_stalled": move.is_stalled(now_ms),
+        "stalled_because": why_stalled(move, now_ms, reigns),
         "state_writes": move.state_writes,
         "topic_writes": move.topic_writes,
         "controller_epochs": move.controller_epochs,

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from metrics.replay import timelines
 from metrics.replay.jobs import Job, Result, rows_of
+from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MOST_MOVES = 20_000
 MOST_FINDINGS = 500
 MOST_ZNODES = 40
+LINES = 8
+ALARMING = 0.5
 POINTS = 600
 TOPICS = 40
 BUCKETS = 80
@@ -73,8 +76,10 @@ def report_data(spark: SparkSession, result: Result) -> dict[str, Any]:
         "brokers": ask("brokers", lambda t: t.selectExpr("broker", *_FROM_TO, "ended_by").orderBy("broker", "from")),
         "topics": ask("topic_health", _worst_topics),
         "broker_health": ask("broker_health", lambda t: t.orderBy("broker")),
+        "growth": ask("znode_growth", _nearest_the_limit),
+        "sizes": _sizes(ask),
         "znodes": ask("znodes", lambda t: t.drop("last_at").limit(MOST_ZNODES)),
-        "audit": ask("audit", _verdicts),
+        "audit": sorted(ask("audit", _verdicts), key=lambda row: _GRAVEST.index(row["verdict"])),
         "findings": ask("audit", _unexplained),
         "damage": ask("damage", lambda t: t.limit(1000)),
         "seconds": {name: round(seconds, 1) for name, seconds in result.seconds.items()},
@@ -83,6 +88,7 @@ def report_data(spark: SparkSession, result: Result) -> dict[str, Any]:
     return data
 
 
+_GRAVEST = (VIOLATION, LISTED, KAFKA, EXPLAINED)
 _FROM_TO = ("unix_millis(started_at) as `from`", "unix_millis(ended_at) as `to`")
 
 
@@ -105,6 +111,9 @@ def sentence(data: dict[str, Any]) -> str:
         bad[row["verdict"]] += row["writes"]
     if data["audit"]:
         more.append(f"{_many(bad.get('violation', 0), 'violation')}, {bad.get('listed', 0)} writes not explained")
+    full = data.get("growth") or [{"share": 0}]
+    if full[0]["share"] > ALARMING:
+        more.append(f"{full[0]['path']} fills {full[0]['share']:.0%} of what ZooKeeper takes")
     if data["damage"]:
         more.append(f"{_many(len(data['damage']), 'damaged place')}")
     return ", ".join(parts) + "; " + "; ".join(more) + "."
@@ -194,7 +203,7 @@ def _moves(ask: Any) -> list[list[Any]]:
         return chosen.selectExpr(
             "topic", "partition", "unix_millis(started_at)", "unix_millis(ended_at)", "outcome", "origin",
             "from_replicas", "to_replicas", "catching_up_ms", "handing_over_ms", "letting_go_ms", "is_stalled",
-            "topic_writes", "state_writes",
+            "topic_writes", "state_writes", "stalled_because",
         )  # fmt: skip
 
     rows = [list(row.values()) for row in ask("reassignments", query)]
@@ -257,6 +266,28 @@ def _changes_by_topic(ask: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _nearest_the_limit(table: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    shown = table.orderBy(f.desc("share"), "path").limit(MOST_ZNODES)
+    return shown.withColumn("full_at", f.unix_millis("full_at")).drop("first_at", "last_at")
+
+
+def _sizes(ask: Any) -> list[dict[str, Any]]:
+    """The largest znodes over time."""
+
+    def query(table: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        top = table.groupBy("path").agg(f.max("size_bytes").alias("top")).orderBy(f.desc("top"), "path").limit(LINES)
+        return table.join(f.broadcast(top), "path").selectExpr("path", "top", "unix_millis(at) as at", "size_bytes")
+
+    points: dict[tuple[int, str], list[list[int]]] = {}
+    for row in sorted(ask("znode_sizes", query), key=lambda r: r["at"]):
+        points.setdefault((-row["top"], row["path"]), []).append([row["at"], row["size_bytes"]])
+    return [{"path": key[1], "points": points[key]} for key in sorted(points)]
+
+
 def _reigns(table: DataFrame) -> DataFrame:
     return table.selectExpr("broker", *_FROM_TO, "controller_epoch", "vacancy_ms", "ended_by").orderBy("from")
 
@@ -264,9 +295,9 @@ def _reigns(table: DataFrame) -> DataFrame:
 def _worst_topics(table: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    return table.orderBy(f.desc("leaderless_ms"), f.desc("under_replicated_ms"), f.desc("changes"), "topic").limit(
-        TOPICS
-    )
+    return table.orderBy(
+        f.desc("leaderless_ms"), f.desc("under_min_isr_ms"), f.desc("under_replicated_ms"), f.desc("changes"), "topic"
+    ).limit(TOPICS)
 
 
 def _verdicts(table: DataFrame) -> DataFrame:
@@ -274,7 +305,7 @@ def _verdicts(table: DataFrame) -> DataFrame:
 
     return (
         table.groupBy("verdict", "what", "rule")
-        .agg(f.count("*").alias("writes"), f.first("why").alias("example"))
+        .agg(f.count("*").alias("writes"), f.first("why").alias("example"), f.first("ours").alias("ours"))
         .orderBy("verdict", f.desc("writes"))
     )
 

@@ -125,26 +125,47 @@ def broker_load(timeline: DataFrame) -> DataFrame:
     )
 
 
-def znodes(events: DataFrame, limit: int = 1000) -> DataFrame:
-    """The znodes written most: how often, how much, and how large they grew."""
+def with_paths(events: DataFrame) -> DataFrame:
+    """The table `events` with the path of each state spelled out."""
     from pyspark.sql import functions as f
 
     state_path = f.format_string("/brokers/topics/%s/partitions/%d/state", "topic", "partition")
-    rows = events.where("size_bytes is not null and op <> 'known'").withColumn(
-        "path", f.coalesce("path", f.when(f.col("kind") == "state", state_path))
+    return events.withColumn("path", f.coalesce("path", f.when(f.col("kind") == "state", state_path)))
+
+
+def znodes(events: DataFrame, limit: int = 1000) -> DataFrame:
+    """The znodes written most: how often, how much, how large they grew, and how much of it was news.
+
+    A topic's znode is written whole for one partition that changes: `changes` are the partitions whose replicas
+    differed from the write before, `changed_bytes` what they take up in it, `amplification` how many bytes were
+    written for each of those.
+    """
+    from pyspark.sql import functions as f
+
+    rows = with_paths(events).where("size_bytes is not null and op <> 'known'")
+    written = rows.groupBy("path").agg(
+        f.first("topic", ignorenulls=True).alias("topic"),
+        f.first("kind").alias("kind"),
+        f.count("*").alias("writes"),
+        f.sum("size_bytes").alias("bytes"),
+        f.max("size_bytes").alias("largest_bytes"),
+        f.max_by("size_bytes", "zxid").alias("last_bytes"),
+        f.max("time").alias("last_at"),
     )
-    return (
-        rows.groupBy("path")
-        .agg(
-            f.count("*").alias("writes"),
-            f.sum("size_bytes").alias("bytes"),
-            f.max("size_bytes").alias("largest_bytes"),
-            f.max_by("size_bytes", "zxid").alias("last_bytes"),
-            f.max("time").alias("last_at"),
-        )
-        .orderBy(f.desc("bytes"))
-        .limit(limit)
+    most = written.orderBy(f.desc("bytes"), "path").limit(limit)
+    # The entries `"12":[1,2,3],` of one partition in its topic's JSON.
+    lists = [f.length(f.concat_ws(",", c)) for c in ("replicas", "adding", "removing")]
+    entry = f.length(f.col("partition").cast("string")) + 6 + sum(lists[1:], lists[0])
+    changed = (
+        events.where("kind = 'assignment' and op <> 'known' and not is_first")
+        .groupBy("topic")
+        .agg(f.count("*").alias("changes"), f.sum(entry).alias("changed_bytes"))
     )
+    joined = most.join(changed.withColumn("kind", f.lit("topic")), ["topic", "kind"], "left")
+    return joined.select(
+        "path", "writes", "bytes", "largest_bytes", "last_bytes", "last_at", "changes", "changed_bytes",
+        f.round(f.col("bytes") / f.col("changed_bytes"), 1).alias("amplification"),
+    ).orderBy(f.desc("bytes"), "path")  # fmt: skip
 
 
 def _by_zxid(*keys: str, last: str) -> WindowSpec:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from metrics.replay.jobs import Job, Result, all_events, read_table, run
+from metrics.replay.report import write_report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,12 +21,24 @@ pytestmark = [
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "native"
 CHROOTS = {"2.4.1": "", "2.8.2": "/kafka"}
 PARTITIONS = 4
-TABLES = ("reassignments", "controllers", "brokers", "topic_health", "broker_health", "min_isr", "audit")
+TABLES = (
+    "reassignments",
+    "controllers",
+    "brokers",
+    "topic_health",
+    "broker_health",
+    "min_isr",
+    "audit",
+    "znodes",
+    "znode_sizes",
+    "znode_growth",
+)
 
 
 class Replayed(NamedTuple):
     version: str
     spark: SparkSession
+    job: Job
     result: Result
 
     def table(self, name: str) -> DataFrame:
@@ -36,9 +49,8 @@ class Replayed(NamedTuple):
 def replayed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     version = request.param
     out: Path = tmp_path_factory.mktemp("native")
-    paths = (str(FIXTURES / f"kafka-{version}"),)
-    result = run(spark, Job(paths, str(out), CHROOTS[version], tables=TABLES))
-    return Replayed(version, spark, result)
+    job = Job((str(FIXTURES / f"kafka-{version}"),), str(out), CHROOTS[version], tables=TABLES)
+    return Replayed(version, spark, job, run(spark, job))
 
 
 def test_every_write_is_explained(replayed: Replayed) -> None:
@@ -98,3 +110,30 @@ def test_what_the_brokers_suffered_adds_up(replayed: Replayed) -> None:
     assert {r.broker for r in rows} == {1, 2, 3}
     assert sum(r.under_replicated_ms for r in rows) > 0
     assert all(r.at_min_isr_ms >= 0 and r.leaderless_ms >= 0 for r in rows)
+
+
+def test_a_topics_znode_is_written_whole_for_each_partition_that_changes(replayed: Replayed) -> None:
+    topic = replayed.table("znodes").where("path like '%/brokers/topics/orders'").collect()[0]
+
+    assert topic.writes >= topic.changes / PARTITIONS > 0
+    assert topic.amplification == round(topic.bytes / topic.changed_bytes, 1) > 2
+
+
+def test_sizes_grow_towards_the_limit_as_seen(replayed: Replayed) -> None:
+    growth = {row.path: row for row in replayed.table("znode_growth").collect()}
+    root = CHROOTS[replayed.version]
+    orders, listed = growth[f"{root}/brokers/topics/orders"], growth[f"{root}/brokers/topics (list of children)"]
+    sizes = replayed.table("znode_sizes").where(f"path = '{orders.path}'").collect()
+
+    assert orders.largest_bytes == max(s.size_bytes for s in sizes)
+    assert orders.share == round(orders.largest_bytes / 1_048_575, 6)
+    # orders, payments and, until it was deleted, gone; each name with the four bytes of its length.
+    assert (listed.last_bytes, listed.largest_bytes) == (4 + 10 + 12, 4 + 10 + 12 + 8)
+    assert all(row.full_at is None or row.bytes_a_day > 0 for row in growth.values())
+
+
+def test_the_report_says_it_first(replayed: Replayed) -> None:
+    sentence = write_report(replayed.spark, replayed.job, replayed.result).sentence
+
+    assert sentence.startswith("16 moves, 1 cancelled, the slowest, gone-1, took 1")
+    assert sentence.endswith("; 1 fail-over; 0 violations, 0 writes not explained.")

@@ -14,8 +14,8 @@ from metrics.replay.report import page, sentence
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 T = 1_790_000_000_000
-MOVE = ["or</script>ders", 3, T, T + 9000, "finished", "api", [1, 2], [3, 4], 5000, 3000, 1000, False, 2, 6]
-STUCK = ["payments", 0, T, None, "unfinished", "legacy", [1], [2], 7000, 0, 0, True, 1, 1]
+MOVE = ["or</script>ders", 3, T, T + 9000, "finished", "api", [1, 2], [3, 4], 5000, 3000, 1000, False, 2, 6, None]
+STUCK = ["payments", 0, T, None, "unfinished", "legacy", [1], [2], 7000, 0, 0, True, 1, 1, "[2] had to catch up"]
 
 DATA: dict[str, Any] = {
     "span": {"from": T, "to": T + 10_000, "first_zxid": 1, "last_zxid": 255, "events": 99},
@@ -27,7 +27,15 @@ DATA: dict[str, Any] = {
     "changes": {"from": T, "width": 125, "topics": ["orders"], "buckets": 80, "cells": [[0, 3, 4]]},
     "controllers": [{"broker": 1, "from": T, "to": None, "controller_epoch": 4, "vacancy_ms": 12, "ended_by": None}],
     "brokers": [{"broker": 7, "from": T, "to": T + 4000, "ended_by": "expire"}],
-    "topics": [], "broker_health": [], "znodes": [], "damage": [], "seconds": {"read": 0.1},
+    "topics": [], "broker_health": [], "znodes": [],
+    "growth": [
+        {
+            "path": "/brokers/topics/orders", "last_bytes": 500_000, "largest_bytes": 800_000, "limit_bytes": 1_048_575,
+            "share": 0.76, "writes": 9, "bytes_a_day": 1000.0, "full_at": T + 86_400_000 * 500,
+        }
+    ],
+    "sizes": [{"path": "/brokers/topics/orders", "points": [[T, 400_000], [T + 4000, 500_000]]}],
+    "damage": [], "seconds": {"read": 0.1},
     "audit": [{"verdict": "listed", "what": "state", "rule": "isr", "writes": 3, "example": "why"}],
     "findings": [
         {
@@ -53,6 +61,10 @@ def test_the_report_is_drawn_to_its_end(tmp_path: Path) -> None:
     shown = re.sub(r"<script>.*</script>", "", dom, flags=re.DOTALL)
 
     assert "2 moves, 1 stalled, 1 unfinished, the slowest, orders-3, took 9 s; 0 fail-overs; 0 violations" in shown
+    assert "/brokers/topics/orders fills 76% of what ZooKeeper takes" in shown
     assert "2 of 2 moves" in shown
+    assert "[2] had to catch up" in shown
+    assert "none: every file was read" in shown
+    assert re.search(r'id="k-growth".*/brokers/topics/orders', shown)
     assert "or&lt;/script&gt;ders-3" in shown
     assert re.search(r'id="k-load".*broker 7', shown)

@@ -1,0 +1,45 @@
+"""Who came, went and ruled, from the rows of the table `events`: few, so that each task can have them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from metrics.replay.reigns import Reigns, Sighting
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KINDS = ("broker", "controller", "controller_epoch", "deletion", "legacy")
+COLUMNS = ("zxid", "part", "time", "kind", "op", "broker", "session", "controller_epoch", "version", "topic")
+
+
+def sightings(events: DataFrame) -> list[Sighting]:
+    """Every change of the brokers, the claim, the epoch, the wishes to delete and the legacy znode."""
+    from pyspark.sql import functions as f
+
+    return sightings_of(events.where(f.col("kind").isin(*KINDS)).select(*COLUMNS).toArrow().to_pylist())
+
+
+def sightings_of(rows: Iterable[dict[str, Any]]) -> list[Sighting]:
+    """The same from rows that were read without Spark."""
+    return [
+        Sighting(
+            r["zxid"], r["kind"], r["op"] not in ("delete", "expire"), r["broker"], r["session"],
+            r["controller_epoch"] or 0, r["version"] or 0, r["topic"], round(r["time"].timestamp() * 1000), r["op"],
+        )
+        for r in sorted(rows, key=lambda r: (r["zxid"], r["part"]))
+        if r["op"] != "acl"
+    ]  # fmt: skip
+
+
+_known: dict[int, Reigns] = {}
+
+
+def reigns_of(changes: Sequence[Sighting]) -> Reigns:
+    """What held when; the same for all partitions of a task."""
+    found = _known.get(id(changes))
+    if found is None:
+        _known.clear()
+        found = _known[id(changes)] = Reigns(changes)
+    return found
