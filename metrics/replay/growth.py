@@ -89,7 +89,7 @@ def growth(
             f.max("at").alias("at"),
             f.max("size_bytes").alias("size_bytes"),
             f.max_by("size_bytes", f.struct("zxid", "part")).alias("last_bytes"),
-            f.count_if("op <> 'known'").alias("writes"),
+            f.count_if(f.col("op") != "known").alias("writes"),
         )
         .withColumn("share", f.round(f.col("size_bytes") / limit_bytes, 6))
         .select("path", "at", "size_bytes", "last_bytes", "share", "writes")
