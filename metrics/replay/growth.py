@@ -116,14 +116,16 @@ def forecast(sized: DataFrame, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> DataFr
     )
     lasted = f.unix_millis("last_at") - f.unix_millis("first_at")
     rate = f.when(lasted >= _LEAST_MS, f.round(f.col("slope") * _DAY_MS, 1))
-    days = (limit_bytes - f.col("last_bytes")) / f.col("bytes_a_day")
-    is_ahead = (f.col("bytes_a_day") > 0) & (days >= 0) & (days < _MOST_DAYS)
-    full_at = f.timestamp_millis((f.unix_millis("last_at") + days * _DAY_MS).cast("bigint"))
+    # A divisor of 0 would end the job.
+    growing = f.when(f.col("bytes_a_day") > 0, f.col("bytes_a_day"))
+    days = (limit_bytes - f.col("last_bytes")) / growing
+    ahead = f.when((days >= 0) & (days < _MOST_DAYS), days)
+    full_at = f.timestamp_millis((f.unix_millis("last_at") + ahead * _DAY_MS).cast("bigint"))
     return (
         seen.withColumn("bytes_a_day", rate)
         .withColumn("limit_bytes", f.lit(limit_bytes))
         .withColumn("share", f.round(f.col("largest_bytes") / limit_bytes, 6))
-        .withColumn("full_at", f.when(is_ahead, full_at))
+        .withColumn("full_at", full_at)
         .select(
             "path", "first_at", "last_at", "first_bytes", "last_bytes", "largest_bytes", "limit_bytes", "share",
             "writes", "bytes_a_day", "full_at",
