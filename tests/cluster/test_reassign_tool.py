@@ -35,6 +35,9 @@ TARGET: Plan = {0: (3, 2), 1: (1, 3)}
 BYTES = 3_000_000
 TOOLS = ("2.8.2", "3.9.1")
 OURS = "ours"
+_JAVAS = r"\tat |(org|kafka|java)\.[\w.]+(Exception|Error)|Caused by|\t\.\.\. "
+_TOLD_BY_US_ONLY = r" {4}catching up: |This is request \d+"
+_NOT_COMPARED = re.compile(f"{_JAVAS}|{_TOLD_BY_US_ONLY}")
 _names = count(1)
 
 
@@ -118,20 +121,14 @@ class Subject:
         return () if action == "--list" else ("--reassignment-json-file", str(self.file))
 
     def normal(self, text: str) -> list[str]:
-        """Without the topic's name, traces of Java, request ids that only we tell, and slips that were mended."""
+        """Without the topic's name, traces of Java, what only we tell, and slips that were mended."""
         text = text.replace(self.name, "T").replace(" is complete.", " is completed.")
         text = text.replace("moves are active.Clearing", "moves are active.\nClearing")  # 3.9 forgets the line's end
         lines = [
             re.sub(r"^Error: (java|org)[\w.]+(Exception|Error): ", "Error: ", line.rstrip())
             for line in text.splitlines()
         ]
-        return [
-            line
-            for line in lines
-            if not re.match(
-                r"\tat |(org|kafka|java)\.[\w.]+(Exception|Error)|Caused by|\t\.\.\. |This is request \d+", line
-            )
-        ]
+        return [line for line in lines if not _NOT_COMPARED.match(line)]
 
     def settings(self) -> dict[str, Mapping[str, str]]:
         """What the tool left in ZooKeeper about this topic and the brokers."""
