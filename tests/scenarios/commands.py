@@ -263,9 +263,17 @@ def _forbid(theatre: Theatre, *operations: str) -> None:
     theatre.forbidden.update(operations)
 
 
-def _ask_list(theatre: Theatre) -> None:
-    """`ask list`: what moves."""
-    theatre.ask(ListReassignments(None))
+def _ask_cancel_and_set(theatre: Theatre, _set: str, *words: str) -> None:
+    """`ask cancel and set orders-0 to=none orders-1 to=3,4`: both in one request."""
+    wishes = []
+    for partition, target in zip(words[::2], words[1::2], strict=True):
+        wishes.append(MoveWish(_at(partition), None if target == "to=none" else _replicas(target.removeprefix("to="))))
+    theatre.ask(AlterReassignments(tuple(wishes)))
+
+
+def _ask_list(theatre: Theatre, *partitions: str) -> None:
+    """`ask list [orders-0 …]`: what moves, of all or of these."""
+    theatre.ask(ListReassignments(tuple(map(_at, partitions)) or None))
 
 
 def _ask_status(theatre: Theatre, request: str) -> None:
@@ -382,6 +390,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "forbid": _forbid,
     "ask reassign": _ask_reassign(Mode.SAFE),
     "ask forced reassign": _ask_reassign(Mode.FORCED),
+    "ask cancel and": _ask_cancel_and_set,
     "ask cancel": _ask_cancel(Mode.SAFE),
     "ask gentle cancel": _ask_cancel(Mode.GENTLE),
     "ask forced cancel": _ask_cancel(Mode.FORCED),

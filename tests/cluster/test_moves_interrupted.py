@@ -1,0 +1,136 @@
+"""Moves that are cancelled, redirected, overlapped or outgrown on real brokers, which cannot finish them in peace."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import ReassignmentsAltered, ReassignmentsListed
+from controller.core.requests import AlterReassignments, ListReassignments, Mode, MoveWish
+from controller.demo.asking import ask
+from controller.demo.waiting import wait_for
+from controller.demo.znodes import Plan
+from controller.lab.cluster import LocalCluster
+from controller.lab.kafka_broker import KafkaBroker
+from tests.cluster.moves import Ruled, Topic, ruled
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+
+JOINED = "2 in the ISR, 3 not"
+
+
+@contextmanager
+def muted(broker: KafkaBroker) -> Iterator[None]:
+    """A broker that does nothing for a moment, though its session goes on."""
+    broker.process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        broker.process.signal(signal.SIGCONT)
+
+
+def created(rule: Ruled, plans: Mapping[str, Plan]) -> dict[str, Topic]:
+    """Topics with these replicas, all in sync."""
+    for name, plan in plans.items():
+        rule.znodes.create_topic(name, plan)
+    topics = {name: Topic(rule, name, plan) for name, plan in plans.items()}
+    for topic in topics.values():
+        topic.await_arrival()
+    return topics
+
+
+def wish(rule: Ruled, name: str, target: tuple[int, ...] | None, mode: Mode = Mode.SAFE) -> ErrorCode:
+    """Ask for one partition's replicas, or that its move be cancelled; what is answered."""
+    at = TopicPartition(TopicName(name), PartitionId(0))
+    replicas = None if target is None else tuple(map(BrokerId, target))
+    answer = ask(rule.leader.address, AlterReassignments((MoveWish(at, replicas),), mode))
+    assert isinstance(answer, ReassignmentsAltered)
+    (result,) = answer.results
+    return result.error
+
+
+def add_partition(cluster: LocalCluster, name: str, partition: int, replicas: tuple[int, ...]) -> None:
+    """Write one more partition into a topic's znode, as an old `kafka-topics --zookeeper` does."""
+    path = f"/brokers/topics/{name}"
+    client = KazooClient(cluster.zookeeper_connect)
+    client.start(timeout=30)
+    try:
+        data, stat = client.get(path)
+        topic = json.loads(data)
+        topic["partitions"][str(partition)] = list(replicas)
+        client.set(path, json.dumps(topic).encode(), stat.version)
+    finally:
+        client.stop()
+        client.close()
+
+
+def moving(rule: Ruled) -> set[str]:
+    """The topics of which the controller says that something moves."""
+    answer = ask(rule.leader.address, ListReassignments(None))
+    assert isinstance(answer, ReassignmentsListed)
+    return {move.topic_partition.topic for move in answer.moves}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("fixture", ["cluster_3_9", "cluster_2_4"])
+def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_asked_last(
+    fixture: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    cluster: LocalCluster = request.getfixturevalue(fixture)
+    names = ("gently", "cancelled", "redirected", "reordered", "shrunk", "grown", "stacked", "failed-over")
+    one, two = {0: (1,)}, {0: (1, 2)}
+    with ruled(cluster, tmp_path) as rule:
+        topics = created(rule, {n: two if n in ("reordered", "shrunk") else one for n in names})
+        with muted(cluster.brokers[3]):
+            for name in ("gently", "cancelled", "stacked"):
+                assert wish(rule, name, (2, 3)) is ErrorCode.NONE
+            for name in ("redirected", "grown", "failed-over"):
+                assert wish(rule, name, (3,)) is ErrorCode.NONE
+
+            # A reordering and a shrink are over when they are answered.
+            assert wish(rule, "reordered", (2, 1)) is ErrorCode.NONE
+            assert wish(rule, "shrunk", (2,)) is ErrorCode.NONE
+            assert not moving(rule) & {"reordered", "shrunk"}
+
+            # One of two added replicas has joined the ISR; the other cannot.
+            for name in ("gently", "cancelled"):
+                wait_for(lambda name=name: 2 in topics[name].partitions[0].state.isr, f"{name}: {JOINED}")
+            assert wish(rule, "gently", None, Mode.GENTLE) is ErrorCode.NONE
+            assert wish(rule, "cancelled", None) is ErrorCode.NONE
+            assert wish(rule, "cancelled", None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+            # Changes on top of each other: the last one counts.
+            assert wish(rule, "redirected", (2,)) is ErrorCode.NONE
+            for target in ((3,), (2, 1), (3, 2), None, (2,)):
+                assert wish(rule, "stacked", target) is ErrorCode.NONE
+            add_partition(cluster, "grown", 1, (2, 1))
+
+            # The leader dies while a cancel may be under way; whoever follows is asked again.
+            victim = rule.leader
+            assert wish(rule, "failed-over", None) is ErrorCode.NONE
+            change = rule.pair.wait_for_leader(rule.pair.kill(victim), other_than=victim)
+            wait_for(lambda: change.leader.is_leading, "the successor serves")
+            assert wish(rule, "failed-over", None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+        ends: dict[str, Plan] = {
+            "gently": {0: (2, 1)},
+            "cancelled": one,
+            "redirected": {0: (2,)},
+            "reordered": {0: (2, 1)},
+            "shrunk": {0: (2,)},
+            "grown": {0: (3,), 1: (2, 1)},
+            "stacked": {0: (2,)},
+            "failed-over": one,
+        }
+        for name, plan in ends.items():
+            topics[name].plan = plan
+            topics[name].await_arrival()
+        for topic in topics.values():
+            topic.await_exact_disks()
+        assert not moving(rule)
