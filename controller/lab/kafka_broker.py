@@ -90,11 +90,14 @@ class KafkaBroker:
 
     @property
     def replicas(self) -> frozenset[str]:
-        """The replicas it keeps on disk, as `topic-partition`; not those it is about to delete."""
+        """The replicas it keeps on disk, as `topic-partition`; not those it is about to delete.
+
+        A broker whose session expires while it creates a log leaves an empty folder behind: that is no replica.
+        """
         if not self.log_dir.exists():
             return frozenset()
-        folders = (folder.name for folder in self.log_dir.iterdir() if folder.is_dir())
-        return frozenset(name for name in folders if not name.endswith(("-delete", "-stray", "-future")))
+        folders = (folder for folder in self.log_dir.iterdir() if folder.is_dir() and any(folder.glob("*.log")))
+        return frozenset(f.name for f in folders if not f.name.endswith(("-delete", "-stray", "-future")))
 
     def start(self, timeout_s: float = 90.0) -> None:
         """Start it and wait until it is registered in ZooKeeper and accepts connections.

@@ -94,13 +94,13 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
     fixture: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     cluster: LocalCluster = request.getfixturevalue(fixture)
-    names = ("gently", "cancelled", "redirected", "reordered", "shrunk", "grown", "failed-over")
+    names = ("gently", "cancelled", "redirected", "reordered", "shrunk", "grown", "stacked", "failed-over")
     one, two = {0: (1,)}, {0: (1, 2)}
     with ruled(cluster, tmp_path) as rule:
         topics = created(rule, {n: two if n in ("reordered", "shrunk") else one for n in names})
         with muted(cluster.brokers[3]):
             # All that must find it alive is asked at once: a slow machine may lose its session before the rest is done.
-            begun: dict[str, tuple[int, ...] | None] = dict.fromkeys(("gently", "cancelled"), (2, 3))
+            begun: dict[str, tuple[int, ...] | None] = dict.fromkeys(("gently", "cancelled", "stacked"), (2, 3))
             begun |= dict.fromkeys(("redirected", "grown", "failed-over"), (3,))
             assert wished(rule, begun) == ACCEPTED
 
@@ -117,6 +117,10 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
 
             # Changes on top of each other: the last one counts.
             assert wished(rule, {"redirected": (2,)}) == ACCEPTED
+            for target in ((2, 1), None, (2,)):
+                wished(
+                    rule, {"stacked": target}
+                )  # what is in sync is done at once, and then nothing is to be cancelled
             add_partition(cluster, "grown", 1, (2, 1))
 
             # The leader dies after a cancel; whoever follows knows of it.
@@ -133,11 +137,12 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
             "reordered": {0: (2, 1)},
             "shrunk": {0: (2,)},
             "grown": {0: (3,), 1: (2, 1)},
+            "stacked": {0: (2,)},
             "failed-over": one,
         }
         for name, plan in ends.items():
             topics[name].plan = plan
             topics[name].await_arrival()
-        for topic in topics.values():
+        for topic in sorted(topics.values(), key=lambda t: t.name != "stacked"):
             topic.await_exact_disks(timeout_s=100)  # a deletion that nobody confirmed is asked for every 30 s
         assert not moving(rule)
