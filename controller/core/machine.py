@@ -58,6 +58,7 @@ from controller.core.flights import Flights, TopicStep, facts_of
 from controller.core.large_znodes import LargeZnodes
 from controller.core.leavers import GATHER_S, Leavers
 from controller.core.legacy_znode import LEGACY_AGAIN, LegacyZnode
+from controller.core.notifications import NOTIFICATIONS_AGAIN, Notifications
 from controller.core.outcomes import NO_TIME, TOLD, Outcomes
 from controller.core.packing import Packed, encoded, parcels
 from controller.core.producer_ids import ProducerIds
@@ -148,6 +149,7 @@ class Machine:
         self._deletions = TopicDeletions(self.cluster)
         self._announcer = Announcer(self.cluster, self._leavers, self._barriers, self._flights, self._deletions)
         self._legacy = LegacyZnode(self.cluster)
+        self._notifications = Notifications()
         self._producer_ids = ProducerIds(self.cluster)
         self._answers = BrokerAnswers(self.cluster, self._leavers, self._agenda, self._deletions)
         self.reports: Reports | None = None
@@ -230,6 +232,7 @@ class Machine:
             case Observed(facts):
                 for fact in facts:
                     self.cluster.apply(fact)
+                    self._notifications.saw(fact)
                     self._saw(fact.address)
             case Surveyed():
                 self._deletions.surveyed(event)
@@ -284,6 +287,7 @@ class Machine:
         for fact in facts_of(commit, zxid, czxids):
             self.cluster.apply(fact)
         self._effects.extend(self._producer_ids.accepted(commit_id))
+        self._notifications.accepted(commit_id)
         if self.reports is not None:
             self._effects.extend(self.reports.accepted(commit_id, self._now))
         if self._legacy.is_written_by(commit_id):
@@ -296,6 +300,7 @@ class Machine:
         """Read what the transaction was about; the facts then decide what is still to be done."""
         _, _, addresses = self._flights.arrive(commit_id, has_failed=True, look_at=look_at)
         self._producer_ids.failed(commit_id)
+        self._effects.extend(self._notifications.failed(commit_id, self._now))
         if self._legacy.is_written_by(commit_id):
             self._effects.extend(self._legacy.failed(self._now))
         if self.reports is not None:
@@ -348,6 +353,8 @@ class Machine:
             self._answer(self._outcomes.told(AskId(int(key.removeprefix(TOLD)))))
         elif key.startswith(NO_TIME):
             self._give_up(AskId(int(key.removeprefix(NO_TIME))))
+        elif key.startswith(NOTIFICATIONS_AGAIN):
+            self._notifications.resume(key)
         elif key in self._alarms:
             self._alarms[key]()
 
@@ -439,16 +446,17 @@ class Machine:
     def _follow_notifications(self, changes: Changes) -> None:
         """Read what a leader wrote itself, then strike the notification; a new reign reads everything anyway."""
         for isr_address, version, isr_change in changes.isr_changes:
-            if isr_change is not None:
+            if self._notifications.see(isr_address, version) and isr_change is not None:
                 partitions = [at for at in isr_change.partitions if self.cluster.partition(at)]
                 self._effects.append(Read(tuple(StateAddress(at.topic, at.partition) for at in partitions)))
-            self._commit((Delete(isr_address, version),), ("ISR changes noted",))
         for version in changes.preferred_elections:
-            self._commit((Delete(PreferredElectionAddress(), version),), ("preferred leaders will be elected",))
+            self._notifications.see(PreferredElectionAddress(), version)
         for dir_address, version, event in changes.log_dir_events:
-            if event is not None and self.cluster.is_registered(event.broker):
+            is_new = self._notifications.see(dir_address, version)
+            if is_new and event is not None and self.cluster.is_registered(event.broker):
                 self._announcer.tell_all_again(event.broker)
-            self._commit((Delete(dir_address, version),), ("log directory failure noted",))
+        for write, why in self._notifications.strikes():
+            self._notifications.sent(self._commit((write,), (why,)), write)
 
     def _follow_partitions(self, changes: Changes) -> None:
         watch: list[Address] = []
