@@ -117,4 +117,3 @@ class Notifications:
         for of, kind in self._kinds.items():
             if alarm == f"{NOTIFICATIONS_AGAIN}{of.__name__}":
                 kind.is_waiting = False
-
