@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -42,8 +42,12 @@ _MOVE_WITHIN_S = 60.0
 class SimulatedBrokers:
     """Brokers without data, in a thread of their own."""
 
-    def __init__(self, zookeeper_connect: str) -> None:
-        """Nothing runs yet."""
+    def __init__(self, zookeeper_connect: str, ids: Sequence[int] = BROKERS, *, counts_only: bool = False) -> None:
+        """Nothing runs yet. For `counts_only` see `SimulatedSettings`."""
+        self._settings = [
+            SimulatedSettings(BrokerId(broker), replication_delay_s=REPLICATION_DELAY_S, counts_only=counts_only)
+            for broker in ids
+        ]
         self._zookeeper = KazooClient(zookeeper_connect, timeout=20)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="simulated brokers", daemon=True)
@@ -52,8 +56,7 @@ class SimulatedBrokers:
     def __enter__(self) -> Self:
         self._zookeeper.start(timeout=30)
         self._thread.start()
-        for broker in BROKERS:
-            settings = SimulatedSettings(BrokerId(broker), replication_delay_s=REPLICATION_DELAY_S)
+        for settings in self._settings:
             self._brokers.append(SimulatedBroker(settings, self._zookeeper))
             self._do(self._brokers[-1].start())
         return self
