@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from controller.demo.clients import ConfigResource, ConfigResourceType, KafkaAdminClient
+from controller.demo.waiting import wait_for
+from controller.lab.kafka_broker import KafkaBroker
 from tests.cluster.moves import Topic
 
 _SIDES = ("leader", "follower")
@@ -27,16 +30,39 @@ def newcomers_throttled(topic: Topic, rate_bytes_s: int) -> Iterator[None]:
 
 def _throttled(topic: Topic, rate_bytes_s: int, replicas: Mapping[str, str]) -> Iterator[None]:
     rates = {f"{side}.replication.throttled.rate": str(rate_bytes_s) for side in _SIDES}
-    wanted = [
-        ConfigResource(ConfigResourceType.BROKER, str(broker), rates)
-        for broker, server in topic.ruled.cluster.brokers.items()
-        if server.process.is_alive
-    ]
+    brokers = [broker for broker in topic.ruled.cluster.brokers.values() if broker.process.is_alive]
+    wanted = [ConfigResource(ConfigResourceType.BROKER, str(broker.broker_id), rates) for broker in brokers]
     wanted.append(ConfigResource(ConfigResourceType.TOPIC, topic.name, dict(replicas)))
     admin = KafkaAdminClient(bootstrap_servers=topic.ruled.cluster.bootstrap_servers.split(","))
     try:
-        admin.alter_configs(wanted, raise_on_unknown=False)
+        with _taking_effect(topic, brokers):
+            _until_taken(partial(admin.alter_configs, wanted, raise_on_unknown=False))
         yield
-        admin.reset_configs(wanted, raise_on_unknown=False)
+        with _taking_effect(topic, brokers):
+            _until_taken(partial(admin.reset_configs, wanted, raise_on_unknown=False))
     finally:
         admin.close()
+
+
+def _until_taken(ask: Callable[[], Mapping[str, Mapping[str, object]]]) -> None:
+    """A broker that has just started may not know the topic yet, and says so in its answer only."""
+    wait_for(lambda: _is_taken(ask()), "the brokers taking a throttle")
+
+
+def _is_taken(answers: Mapping[str, Mapping[str, object]]) -> bool:
+    return all(outcome == "OK" for outcomes in answers.values() for outcome in outcomes.values())
+
+
+@contextmanager
+def _taking_effect(topic: Topic, brokers: Sequence[KafkaBroker]) -> Iterator[None]:
+    """Brokers hear of what is set here some time after it was answered; the topic's settings are the last of it."""
+    told = f"Processing override for entityPath: topics/{topic.name} ".encode()
+    before = {broker.broker_id: broker.process.output_since_start().count(told) for broker in brokers}
+    yield
+    for broker in brokers:
+        heard = partial(_has_more, broker, told, before[broker.broker_id])
+        wait_for(heard, f"broker {broker.broker_id} hearing of the throttle")
+
+
+def _has_more(broker: KafkaBroker, told: bytes, than: int) -> bool:
+    return broker.process.output_since_start().count(told) > than
