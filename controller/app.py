@@ -280,6 +280,7 @@ class Daemon:
                 imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
                 defaults=Defaults(settings.number("num.partitions"), settings.number("default.replication.factor")),
                 status_retention_ms=settings.number("reassign.partitions.status.min.retention.ms"),
+                keeps_reassignment_znodes=settings.flag("controller.reassignments.znodes"),
                 clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
             ),
             protocol=self._protocol,

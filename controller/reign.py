@@ -98,7 +98,12 @@ class Reign:
         self.machine = Machine(court.machine_settings, claimed.epoch, Dice(seed))
         if court.journal is not None:
             court.journal.begin(journal.Reign(court.machine_settings, claimed.epoch, seed))
-        self._reader = Reader(court.bridge, self.emit, notice=self._notice)
+        self._reader = Reader(
+            court.bridge,
+            self.emit,
+            notice=self._notice,
+            follows_reassignments=court.machine_settings.keeps_reassignment_znodes,
+        )
         self._writer = Writer(
             court.bridge,
             self.emit,

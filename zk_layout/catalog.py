@@ -20,6 +20,7 @@ from zk_layout.znodes import (
     partition_state,
     producer_ids,
     reassignment_status,
+    reassignments,
     release,
     replica_deletions,
     topics,
@@ -47,6 +48,8 @@ Address = (
     | producer_ids.ProducerIdBlockAddress
     | reassignment_status.StatusRootAddress
     | reassignment_status.ReassignmentStatusAddress
+    | reassignments.ReassignmentsAddress
+    | reassignments.ReassignmentAddress
     | release.ReleaseAddress
 )
 
@@ -66,6 +69,8 @@ Value = (
     | replica_deletions.ReplicaDeletions
     | producer_ids.ProducerIdBlock
     | reassignment_status.RequestStatus
+    | reassignments.FolderKeeper
+    | reassignments.Reassignment
     | release.Release
     | reassignment_status.StatusRoot
 )
@@ -87,6 +92,8 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
     producer_ids.ProducerIdBlockAddress: producer_ids.decode,
     reassignment_status.ReassignmentStatusAddress: reassignment_status.decode,
+    reassignments.ReassignmentsAddress: reassignments.decode_keeper,
+    reassignments.ReassignmentAddress: reassignments.decode,
     release.ReleaseAddress: release.decode,
     reassignment_status.StatusRootAddress: reassignment_status.decode_root,
 }
@@ -107,6 +114,8 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     replica_deletions.ReplicaDeletions: replica_deletions.encode,
     producer_ids.ProducerIdBlock: producer_ids.encode,
     reassignment_status.RequestStatus: reassignment_status.encode,
+    reassignments.FolderKeeper: reassignments.encode_keeper,
+    reassignments.Reassignment: reassignments.encode,
     release.Release: release.encode,
     reassignment_status.StatusRoot: reassignment_status.encode_root,
     type(None): lambda _: b"",
@@ -123,6 +132,7 @@ _FIXED: dict[str, Address] = {
         configs.DefaultBrokerConfigAddress(),
         producer_ids.ProducerIdBlockAddress(),
         reassignment_status.StatusRootAddress(),
+        reassignments.ReassignmentsAddress(),
         release.ReleaseAddress(),
     )
 }
@@ -153,6 +163,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
         (
             rf"{replica_deletions.ROOT}/{_TOPIC}",
             lambda t: replica_deletions.ReplicaDeletionsAddress(TopicName(t)),
+        ),
+        (
+            rf"{reassignments.ROOT}/{_TOPIC}-{_NUMBER}",
+            lambda t, p: reassignments.ReassignmentAddress(TopicName(t), PartitionId(int(p))),
         ),
         (
             rf"{reassignment_status.ROOT}/{_NUMBER}",

@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct, field
 
 from controller.core.commands import ReplicaStop
+from controller.core.move_znodes import MoveZnodes
 from controller.core.stage import in_force
 from controller.core.statuses import Statuses
 from controller.core.topic_names import look_of
@@ -45,6 +46,7 @@ from zk_layout.znodes.notifications import (
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, StatusRootAddress
+from zk_layout.znodes.reassignments import ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -187,6 +189,7 @@ class Cluster:
         self.has_foreign_legacy = False
         self.latest_producer_ids = absent(ProducerIdBlockAddress(), NEVER)
         self.statuses = Statuses()
+        self.move_znodes = MoveZnodes()
         self.partition_count = 0
         self.is_loading = True
         self.changes = Changes()
@@ -252,6 +255,8 @@ class Cluster:
                     self.latest_producer_ids = fact
             case ReassignmentStatusAddress() | StatusRootAddress():
                 self.statuses.apply(fact)
+            case ReassignmentsAddress() | ReassignmentAddress() if self._advance(fact):
+                self.move_znodes.apply(fact)
             case ReplicaDeletionsAddress():
                 self._apply_deletions(address.topic, fact)
             case TopicDeletionAddress():
@@ -525,7 +530,7 @@ class Cluster:
         address = fact.address
         if self._complained.get(address.path) != fact.as_of:
             self._complained[address.path] = fact.as_of
-            is_dropped = isinstance(address, IsrChangeAddress | LogDirEventAddress)
+            is_dropped = isinstance(address, IsrChangeAddress | LogDirEventAddress | ReassignmentAddress)
             fate = "it is removed" if is_dropped else "it is left as it is until it is mended"
             self.changes.malformed.append((address.path, f"{malformed.reason}; {fate}"))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from controller.core import topic_wishes
+from controller.core import reassignment_wishes, topic_wishes
 from controller.core.admin import alter_partition, alter_reassignments
 from controller.core.asks import WHOLE_TOPIC, Asks, Item, moved
 from controller.core.cluster import Cluster, Partition, TopicView
@@ -20,6 +20,7 @@ from controller.core.stage import Stage, stage
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.reassignments import ROOT
 from zk_layout.znodes.topics import TopicAddress
 
 NOBODY: frozenset[BrokerId] = frozenset()
@@ -41,7 +42,8 @@ class Verdict(Struct):
         `settled` are parts of requests that are answered at once, `accepted` those that are answered when the
         draft's writes are done, `postponed` those that wait for the next step. `struck` are legacy entries to
         strike out, with the reason where that is a refusal. `gathered` are ends of moves that wait to be written with
-        others; `ends_moves` says that some are written now. `warnings` tell of what was forced.
+        others; `ends_moves` says that some are written now. `warnings` tell of what was forced. `wished` was accepted
+        through children of `/admin/reassignments`, `unwished` refused.
     """
 
     draft: Draft
@@ -54,6 +56,8 @@ class Verdict(Struct):
     gathered: list[PartitionId] = field(default_factory=list)
     ends_moves: bool = False
     struck: dict[TopicPartition, str | None] = field(default_factory=dict)
+    wished: list[TopicPartition] = field(default_factory=list)
+    unwished: dict[TopicPartition, str] = field(default_factory=dict)
 
 
 class Waits(Struct):
@@ -93,11 +97,21 @@ def look(
             verdict.postponed.append(item)
         else:
             _consider_topic(item, verdict, cluster, asks, waits)
+    if cluster.move_znodes.is_kept:
+        _consider_znodes(topic, numbers, verdict, cluster, waits)
+    left_alone = {at.partition for at in (*(item.at for item in verdict.accepted), *verdict.wished)}
+    _look_at_due(verdict, sorted(n for n in numbers if n not in left_alone), cluster, waits)
+    if cluster.move_znodes.is_kept:
+        reassignment_wishes.keep(verdict.draft, numbers, cluster)
+    return verdict
+
+
+def _look_at_due(verdict: Verdict, numbers: Iterable[PartitionId], cluster: Cluster, waits: Waits) -> None:
+    topic = verdict.draft.topic
     asked_for = bool(cluster.legacy or cluster.preferring)
-    left_alone = {item.at.partition for item in verdict.accepted}
-    for number in sorted(numbers):
+    for number in numbers:
         held = topic.partitions.get(number)
-        if held is None or number in left_alone:
+        if held is None:
             continue
         at = TopicPartition(topic.name, number)
         is_asked_for = asked_for and (at in cluster.legacy or at in cluster.preferring)
@@ -106,7 +120,6 @@ def look(
         case = _case(verdict.draft, at, waits)
         if case is not None:
             _follow_rules(case, verdict, cluster)
-    return verdict
 
 
 def is_sound(held: Partition, topic: TopicView, number: PartitionId, cluster: Cluster) -> bool:
@@ -161,6 +174,25 @@ def _consider_wish(item: Item, wish: MoveWish, mode: Mode, verdict: Verdict, clu
             verdict.warnings.append(outcome.warning)
         if item.at in cluster.legacy:
             draft.strike(item.at)
+
+
+def _consider_znodes(
+    topic: TopicView, numbers: Iterable[PartitionId], verdict: Verdict, cluster: Cluster, waits: Waits
+) -> None:
+    """What children of `/admin/reassignments` ask for, unless a request decides about the same partition."""
+    draft = verdict.draft
+    for wish in reassignment_wishes.wishes(topic, numbers, cluster):
+        at = wish.topic_partition
+        if draft.touches(at.partition):
+            continue
+        outcome = alter_reassignments.consider(wish, _case(draft, at, waits), cluster)
+        if isinstance(outcome, Refusal):
+            verdict.unwished[at] = outcome.message or outcome.error.name
+        elif outcome is not None:
+            draft.take(at.partition, structs.replace(outcome, why=f"{outcome.why} by {ROOT}"))
+            verdict.wished.append(at)
+            if at in cluster.legacy:
+                draft.strike(at)
 
 
 def _consider_topic(item: Item, verdict: Verdict, cluster: Cluster, asks: Asks, waits: Waits) -> None:

@@ -40,11 +40,26 @@ class Draft:
         self._topic_id: TopicId | None = None
         self._added: dict[PartitionId, Replicas] = {}
         self._wishes: list[Atom] = []
+        self._corrected: list[Write] = []
+        self._created: list[Write] = []
+        self.parts_children = False
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not (self._assignments or self._states or self._owed or self._topic_id or self._added or self._wishes)
+        children = self._corrected or self._created
+        znodes = self._assignments or self._states or self._owed or self._topic_id or self._added or self._wishes
+        return not (children or znodes)
+
+    @property
+    def assigned(self) -> Iterable[PartitionId]:
+        """The partitions whose replicas this step changes."""
+        return self._assignments.keys()
+
+    def assignment_of(self, number: PartitionId) -> Assignment | None:
+        """The replicas of a partition after this step; None where there is no such partition."""
+        held = self.topic.partitions.get(number)
+        return self._assignments.get(number, held.assignment if held is not None else None)
 
     def touches(self, number: PartitionId) -> bool:
         """Whether anything has been decided about a partition."""
@@ -120,6 +135,14 @@ class Draft:
         """Write a znode that is none of the topic's own."""
         self._wishes.append(Atom((write,), (why,)))
 
+    def keep_child(self, write: Write) -> None:
+        """Let a child of `/admin/reassignments` say what this step decides, in the same transaction.
+
+        Where that has to be cut, children that are there are written before the topic, and missing ones after it: a
+        successor then finds the same decision as a wish, or a child to create.
+        """
+        (self._created if isinstance(write, Create) else self._corrected).append(write)
+
     def strike(self, at: TopicPartition) -> None:
         """Take a partition's entry out of the legacy znode together with this step's writes."""
         self._struck.add(at)
@@ -129,7 +152,10 @@ class Draft:
         atoms = []
         together = sorted(self._assignments.keys() | self._owed.keys())
         znodes = [*self._topic_write(), *self._deletions_write(), *self._legacy_write()]
-        if znodes:
+        created = []
+        if not self.parts_children:
+            znodes, created = [*self._corrected, *znodes], self._created
+        if znodes or created:
             states = [w for n in together if n in self._states for w in self._state_writes(n)]
             why = tuple(w for n in together for w in self._why.get(n, ()))
             if self._topic_id is not None:
@@ -137,10 +163,12 @@ class Draft:
             if self._added:
                 count = min(self._added) + len(self._added)
                 why = (f"asked to give topic {self.topic.name} {len(self._added)} more: {count} partitions", *why)
-            atoms.append(Atom((*znodes, *states), why))
+            atoms.append(Atom((*znodes, *states, *created), why))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
         atoms.extend(self._wishes)
+        if self.parts_children and (self._corrected or self._created):
+            atoms.append(Atom((*self._corrected, *self._created), ()))
         return self._with_parent(atoms)
 
     def _topic_write(self) -> Iterable[Write]:

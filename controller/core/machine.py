@@ -62,6 +62,8 @@ from controller.core.notifications import NOTIFICATIONS_AGAIN, Notifications
 from controller.core.outcomes import NO_TIME, TOLD, Outcomes
 from controller.core.packing import Packed, encoded, parcels
 from controller.core.producer_ids import ProducerIds
+from controller.core.reassignment_znodes import ALARM as MOVE_ZNODES
+from controller.core.reassignment_znodes import ReassignmentZnodes
 from controller.core.reception import Reception
 from controller.core.replies import Result
 from controller.core.reports import ALARM as REPORTS
@@ -96,7 +98,8 @@ class MachineSettings(Struct, frozen=True):
         `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
         `znode_size_limit` is in bytes: a little less than ZooKeeper's jute.maxbuffer.
         `status_retention_ms` is how long the status of a finished reassignment request is kept; with None requests
-        get no ids and nothing is measured. `clock_zero_ms` is the Unix time at which the machine's clock showed 0.
+        get no ids and nothing is measured. `keeps_reassignment_znodes` says that `/admin/reassignments` is followed
+        (KIP-236). `clock_zero_ms` is the Unix time at which the machine's clock showed 0.
     """
 
     own_id: BrokerId
@@ -114,6 +117,7 @@ class MachineSettings(Struct, frozen=True):
     defaults: Defaults = Defaults()
     status_retention_ms: int | None = None
     clock_zero_ms: int = 0
+    keeps_reassignment_znodes: bool = False
 
 
 class Machine:
@@ -150,6 +154,8 @@ class Machine:
         self._announcer = Announcer(self.cluster, self._leavers, self._barriers, self._flights, self._deletions)
         self._legacy = LegacyZnode(self.cluster)
         self._notifications = Notifications()
+        self.cluster.move_znodes.is_kept = settings.keeps_reassignment_znodes
+        self._move_znodes = ReassignmentZnodes(self.cluster)
         self._producer_ids = ProducerIds(self.cluster)
         self._answers = BrokerAnswers(self.cluster, self._leavers, self._agenda, self._deletions)
         self.reports: Reports | None = None
@@ -179,6 +185,7 @@ class Machine:
             DEADLINE: self._time_out,
             LEGACY_AGAIN: self._legacy.resume,
             REPORTS: self._look_after_moves,
+            MOVE_ZNODES: lambda: None,  # the turn itself is all that is wanted
         }
         self._early: list[Asked] = []
         self._retries = Retries()
@@ -239,6 +246,7 @@ class Machine:
                 self._agenda.add(event.topic)
             case Loaded():
                 self.cluster.is_loading = False
+                self._effects.extend(self._move_znodes.begin())
                 if self.reports is not None:
                     self.reports.begin(self._now)
                 if self._settings.rebalance_every_s is not None:
@@ -288,6 +296,7 @@ class Machine:
             self.cluster.apply(fact)
         self._effects.extend(self._producer_ids.accepted(commit_id))
         self._notifications.accepted(commit_id)
+        self._move_znodes.accepted(commit_id)
         if self.reports is not None:
             self._effects.extend(self.reports.accepted(commit_id, self._now))
         if self._legacy.is_written_by(commit_id):
@@ -301,6 +310,7 @@ class Machine:
         _, _, addresses = self._flights.arrive(commit_id, has_failed=True, look_at=look_at)
         self._producer_ids.failed(commit_id)
         self._effects.extend(self._notifications.failed(commit_id, self._now))
+        self._effects.extend(self._move_znodes.failed(commit_id, self._now))
         if self._legacy.is_written_by(commit_id):
             self._effects.extend(self._legacy.failed(self._now))
         if self.reports is not None:
@@ -409,6 +419,11 @@ class Machine:
         self._follow_partitions(changes)
         for name in changes.marks:
             self._agenda.add(name, is_urgent=True)
+        for due in self._move_znodes.follow(changes):
+            if isinstance(due, Notice):
+                self._effects.append(due)
+            else:
+                self._agenda.add(due.topic, (due.partition,))
         self._follow_configs(changes)
         self._follow_outcomes(changes)
         if changes.legacy:
@@ -499,6 +514,8 @@ class Machine:
     # ---- decide ---------------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
+        for plan in self._move_znodes.plans(self._now):
+            self._move_znodes.sent(plan, self._commit(plan.writes, (plan.why,)))
         packed: list[Packed] = []
         for name, numbers in self._agenda.take(self._flights.busy):
             packed.extend(self._decide_topic(name, numbers))
@@ -524,6 +541,8 @@ class Machine:
         if topic is None:
             self._barriers.at_rest(name)
             return self._create_topic(name, items) if items else ()
+        settled = [n for n in numbers if n not in self.cluster.moving.get(name, ())]
+        self.cluster.move_znodes.settle(name, settled)
         verdict = look(topic, numbers, items, self._asks, self.cluster, self._leavers.waits)
         self.cluster.preferring.difference_update(TopicPartition(name, n) for n in numbers)
         if verdict.draft.touches_legacy and self._legacy.is_being_written:
@@ -579,6 +598,8 @@ class Machine:
             self._agenda.add(name, is_urgent=True)
         self._effects.extend(Notice("forced reassignment", warning) for warning in verdict.warnings)
         self._effects.extend(self._legacy.strike(verdict.struck))
+        self._effects.extend(self._move_znodes.refuse(verdict.unwished))
+        self.cluster.move_znodes.wished.update(verdict.wished)
         self._note_leavers(verdict, name)
         topic = verdict.draft.topic
         if verdict.looks:
@@ -588,9 +609,12 @@ class Machine:
             if not verdict.looks:
                 self._barriers.at_rest(name)
             return ()
+        verdict.draft.parts_children = self._retries.is_waiting(name)
         packed = list(encoded(name, verdict.draft.atoms(), is_alone=self._retries.has_failed(name)))
         if self._is_oversized(packed, verdict.accepted):
-            if verdict.accepted:
+            for at in verdict.wished:
+                self.cluster.move_znodes.disregard(at)
+            if verdict.accepted or verdict.wished:
                 self._agenda.add(name, numbers)
             return ()
         if verdict.draft.touches_legacy:

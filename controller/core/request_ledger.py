@@ -23,6 +23,7 @@ from zk_layout.znodes.reassignment_status import RequestStatus
 
 BY_REQUEST = "AlterPartitionReassignments"
 BY_LEGACY_ZNODE = "/admin/reassign_partitions"
+BY_MOVE_ZNODE = "/admin/reassignments"
 FOUND = "found under way"
 
 IN_PROGRESS, COMPLETED, CANCELLED = "in progress", "completed", "cancelled"
@@ -163,7 +164,9 @@ class RequestLedger:
 
     def origin(self, at: TopicPartition) -> str:
         """Who asked for a move that belongs to no request."""
-        return BY_LEGACY_ZNODE if at in self._cluster.legacy else FOUND
+        if at in self._cluster.legacy:
+            return BY_LEGACY_ZNODE
+        return BY_MOVE_ZNODE if at in self._cluster.move_znodes.wished else FOUND
 
     def adopt(self, now_ms: int) -> Iterator[OpenRequest]:
         """Take the moves that belong to no request together, by their origin."""

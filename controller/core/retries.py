@@ -39,6 +39,10 @@ class Retries:
         """Whether the topic's last step was refused: its writes then travel alone."""
         return topic in self._refusals
 
+    def is_waiting(self, topic: TopicName) -> bool:
+        """Whether the topic was refused so often that it tries again more slowly."""
+        return wait_s(self._refusals.get(topic, 0)) is not None
+
     def succeeded(self, topic: TopicName) -> None:
         """Forget the refusals."""
         self._refusals.pop(topic, None)

@@ -230,6 +230,13 @@ SETTINGS: tuple[Setting, ...] = (
         86400000,
         "How long /admin/reassign_partitions_status tells what became of a request after its end (KIP-179).",
     ),
+    _ours(
+        "controller.reassignments.znodes",
+        TRUTH,
+        False,
+        "Whether the children of /admin/reassignments start, change and cancel moves, and show all that are in "
+        "progress (KIP-236). All replicas of the controller should have the same value.",
+    ),
     _ours("http.host", TEXT, "127.0.0.1", "Where /metrics, /livez, /readyz, /leader and /reassignments are served."),
     _ours("http.port", PORT, 9640, "Its port; 0 turns it off."),
     _ours("log.level", choice("debug", "info", "warning", "error"), "info", "What is logged: this, and what is worse."),

@@ -29,6 +29,7 @@ from zk_layout.znodes import (
     notifications,
     producer_ids,
     reassignment_status,
+    reassignments,
     replica_deletions,
     topics,
 )
@@ -81,14 +82,22 @@ class Reader:
         notice: Callable[[Notice], None] = lambda _: None,
         bulk: BulkReader | None = None,
         chunk: int = 2_000,
+        follows_reassignments: bool = False,
     ) -> None:
-        """`chunk` is how many facts one event holds, more or less: a topic and its partitions stay together."""
+        """Without `follows_reassignments` nothing of `/admin/reassignments` is read.
+
+        `chunk` is how many facts one event holds, more or less: a topic and its partitions stay together.
+        """
         self._bridge = bridge
         self._emit_event = emit
         self._notice = notice
         self._bulk = bulk or BulkReader(bridge)
         self._chunk = chunk
-        self._names: dict[str, set[str]] = {parent: set() for parent in (*WATCHED_PARENTS, *LISTED_ONCE)}
+        folder = (reassignments.ROOT,) if follows_reassignments else ()
+        self._watched_parents = (*WATCHED_PARENTS, *folder)
+        self._watched_families = (*_WATCHED_FAMILIES, *folder)
+        self._watched_paths = (*WATCHED_PATHS, *folder)
+        self._names: dict[str, set[str]] = {parent: set() for parent in (*self._watched_parents, *LISTED_ONCE)}
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
         self._noticed: set[str] = set()
@@ -109,8 +118,8 @@ class Reader:
         """
         self._bridge.watch_listeners.append(self._on_watch)
         self._bridge.state_listeners.append(self._on_state)
-        self._marked_parents.update(dict.fromkeys((*WATCHED_PARENTS, *LISTED_ONCE)))
-        self._marked.update(dict.fromkeys(WATCHED_PATHS))
+        self._marked_parents.update(dict.fromkeys((*self._watched_parents, *LISTED_ONCE)))
+        self._marked.update(dict.fromkeys(self._watched_paths))
         await self._round()
         self._emit(Loaded())
         if not self._is_stopped:
@@ -157,19 +166,18 @@ class Reader:
             self.stop()
 
     def _on_watch(self, event: WatchEvent) -> None:
-        if event.path in WATCHED_PARENTS:
+        if event.path in self._watched_parents:
             self._marked_parents[event.path] = None
-        elif event.change is not Change.CHILDREN and self._is_watched(event.path):
+            self._is_marked.set()
+        if event.change is not Change.CHILDREN and self._is_watched(event.path):
             self._marked[event.path] = None
-        else:
-            return
-        self._is_marked.set()
+            self._is_marked.set()
 
     def _is_watched(self, path: str) -> bool:
-        if path in WATCHED_PATHS or path in self._watched_on_request:
+        if path in self._watched_paths or path in self._watched_on_request:
             return True
         parent, _, name = path.rpartition("/")
-        return parent in _WATCHED_FAMILIES and name in self._names[parent]
+        return parent in self._watched_families and name in self._names[parent]
 
     async def _keep_reading(self) -> None:
         while True:
@@ -195,7 +203,7 @@ class Reader:
                 by_parent.setdefault(parent, {})[path] = None
         for parent in self._names:
             await self._read_family(parent, tuple(by_parent.get(parent, ())))
-        self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in WATCHED_PATHS)))
+        self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in self._watched_paths)))
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for wish in asked:
             await self._read_requested([address.path for address in wish.addresses], watch=wish.watch)
@@ -204,7 +212,7 @@ class Reader:
 
     async def _list(self, parent: str) -> list[str]:
         """What has gone is told at once; answers the paths of what has come."""
-        is_watched = parent in WATCHED_PARENTS
+        is_watched = parent in self._watched_parents
         names, zxid = await self._bridge.children(parent, watch=is_watched)
         while names is None and is_watched:
             stat, zxid = await self._bridge.exists(parent, watch=True)
@@ -264,12 +272,12 @@ class Reader:
         return await self._bulk.read(paths, ChunkSize())
 
     async def _read_family(self, parent: str, paths: Sequence[str]) -> None:
-        found = await self._fetch(paths, watch=parent in _WATCHED_FAMILIES)
+        found = await self._fetch(paths, watch=parent in self._watched_families)
         await self._observe_found(paths, found)
 
     async def _read_requested(self, paths: Sequence[str], *, watch: bool) -> None:
-        lone = [path for path in paths if path in WATCHED_PATHS]
-        others = [path for path in paths if path not in WATCHED_PATHS]
+        lone = [path for path in paths if path in self._watched_paths]
+        others = [path for path in paths if path not in self._watched_paths]
         if watch:
             self._watched_on_request.update(path for path in others if not self._is_watched(path))
         self._observe(await asyncio.gather(*(self._read_lone(path) for path in lone)))

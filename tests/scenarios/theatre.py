@@ -60,6 +60,7 @@ PATHS = (
     "/config/changes",
     "/kafka_zk_controller/replica_deletions",
     "/admin/reassign_partitions_status",
+    "/admin/reassignments",
     EPOCH,
 )
 TURNS = 1000
@@ -146,7 +147,13 @@ class Theatre:
         self.machine = Machine(settings, epoch, Dice(str(epoch).encode()), self._is_allowed)
         self.say(f"controller epoch {epoch}")
         connection: Any = _AtOnce()
-        self.reader = Reader(self.zookeeper, self._session, connection, self._events.append)
+        self.reader = Reader(
+            self.zookeeper,
+            self._session,
+            connection,
+            self._events.append,
+            follows_reassignments=settings.keeps_reassignment_znodes,
+        )
         self.reader.load()
         self.run()
 

@@ -26,6 +26,7 @@ from zk_layout.znodes.admin import LegacyReassignment
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.producer_ids import ProducerIdBlock
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus, StatusRoot
+from zk_layout.znodes.reassignments import FolderKeeper, Reassignment
 from zk_layout.znodes.replica_deletions import ReplicaDeletions
 from zk_layout.znodes.topics import Assignment, Topic
 
@@ -60,7 +61,7 @@ def _assignment_text(assignment: Assignment) -> str:
     return text
 
 
-def _value_text(value: object) -> str:
+def _value_text(value: object) -> str:  # noqa: C901 (one flat match)
     match value:
         case PartitionState():
             recovering = " recovering" if value.leader_recovery_state else ""
@@ -75,6 +76,10 @@ def _value_text(value: object) -> str:
             return " ".join(f"{p}={ids(replicas)}" for p, replicas in value.replicas.items())
         case RequestStatus():
             return _status_text(value)
+        case Reassignment(assignment):
+            return f"assignment={list(assignment)}"
+        case FolderKeeper(controller_epoch):
+            return f"controller_epoch={controller_epoch}"
         case StatusRoot(last_request_id):
             return f"last_request_id={last_request_id}"
         case None:

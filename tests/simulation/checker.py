@@ -67,6 +67,7 @@ class Checker:
     def after_step(self) -> None:
         """Everything that changed together must fit together."""
         touched, self._touched = self._touched, {}
+        self._hold(self.world.folder.wrote(touched))
         wished = [a.topic for a in map(catalog.address_of, touched) if isinstance(a, TopicDeletionAddress)]
         former = {path: self.topics.get(address.topic) for path, address in self._topics_in(touched)}
         for path, address in self._topics_in(touched):

@@ -253,7 +253,13 @@ class Controller:
         self.machine = self.world.new_machine(self.own_id, epoch)
         self.world.checker.reign_began(self)
         life = self.life
-        self.reader = Reader(self.world.zookeeper, self.session, self.connection, lambda event: self._emit(life, event))
+        self.reader = Reader(
+            self.world.zookeeper,
+            self.session,
+            self.connection,
+            lambda event: self._emit(life, event),
+            follows_reassignments=self.own_id in self.world.folder.keepers,
+        )
         self.reader.load()
         self._look()
 
@@ -310,6 +316,7 @@ class Controller:
                 self.world.move_requests.describe(effect, lambda event: self._emit(life, event))
             case Notice(kind, text):
                 self.world.say(self.name, f"notice ({kind}): {text}")
+                self.world.folder.noticed(text)
             case StepDown(reason):
                 self.step_down(reason)
             case Drained():

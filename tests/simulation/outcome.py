@@ -46,9 +46,9 @@ def check_outcome(world: World) -> None:
         for at in model.led():
             world.checker.leads_with_everything(model, at)
     _nothing_is_left_over(world)
-    wrong = world.move_requests.outcome()
-    if wrong is not None:
-        raise Broken(wrong)
+    for wrong in (world.move_requests.outcome(), world.folder.outcome(leading[0].own_id)):
+        if wrong is not None:
+            raise Broken(wrong)
 
 
 def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:

@@ -33,6 +33,7 @@ WATCHED_DATA = (
     "/admin/reassign_partitions_status",
 )
 WATCHED_FAMILIES = ("/brokers/ids", "/brokers/topics", "/admin/delete_topics")
+FOLDER = "/admin/reassignments"
 
 _Seen = tuple[tuple[bytes, Stat] | None, Zxid]
 
@@ -46,7 +47,13 @@ class Reader:
         session: SessionId,
         connection: ZkConnection,
         emit: Callable[[Any], None],
+        *,
+        follows_reassignments: bool = False,
     ) -> None:
+        folder = (FOLDER,) if follows_reassignments else ()
+        self._watched_parents = (*WATCHED_PARENTS, *folder)
+        self._watched_data = (*WATCHED_DATA, *folder)
+        self._watched_families = (*WATCHED_FAMILIES, *folder)
         self._zookeeper = zookeeper
         self._session = session
         self._connection = connection
@@ -61,9 +68,9 @@ class Reader:
     def load(self) -> None:
         """Read everything once, watching it; then say so."""
         self._outstanding += 1
-        for parent in (*WATCHED_PARENTS, *LISTED_ONCE):
+        for parent in (*self._watched_parents, *LISTED_ONCE):
             self._list(parent)
-        for path in WATCHED_DATA:
+        for path in self._watched_data:
             self._get(path, watch=True)
         self._outstanding -= 1
         self._say_loaded()
@@ -109,10 +116,9 @@ class Reader:
         elif event.path in self._watched_on_request or self._is_kept_watched(event.path):
             self._get(event.path, watch=True)
 
-    @staticmethod
-    def _is_kept_watched(path: str) -> bool:
+    def _is_kept_watched(self, path: str) -> bool:
         parent = path.rpartition("/")[0]
-        return path in WATCHED_DATA or parent in WATCHED_FAMILIES
+        return path in self._watched_data or parent in self._watched_families
 
     def _call(self, perform: Callable[[], Any], use: Callable[[Any], None]) -> None:
         self._outstanding += 1
@@ -185,7 +191,7 @@ class Reader:
 
     def _list(self, parent: str) -> None:
         def perform() -> tuple[tuple[str, ...], Zxid]:
-            names = self._zookeeper.children(self._session, parent, watch=parent in WATCHED_PARENTS)
+            names = self._zookeeper.children(self._session, parent, watch=parent in self._watched_parents)
             if names is None:
                 raise SessionExpired
             return names, self._zookeeper.zxid

@@ -34,6 +34,7 @@ from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.network import Network, ZkConnection
 from tests.simulation.outcome import check_outcome
 from tests.simulation.producer_ids import ProducerIds
+from tests.simulation.reassignment_folder import ReassignmentFolder
 from tests.simulation.topic_clients import TopicClients
 from tests.simulation.trace import Trace
 from tests.simulation.zookeeper import Multi, Operation, WatchEvent, ZooKeeper
@@ -52,6 +53,7 @@ PATHS = (
     "/latest_producer_id_block",
     "/kafka_zk_controller/replica_deletions",
     "/admin/reassign_partitions_status",
+    "/admin/reassignments",
 )
 VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
 QUIET_S = 150.0
@@ -110,7 +112,7 @@ class World:
             self.zookeeper.make_path(path)
         self.zookeeper.nodes["/controller_epoch"].data = b"0"
         self.checker.begin()
-        self._tools = self.zookeeper.open_session()
+        self.tools = self.zookeeper.open_session()
         self._tools_connection = ZkConnection(self.network)
         self.brokers = {
             BrokerId(b): Broker(self, BrokerId(b), self.plan.traits) for b in range(1, self.plan.brokers + 1)
@@ -120,6 +122,7 @@ class World:
         self.clients = TopicClients(self)
         self.producer_ids = ProducerIds(self)
         self.move_requests = MoveRequests(self)
+        self.folder = ReassignmentFolder(self)
         self.faults = Faults(self)
 
     # running
@@ -136,6 +139,8 @@ class World:
         self._every(lambda: 0.5, self.clients.produce, for_ever=True)
         self._every(lambda: self.random.expovariate(1 / self.plan.ask_every_s), self._client_acts)
         self._every(lambda: self.producer_ids.random.expovariate(1 / self.plan.ask_every_s), self.producer_ids.act)
+        if self.folder.keepers:
+            self._every(lambda: self.folder.random.expovariate(1 / self.plan.ask_every_s), self.folder.act)
         self._every(lambda: self.random.expovariate(1 / self.plan.fault_every_s), self.faults.strike)
         self.run_until(self.plan.busy_s)
         self._is_healed = True
@@ -186,11 +191,11 @@ class World:
         node = self.zookeeper.nodes.get(LEGACY)
         if node is not None and node.data.endswith(b":"):
             self.say("client", "removes the malformed legacy znode")
-            self.zookeeper.close_session(self._tools)
-            self._tools = self.zookeeper.open_session()
+            self.zookeeper.close_session(self.tools)
+            self.tools = self.zookeeper.open_session()
             from tests.simulation.zookeeper import RemoveNode
 
-            self.zookeeper.multi(self._tools, [RemoveNode(LEGACY)])
+            self.zookeeper.multi(self.tools, [RemoveNode(LEGACY)])
 
     # what its parts use
 
@@ -209,6 +214,7 @@ class World:
             assigns_topic_ids=self.plan.traits.knows_topic_ids,
             rebalance_every_s=self.plan.rebalance_every_s,
             status_retention_ms=round(RETENTION_S * 1000),
+            keeps_reassignment_znodes=own_id in self.folder.keepers,
         )
         return Machine(settings, epoch, Dice(f"{self.seed}/{epoch}".encode()))
 
@@ -227,7 +233,7 @@ class World:
             if isinstance(done, Multi) and done.errors:
                 self.say("client", f"cannot write {operation.path}: {done.errors[0]}")
 
-        self._tools_connection.call(lambda: self.zookeeper.multi(self._tools, [operation]), written)
+        self._tools_connection.call(lambda: self.zookeeper.multi(self.tools, [operation]), written)
 
     def expire(self, session: SessionId) -> None:
         """The server ends a session."""
@@ -280,6 +286,7 @@ class World:
                 back(None)
                 return
             self.checker.asked(number, request)
+            self.folder.asked(request)
             process.ask(number, request, back)
 
         self.clock.after(self.network.delay(), arrive)

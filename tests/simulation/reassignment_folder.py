@@ -1,0 +1,222 @@
+"""Does `/admin/reassignments` move what people write into it, nothing else, and show every move?"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from controller.core.requests import AlterReassignments, Request
+from tests.simulation.zookeeper import MakeNode, Operation, RemoveNode, SetData
+from zk_layout import catalog
+from zk_layout.ids import BrokerId, PartitionId, Replicas, SessionId, TopicName, TopicPartition
+from zk_layout.znodes.admin import LegacyReassignment, LegacyReassignmentAddress
+from zk_layout.znodes.reassignments import ROOT, Reassignment, ReassignmentAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
+# A wish other than a child's counts that long: requests are answered, or given up, sooner.
+REMEMBERED_S = 70.0
+
+
+class _Child(Struct, frozen=True):
+    replicas: Replicas | None
+    is_ours: bool
+
+
+class ReassignmentFolder:
+    """People who work with the children, and what the controllers that keep the folder make of it.
+
+    Shape:
+        `keepers` are the controllers with the setting on: none, all, or in a few worlds all but one.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = Random(f"{world.seed}/folder")
+        own_ids = list(world.controllers)
+        self.keepers: list[BrokerId] = own_ids if self.random.random() < 0.4 else []
+        if self.keepers and self.random.random() < 0.2:
+            self.keepers = self.random.sample(own_ids, len(own_ids) - 1)
+        self.is_kept_by_all = self.keepers == own_ids
+        self.followed = self.cancelled = self.refused = 0
+        self._children: dict[TopicPartition, _Child] = {}
+        self._wishes: dict[TopicPartition, dict[Replicas | None, float]] = {}
+        self._last_other_wish: dict[TopicPartition, float] = {}
+        self._pending: dict[TopicPartition, tuple[Replicas, float]] = {}
+        self._deleted: dict[TopicPartition, float] = {}
+
+    # people
+
+    def act(self) -> None:
+        """Create, change or delete a child; now and then nonsense."""
+        if not self.world.checker.topics:
+            return
+        chance = self.random.random()
+        if chance < 0.05:
+            self._write(MakeNode(f"{ROOT}/{self.random.choice(ODD_NAMES)}", b"1"))
+        elif chance < 0.45 or not self._children:
+            self._create()
+        elif chance < 0.75:
+            at = self.random.choice(list(self._children))
+            self._write(SetData(_path(at), self._data(at)))
+        else:
+            self._write(RemoveNode(_path(self.random.choice(list(self._children)))))
+
+    def _create(self) -> None:
+        name = self.random.choice(list(self.world.checker.topics))
+        at = TopicPartition(name, self.random.choice(list(self.world.checker.topics[name].partitions)))
+        if self.random.random() < 0.05:
+            at = TopicPartition(TopicName("nowhere-1"), PartitionId(0))
+        if self.random.random() < 0.1:
+            self._write(MakeNode(_path(at)))
+            self.world.clock.after(0.5, lambda: self._write(SetData(_path(at), self._data(at))))
+        else:
+            self._write(MakeNode(_path(at), self._data(at)))
+
+    def _data(self, at: TopicPartition) -> bytes:
+        chance = self.random.random()
+        topic = self.world.checker.topics.get(at.topic)
+        held = topic.partitions.get(at.partition) if topic is not None else None
+        if chance < 0.05:
+            return b'{"version":1,"assignment":'
+        if chance < 0.10:
+            return catalog.encode(Reassignment(self.random.choice(((), (BrokerId(1), BrokerId(1)), (BrokerId(77),)))))
+        if chance < 0.35 and held is not None:
+            return catalog.encode(Reassignment(held.original))
+        brokers = list(self.world.brokers)
+        some = self.random.sample(brokers, self.random.randint(1, min(3, len(brokers))))
+        return catalog.encode(Reassignment(tuple(some)))
+
+    def _write(self, operation: Operation) -> None:
+        what = getattr(operation, "data", b"").decode()
+        self.world.say("client", f"{type(operation).__name__} {operation.path} {what}")
+        self.world.write(operation)
+
+    # what happens
+
+    def asked(self, request: Request) -> None:
+        """A request has arrived."""
+        if isinstance(request, AlterReassignments):
+            for wish in request.wishes:
+                self._wish(wish.topic_partition, wish.replicas)
+
+    def _wish(self, at: TopicPartition, replicas: Replicas | None) -> None:
+        self._wishes.setdefault(at, {})[replicas] = self._last_other_wish[at] = self.world.clock.now
+
+    def noticed(self, text: str) -> None:
+        """A controller says why it does not follow a child."""
+        for at in list(self._pending):
+            if f"{_path(at)} " in text:
+                self.refused += 1
+                del self._pending[at]
+
+    def wrote(self, touched: dict[str, SessionId]) -> str | None:
+        """What is wrong with what a transaction made of the moves."""
+        if not self.keepers:
+            return None
+        for path, session in touched.items():
+            address = catalog.address_of(path)
+            if isinstance(address, LegacyReassignmentAddress) and session == self.world.tools:
+                self._legacy_written(path)
+            if isinstance(address, TopicAddress):
+                wrong = self._topic_written(address.topic, path)
+                if wrong is not None:
+                    return wrong
+        for path, session in touched.items():
+            address = catalog.address_of(path)
+            if isinstance(address, ReassignmentAddress):
+                at = TopicPartition(address.topic, address.partition)
+                self._child_written(at, path, is_ours=session != self.world.tools)
+        return None
+
+    def _legacy_written(self, path: str) -> None:
+        node = self.world.zookeeper.nodes.get(path)
+        value = catalog.decode(LegacyReassignmentAddress(), node.data) if node is not None else None
+        for move in value.moves if isinstance(value, LegacyReassignment) else ():
+            self._wish(move.topic_partition, move.replicas)
+            # An entry may wait for its turn, or wins again when somebody takes over.
+            self._wishes[move.topic_partition][move.replicas] = float("inf")
+
+    def _child_written(self, at: TopicPartition, path: str, *, is_ours: bool) -> None:
+        node = self.world.zookeeper.nodes.get(path)
+        if node is None:
+            self._children.pop(at, None)
+            if not is_ours:
+                self._deleted[at] = self.world.clock.now
+                self._pending.pop(at, None)
+            return
+        value = catalog.decode(ReassignmentAddress(at.topic, at.partition), node.data)
+        replicas = value.assignment if isinstance(value, Reassignment) else None
+        self._children[at] = _Child(replicas, is_ours)
+        if not is_ours:
+            self._pending.pop(at, None)
+            if replicas is not None and at.topic in self.world.checker.topics:
+                self._pending[at] = (replicas, self.world.clock.now)
+
+    def _topic_written(self, name: TopicName, path: str) -> str | None:
+        node, before = self.world.zookeeper.nodes.get(path), self.world.checker.topics.get(name)
+        after = catalog.decode(TopicAddress(name), node.data) if node is not None else None
+        if not isinstance(after, Topic) or before is None:
+            self._pending = {at: pending for at, pending in self._pending.items() if at.topic != name}
+            return None
+        for number, assignment in after.partitions.items():
+            at, former = TopicPartition(name, number), before.partitions.get(number)
+            pending = self._pending.get(at)
+            if pending is not None and pending[0] == assignment.target:
+                self.followed += 1
+                del self._pending[at]
+            if former is not None and not self._is_wanted(at, former, assignment):
+                return f"nobody wished {at} to go from {former} to {assignment}"
+        return None
+
+    def _is_wanted(self, at: TopicPartition, before: Assignment, after: Assignment) -> bool:
+        """Whether somebody asked for a move, or for its end before it has arrived."""
+        if after.target == before.target or not (before.is_moving or after.is_moving):
+            return True
+        child = self._children.get(at)
+        if child is not None and not child.is_ours and child.replicas == after.target:
+            return True
+        since = self.world.clock.now - REMEMBERED_S
+        wishes = self._wishes.get(at, {})
+        if after.is_moving:
+            return wishes.get(after.target, -1.0) >= since
+        is_deleted = child is None and self._deleted.get(at, -1.0) >= since
+        self.cancelled += is_deleted
+        return is_deleted or wishes.get(None, -1.0) >= since or wishes.get(after.target, -1.0) >= since
+
+    # the end
+
+    def outcome(self, leader: BrokerId) -> str | None:
+        """What is wrong with the folder in the end, and with the wishes people wrote into it."""
+        if leader not in self.keepers:
+            return None
+        moving = {
+            TopicPartition(name, number): assignment.target
+            for name, topic in self.world.checker.topics.items()
+            for number, assignment in topic.partitions.items()
+            if assignment.is_moving and name not in self.world.checker.unwanted
+        }
+        shown = {at: child.replicas for at, child in self._children.items()}
+        awaited = {at for at in shown if not self.world.zookeeper.nodes[_path(at)].data}
+        if {at: r for at, r in shown.items() if at not in awaited} != {
+            at: r for at, r in moving.items() if at not in awaited
+        }:
+            return f"{ROOT} shows {shown}, but what moves is {moving}"
+        for at, (replicas, since) in self._pending.items():
+            if at.topic in self.world.checker.unwanted or not self.is_kept_by_all:
+                continue
+            topic = self.world.checker.topics.get(at.topic)
+            held = topic.partitions.get(at.partition) if topic is not None else None
+            is_there = held is None or held.target == replicas
+            if not is_there and self._last_other_wish.get(at, -1.0) < since - REMEMBERED_S:
+                return f"{_path(at)} was to move its partition to {list(replicas)} and was forgotten; it is at {held}"
+        return None
+
+
+def _path(at: TopicPartition) -> str:
+    return ReassignmentAddress(at.topic, at.partition).path
