@@ -530,8 +530,10 @@ class Cluster:
         address = fact.address
         if self._complained.get(address.path) != fact.as_of:
             self._complained[address.path] = fact.as_of
-            is_dropped = isinstance(address, IsrChangeAddress | LogDirEventAddress | ReassignmentAddress)
+            is_dropped = isinstance(address, IsrChangeAddress | LogDirEventAddress)
             fate = "it is removed" if is_dropped else "it is left as it is until it is mended"
+            if isinstance(address, ReassignmentAddress):
+                fate = "it is removed, or says again where the partition moves"
             self.changes.malformed.append((address.path, f"{malformed.reason}; {fate}"))
 
     def _advance(self, fact: Fact) -> bool:

@@ -138,8 +138,8 @@ class Draft:
     def keep_child(self, write: Write) -> None:
         """Let a child of `/admin/reassignments` say what this step decides, in the same transaction.
 
-        Where that has to be cut, children that are there are written before the topic, and missing ones after it: a
-        successor then finds the same decision as a wish, or a child to create.
+        Where that has to be cut, or is parted because ZooKeeper refuses it, children that are there are written before
+        the topic: a successor then finds the same decision as a wish, or a child to create.
         """
         (self._created if isinstance(write, Create) else self._corrected).append(write)
 
@@ -163,13 +163,16 @@ class Draft:
             if self._added:
                 count = min(self._added) + len(self._added)
                 why = (f"asked to give topic {self.topic.name} {len(self._added)} more: {count} partitions", *why)
-            atoms.append(Atom((*znodes, *states, *created), why))
+            atoms.append(Atom((*znodes, *states, *created), why or (self._shows,)))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
         atoms.extend(self._wishes)
-        if self.parts_children and (self._corrected or self._created):
-            atoms.append(Atom((*self._corrected, *self._created), ()))
-        return self._with_parent(atoms)
+        apart = (*self._corrected, *self._created) if self.parts_children else ()
+        return [*([Atom(apart, (self._shows,))] if apart else []), *self._with_parent(atoms)]
+
+    @property
+    def _shows(self) -> str:
+        return f"/admin/reassignments shows the moves of topic {self.topic.name}"
 
     def _topic_write(self) -> Iterable[Write]:
         if not self._assignments and self._topic_id is None and not self._added:

@@ -38,6 +38,7 @@ from zk_layout.znodes.reassignment_status import (
     StatusRootAddress,
     TopicStatus,
 )
+from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 
 ids = st.integers(0, 2**31 - 1)
 names = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(lambda n: n not in (".", ".."))
@@ -131,6 +132,8 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
     release.ReleaseAddress(): st.builds(release.Release, texts, st.integers(0, 2**45), texts),
     StatusRootAddress(): st.none() | st.builds(StatusRoot, ids),
+    ReassignmentsAddress(): st.builds(FolderKeeper, st.integers(-1, 2**31 - 1)),
+    ReassignmentAddress(TopicName("a-1"), PartitionId(2)): st.none() | st.builds(Reassignment, replicas),
 }
 WITHOUT_DATA: tuple[catalog.Address, ...] = (
     PartitionAddress(TopicName("t"), PartitionId(0)),

@@ -111,9 +111,11 @@ class Reader:
 
     def fired(self, event: WatchEvent) -> None:
         """A watch of this session fired."""
-        if event.happened is Happened.CHILDREN:
+        if event.happened is Happened.CHILDREN or event.path in self._watched_parents:
             self._list(event.path)
-        elif event.path in self._watched_on_request or self._is_kept_watched(event.path):
+        if event.happened is Happened.CHILDREN:
+            return
+        if event.path in self._watched_on_request or self._is_kept_watched(event.path):
             self._get(event.path, watch=True)
 
     def _is_kept_watched(self, path: str) -> bool:
@@ -192,9 +194,9 @@ class Reader:
     def _list(self, parent: str) -> None:
         def perform() -> tuple[tuple[str, ...], Zxid]:
             names = self._zookeeper.children(self._session, parent, watch=parent in self._watched_parents)
-            if names is None:
+            if names is None and self._session not in self._zookeeper.sessions:
                 raise SessionExpired
-            return names, self._zookeeper.zxid
+            return names or (), self._zookeeper.zxid
 
         self._call(perform, lambda listed: self._listed(parent, *listed))
 

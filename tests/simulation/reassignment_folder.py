@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
 # A wish other than a child's counts that long: requests are answered, or given up, sooner.
 REMEMBERED_S = 70.0
+# How long a transaction may be on its way: what it followed may have been changed meanwhile.
+IN_FLIGHT_S = 10.0
 
 
 class _Child(Struct, frozen=True):
@@ -49,6 +51,7 @@ class ReassignmentFolder:
         self._last_other_wish: dict[TopicPartition, float] = {}
         self._pending: dict[TopicPartition, tuple[Replicas, float]] = {}
         self._deleted: dict[TopicPartition, float] = {}
+        self._withdrawn: dict[tuple[TopicPartition, Replicas], float] = {}
 
     # people
 
@@ -143,7 +146,9 @@ class ReassignmentFolder:
             self._wishes[move.topic_partition][move.replicas] = float("inf")
 
     def _child_written(self, at: TopicPartition, path: str, *, is_ours: bool) -> None:
-        node = self.world.zookeeper.nodes.get(path)
+        node, before = self.world.zookeeper.nodes.get(path), self._children.get(at)
+        if before is not None and not before.is_ours and not is_ours and before.replicas is not None:
+            self._withdrawn[at, before.replicas] = self.world.clock.now
         if node is None:
             self._children.pop(at, None)
             if not is_ours:
@@ -180,6 +185,8 @@ class ReassignmentFolder:
             return True
         child = self._children.get(at)
         if child is not None and not child.is_ours and child.replicas == after.target:
+            return True
+        if self._withdrawn.get((at, after.target), -IN_FLIGHT_S) > self.world.clock.now - IN_FLIGHT_S:
             return True
         since = self.world.clock.now - REMEMBERED_S
         wishes = self._wishes.get(at, {})

@@ -1,0 +1,181 @@
+"""Children of `/admin/reassignments` (KIP-236): what is a wish, and is the folder equal to the moves in progress?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.traps.play import Play, some
+from zk_layout import catalog
+from zk_layout.facts import Malformed
+from zk_layout.ids import PartitionId, TopicName
+from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
+from zk_layout.znodes.topics import Topic, TopicAddress
+
+FOLDER = "/admin/reassignments"
+ON = "set keeps_reassignment_znodes=true"
+
+
+def kept(*topics: str, brokers: str = "1,2,3,4") -> Play:
+    """A controller that keeps the folder has just been elected."""
+    return Play(ON, f"brokers {brokers}", *(topics or ("topic orders 0=1,2",)), "elect")
+
+
+def children(play: Play) -> dict[str, tuple[int, ...]]:
+    """What the folder shows."""
+    shown = {}
+    for path, node in play.theatre.zookeeper.nodes.items():
+        if path.startswith(f"{FOLDER}/"):
+            value = catalog.decode(ReassignmentAddress(TopicName("t"), PartitionId(0)), node.data)
+            assert isinstance(value, Reassignment)
+            shown[path.removeprefix(f"{FOLDER}/")] = value.assignment
+    return shown
+
+
+def moves(play: Play) -> dict[str, tuple[int, ...]]:
+    """What the topics' znodes say."""
+    moving = {}
+    for path, node in play.theatre.zookeeper.nodes.items():
+        address = catalog.address_of(path)
+        if isinstance(address, TopicAddress):
+            topic = catalog.decode(address, node.data)
+            assert isinstance(topic, Topic)
+            moving |= {f"{address.topic}-{n}": a.target for n, a in topic.partitions.items() if a.is_moving}
+    return moving
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "partition"),
+    [
+        ("mytopic-42", "mytopic", 42),
+        ("a-1-b-0", "a-1-b", 0),
+        ("2024-11-07", None, None),
+        ("2024-11-7", "2024-11", 7),
+        ("t--1", "t-", 1),
+        ("t-007", None, None),
+        ("t-2147483648", None, None),
+        ("t-", None, None),
+        ("-1", None, None),
+        ("t", None, None),
+    ],
+)
+def test_the_last_dash_divides_a_name_and_the_number_is_written_as_kafka_does(
+    name: str, topic: str | None, partition: int | None
+) -> None:
+    address = catalog.address_of(f"{FOLDER}/{name}")
+
+    if topic is None or partition is None:
+        assert address is None
+    else:
+        assert address == ReassignmentAddress(TopicName(topic), PartitionId(partition))
+        assert address.path == f"{FOLDER}/{name}"
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"{}", b'{"version":2,"assignment":[1]}', b'{"assignment":[-1]}', b'{"assignment":1}']
+)
+def test_what_names_no_replicas_is_malformed(data: bytes) -> None:
+    assert isinstance(catalog.decode(ReassignmentAddress(TopicName("t"), PartitionId(0)), data), Malformed)
+
+
+def test_with_the_setting_off_the_folder_is_neither_read_nor_written() -> None:
+    play = Play(
+        "brokers 1,2,3,4", "topic orders 0=1,2 1=1,2", f'znode {FOLDER}/orders-0 {{"assignment":[3,2]}}', "elect"
+    )
+
+    lines = play.do("ask reassign orders-1 to=3,2", f"remove {FOLDER}/orders-0", f"znode {FOLDER}/orders-1 {{}}")
+
+    assert not some(lines, FOLDER)
+    assert list(moves(play)) == ["orders-1"]
+    assert play.data(FOLDER) == ""
+
+
+def test_a_folder_that_is_missing_is_created_and_shows_the_moves_found_under_way() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=3,2", f"remove {FOLDER}")
+
+    play.do(ON, "elect")
+
+    assert children(play) == moves(play) == {"orders-0": (3, 2)}
+
+
+def test_a_folder_deleted_by_hand_comes_back_with_the_next_move() -> None:
+    play = kept()
+    play.do(f"remove {FOLDER}")
+
+    play.do("ask reassign orders-0 to=3,2")
+
+    assert children(play) == {"orders-0": (3, 2)}
+
+
+def test_a_child_of_a_former_topic_moves_nothing_of_the_new_one_of_its_name() -> None:
+    play = kept()
+    play.do("ask reassign orders-0 to=3,2")
+    play.theatre.machine = None
+    for path in sorted(
+        (p for p in play.theatre.zookeeper.nodes if p.startswith("/brokers/topics/orders")), reverse=True
+    ):
+        play.do(f"remove {path}")
+    play.do("create topic orders 0=1,2")
+    assert children(play) == {"orders-0": (3, 2)}
+
+    lines = play.do("elect")
+
+    assert not some(lines, "asked to move")
+    assert children(play) == moves(play) == {}
+
+
+def test_an_answer_that_is_lost_is_no_cancel() -> None:
+    play = kept("topic orders 0=1,2 1=1,2")
+    play.do("ask reassign orders-0 to=3,2")
+    play.theatre.trouble.extend(["", "", "lose-reply"])
+
+    lines = play.do("isr orders-0 1,2,3")
+
+    assert some(lines, "unknown", "it was written")
+    assert not some(lines, "cancel")
+    assert children(play) == moves(play) == {}
+
+
+@pytest.mark.parametrize("request_text", ["cancel", "reassign"])
+def test_a_request_too_large_for_one_transaction_leaves_a_folder_that_a_successor_puts_right(request_text: str) -> None:
+    count = 350
+    play = kept("topic wide " + " ".join(f"{n}=1,2" for n in range(count)))
+    play.do("ask reassign " + " ".join(f"wide-{n} to=3,2" for n in range(count)))
+    assert len(children(play)) == count
+    assert children(play) == moves(play)
+
+    targets = "" if request_text == "cancel" else " to=4,2"
+    play.do("crash after-commit 1", f"ask {request_text} " + " ".join(f"wide-{n}{targets}" for n in range(count)))
+    assert play.theatre.machine is None
+    play.do("elect")
+
+    assert children(play) == moves(play)
+    assert set(moves(play).values()) <= {(3, 2), (4, 2)}
+
+
+def test_a_refused_wish_is_named_once_however_often_its_removal_conflicts() -> None:
+    play = kept()
+    play.do(f"conflict {FOLDER}/orders-0", f"conflict {FOLDER}/orders-0")
+
+    lines = play.do(f'znode {FOLDER}/orders-0 {{"assignment":[1,1]}}')
+
+    assert len(some(lines, "notice", "Duplicate replica ids")) == 3  # each conflict was a new write of it
+    assert children(play) == {}
+
+
+def test_the_requests_of_children_have_an_id_of_their_own_origin() -> None:
+    play = Play(ON, "set status_retention_ms=60000", "brokers 1,2,3,4", "topic orders 0=1,2", "elect")
+
+    lines = play.do(f'znode {FOLDER}/orders-0 {{"assignment":[3,2]}}', "time +10s")
+
+    assert some(lines, "request 1 by /admin/reassignments: 1 in progress")
+
+
+def test_of_a_child_and_a_legacy_entry_the_later_one_counts() -> None:
+    play = kept("topic orders 0=1,2 1=1,2")
+    play.do("crash after-commit 1", "ask cancel orders-0", "ask reassign orders-0 to=3,2")
+    play.do(f'znode {FOLDER}/orders-1 {{"assignment":[3,1]}}', "legacy orders-0=4,2 orders-1=4,1")
+    play.do(f'znode {FOLDER}/orders-0 {{"assignment":[2,3]}}')
+
+    play.do("elect")
+
+    assert children(play) == moves(play) == {"orders-0": (2, 3), "orders-1": (4, 1)}
