@@ -245,15 +245,7 @@ class Machine:
                 self._deletions.surveyed(event)
                 self._agenda.add(event.topic)
             case Loaded():
-                self.cluster.is_loading = False
-                self._effects.extend(self._move_znodes.begin())
-                if self.reports is not None:
-                    self.reports.begin(self._now)
-                if self._settings.rebalance_every_s is not None:
-                    self._effects.append(Wake(REBALANCE, self._now + FIRST_REBALANCE_S))
-                early, self._early = self._early, []
-                for asked in early:
-                    self._admit(asked)
+                self._loaded()
             case Committed(commit, zxid):
                 self._committed(commit, zxid)
             case Conflicted(commit, address):
@@ -278,6 +270,17 @@ class Machine:
                 self._woke(key)
             case ResignationAsked():
                 self._is_draining = True
+
+    def _loaded(self) -> None:
+        self.cluster.is_loading = False
+        self._effects.extend(self._move_znodes.begin())
+        if self.reports is not None:
+            self.reports.begin(self._now)
+        if self._settings.rebalance_every_s is not None:
+            self._effects.append(Wake(REBALANCE, self._now + FIRST_REBALANCE_S))
+        early, self._early = self._early, []
+        for asked in early:
+            self._admit(asked)
 
     def _admit(self, asked: Asked) -> None:
         refused = authorization.refuse(asked, self._is_allowed)
