@@ -22,7 +22,7 @@ def kept(*topics: str, brokers: str = "1,2,3,4") -> Play:
 
 def children(play: Play) -> dict[str, tuple[int, ...]]:
     """What the folder shows."""
-    shown = {}
+    shown: dict[str, tuple[int, ...]] = {}
     for path, node in play.theatre.zookeeper.nodes.items():
         if path.startswith(f"{FOLDER}/"):
             value = catalog.decode(ReassignmentAddress(TopicName("t"), PartitionId(0)), node.data)
@@ -33,7 +33,7 @@ def children(play: Play) -> dict[str, tuple[int, ...]]:
 
 def moves(play: Play) -> dict[str, tuple[int, ...]]:
     """What the topics' znodes say."""
-    moving = {}
+    moving: dict[str, tuple[int, ...]] = {}
     for path, node in play.theatre.zookeeper.nodes.items():
         address = catalog.address_of(path)
         if isinstance(address, TopicAddress):
