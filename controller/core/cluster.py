@@ -382,9 +382,12 @@ class Cluster:
     def _name_topic(self, topic: TopicView, topic_id: TopicId | None) -> None:
         if topic.topic_id is not None and topic.topic_id != topic_id:
             self.topic_names.pop(topic.topic_id, None)
-        topic.topic_id = topic_id
+        is_new, topic.topic_id = topic_id != topic.topic_id, topic_id
         if topic_id is not None:
             self.topic_names[topic_id] = topic.name
+            if is_new:  # brokers take an id in without a higher leader epoch (KAFKA-12835)
+                for number in topic.partitions:
+                    self.mark(topic.name, number, PartitionChange.METADATA | PartitionChange.LEADERSHIP)
 
     def _assign(self, topic: TopicView, number: PartitionId, assignment: Assignment) -> None:
         held = topic.partitions.get(number)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from controller.core.effects import Tell
 from tests.scenarios.commands import obey
 from tests.scenarios.theatre import Theatre
+
+
+class Stage(Theatre):
+    """Keeps whatever brokers are told, as it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Tell] = []
+
+    def _obey(self, tell: Tell) -> None:
+        self.told.append(tell)
+        super()._obey(tell)
 
 
 class Play:
@@ -11,12 +24,13 @@ class Play:
 
     def __init__(self, *commands: str) -> None:
         """Play these; their output is not kept."""
-        self.theatre = Theatre()
+        self.theatre = Stage()
         self.do(*commands)
 
     def do(self, *commands: str) -> list[str]:
         """Play further commands; every line of what came of them."""
         self.theatre.output.clear()
+        self.theatre.told.clear()
         for command in commands:
             obey(self.theatre, command)
         return [line.strip() for line in self.theatre.output]

@@ -6,7 +6,10 @@ import json
 import sys
 from collections.abc import Callable
 
-from controller.core.commands import ReplicaStop, StopReplica
+import msgspec
+
+from controller.core.commands import LeaderAndIsr, ReplicaStop, StopReplica
+from controller.core.effects import Commit
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Observed
 from tests.unit.traps.play import Play, cluster, index, some
@@ -136,14 +139,27 @@ def test_kafka_9866_and_10149_what_is_not_in_sync_is_not_preferred_and_a_move_st
     assert not some(lines, "preferred", "orders-0")
 
 
-def test_kafka_9946_answers_to_stops_that_delete_nothing_confirm_no_deletion() -> None:
-    play = cluster("ask reassign orders-0 to=3,4", topics=("topic orders 0=1,2 1=1,2",))
+def test_kafka_9946_an_answer_to_a_stop_that_deletes_nothing_confirms_no_deletion() -> None:
+    play = cluster("broker 1 hangs", "broker 2 hangs", MOVE, "isr orders-0 1,2,3,4")
     machine = play.theatre.machine
     assert machine is not None
+    asked = [t for t in play.theatre.told if isinstance(t.command, StopReplica)]
+    assert {t.broker for t in asked} == {1, 2}
 
-    play.do("shutdown 2")
+    def answered(*, is_deletion: bool) -> list[Acknowledged]:
+        return [
+            Acknowledged(
+                t.broker,
+                t.broker_epoch,
+                StopReplica(tuple(msgspec.structs.replace(s, is_deletion=is_deletion) for s in t.command.stops)),
+                ErrorCode.NONE,
+            )
+            for t in asked
+            if isinstance(t.command, StopReplica)
+        ]
 
-    assert machine._leavers.waits.confirmed == {}
+    assert machine.turn(answered(is_deletion=False), 1.0) == []
+    assert any(isinstance(e, Commit) for e in machine.turn(answered(is_deletion=True), 2.0))
 
 
 def test_kafka_10040_and_13572_the_imbalance_is_what_a_slow_count_says_and_never_negative() -> None:
@@ -177,6 +193,16 @@ def test_kafka_10314_an_added_replica_hears_that_it_is_new_in_the_very_first_com
     lines = cluster().do(MOVE)
 
     assert some(lines, "LeaderAndIsr orders-0")[0].endswith("new on 3,4")
+
+
+def test_kafka_10371_a_replica_of_both_targets_is_not_removed_and_added_again() -> None:
+    play = cluster(MOVE, brokers="1,2,3,4,5")
+
+    lines = play.do("ask reassign orders-0 to=3,5")
+
+    assert some(lines, "tell 4  StopReplica orders-0")
+    assert not some(lines, "tell 3", "StopReplica")
+    assert play.do("ask reassign orders-0 to=3,5") == ["answer orders-0 NONE"]  # once more: nobody is told anything
 
 
 def test_kafka_10521_only_old_leaders_cost_a_watch_of_each_moving_state() -> None:
@@ -216,15 +242,16 @@ def _calls(act: Callable[[], object]) -> int:
 
 
 def test_kafka_12835_13132_and_13102_a_topic_id_reaches_brokers_although_the_leader_epoch_is_the_same() -> None:
-    play = Play("brokers 1,2", "topic orders 0=1,2 id=none", "elect")
-    machine = play.theatre.machine
-    assert machine is not None
-    topic = machine.cluster.topics[TopicName("orders")]
+    play = Play("brokers 1,2", "topic orders 0=1,2 id=none")
 
-    assert topic.topic_id is not None
-    assert topic.topic_id in (play.data("/brokers/topics/orders") or "")
-    lines = play.do("broker 2 bounces")
-    assert some(lines, "LeaderAndIsr orders-0")
+    play.do("elect")
+
+    topic_id = json.loads(play.data("/brokers/topics/orders") or "")["topic_id"]
+    told = [t for t in play.theatre.told if isinstance(t.command, LeaderAndIsr)]
+    last = {t.broker: t.command for t in told}
+    assert set(last) == {1, 2}
+    for command in last.values():
+        assert [(v.topic_id, v.leader_epoch) for v in (*command.partitions, *command.new)] == [(topic_id, 0)]
 
 
 def test_kafka_13225_a_broker_that_hosts_nothing_is_taken_from_every_list_when_it_dies() -> None:
