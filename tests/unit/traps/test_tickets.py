@@ -247,8 +247,7 @@ def test_kafka_12835_13132_and_13102_a_topic_id_reaches_brokers_although_the_lea
     play.do("elect")
 
     topic_id = json.loads(play.data("/brokers/topics/orders") or "")["topic_id"]
-    told = [t for t in play.theatre.told if isinstance(t.command, LeaderAndIsr)]
-    last = {t.broker: t.command for t in told}
+    last = {t.broker: t.command for t in play.theatre.told if isinstance(t.command, LeaderAndIsr)}
     assert set(last) == {1, 2}
     for command in last.values():
         assert [(v.topic_id, v.leader_epoch) for v in (*command.partitions, *command.new)] == [(topic_id, 0)]
