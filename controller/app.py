@@ -299,6 +299,7 @@ class Daemon:
     def status(self) -> Status:
         """How this process stands."""
         claim = self.holder.holder if self.holder is not None else None
+        is_released = self.phase is Phase.STANDBY and self.holder is not None and self.holder.is_released
         return Status(
             phase=self.phase,
             broker=self._own_id,
@@ -307,7 +308,7 @@ class Daemon:
             is_leader=self.phase is Phase.ACTIVE,
             is_ready=self.phase is Phase.ACTIVE or (self.phase is Phase.STANDBY and self.holder is not None),
             since=self.since,
-            reason=self.reason,
+            reason=Signal.RELEASED.value if is_released else self.reason,
         )
 
     def _new_session(self) -> tuple[Bridge, Session]:
@@ -365,8 +366,6 @@ class Daemon:
             )
         elif was_released and not seen.is_released:
             _log.info("the release was undone; this replica stands for election again")
-        if seen.is_released and self.phase is Phase.STANDBY:
-            self.reason = Signal.RELEASED.value
 
     def _presume_session_lost(self) -> None:
         """Only a server can say that a session has expired; where none answers for so long, another may rule."""
