@@ -196,9 +196,11 @@ def test_kafka_10314_an_added_replica_hears_that_it_is_new_in_the_very_first_com
 
 
 def test_kafka_10371_a_replica_of_both_targets_is_not_removed_and_added_again() -> None:
-    play = cluster(MOVE, brokers="1,2,3,4,5")
+    play = cluster("broker 4 hangs", MOVE, brokers="1,2,3,4,5")
 
     lines = play.do("ask reassign orders-0 to=3,5")
+    owed = json.loads(play.data("/kafka_zk_controller/replica_deletions/orders") or "")
+    assert owed["replicas"] == {"0": [4]}
 
     assert some(lines, "tell 4  StopReplica orders-0")
     assert not some(lines, "tell 3", "StopReplica")
