@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+from controller.core.effects import StepDown, Wake
+from controller.core.events import Asked, AskId, CommitId, Fenced
+from controller.core.requests import AlterReassignments, Caller, MoveWish
 from tests.unit.traps.play import Play, cluster, index, some
-from zk_layout.ids import BrokerId, TopicName
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 MOVE = "ask reassign orders-0 to=3,4"
 TOPIC = "/brokers/topics/orders"
@@ -201,3 +204,17 @@ def test_weakness_18_nothing_is_written_any_more_once_one_write_was_fenced() -> 
     assert some(lines[fenced:], "step down")
     assert not some(lines[fenced:], "committed")
     assert replicas(play) == [1, 2]
+
+
+def test_weakness_18_what_comes_together_with_the_news_or_after_it_is_not_handled_any_more() -> None:
+    play = cluster(topics=("topic orders 0=1,2", "topic payments 0=1,2"))
+    machine = play.theatre.machine
+    assert machine is not None
+    at = TopicPartition(TopicName("payments"), PartitionId(0))
+    wish = AlterReassignments((MoveWish(at, (BrokerId(3), BrokerId(4))),))
+    asked = [Asked(AskId(n), wish, Caller("PLAINTEXT", "127.0.0.1")) for n in (98, 99)]
+
+    effects = machine.turn([Fenced(CommitId(1)), asked[0]], 1.0)
+
+    assert [type(effect) for effect in effects if not isinstance(effect, Wake)] == [StepDown]
+    assert machine.turn([asked[1]], 2.0) == []
