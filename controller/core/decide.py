@@ -97,12 +97,11 @@ def look(
             verdict.postponed.append(item)
         else:
             _consider_topic(item, verdict, cluster, asks, waits)
-    if cluster.move_znodes.is_kept:
-        _consider_znodes(topic, numbers, verdict, cluster, waits)
+    waiting = _consider_znodes(topic, numbers, verdict, cluster, waits) if cluster.move_znodes.is_kept else set()
     left_alone = {at.partition for at in (*(item.at for item in verdict.accepted), *verdict.wished)}
     _look_at_due(verdict, sorted(n for n in numbers if n not in left_alone), cluster, waits)
     if cluster.move_znodes.is_kept:
-        reassignment_wishes.keep(verdict.draft, numbers, cluster)
+        reassignment_wishes.keep(verdict.draft, {*numbers} - waiting, cluster)
     return verdict
 
 
@@ -178,12 +177,16 @@ def _consider_wish(item: Item, wish: MoveWish, mode: Mode, verdict: Verdict, clu
 
 def _consider_znodes(
     topic: TopicView, numbers: Iterable[PartitionId], verdict: Verdict, cluster: Cluster, waits: Waits
-) -> None:
-    """What children of `/admin/reassignments` ask for, unless a request decides about the same partition."""
-    draft = verdict.draft
+) -> set[PartitionId]:
+    """What children of `/admin/reassignments` ask for, unless a request decides about the same partition's replicas.
+
+    Answers those that wait for the next step, because this one decides something else about them.
+    """
+    draft, waiting = verdict.draft, set[PartitionId]()
     for wish in reassignment_wishes.wishes(topic, numbers, cluster):
         at = wish.topic_partition
         if draft.touches(at.partition):
+            waiting.add(at.partition)
             continue
         outcome = alter_reassignments.consider(wish, _case(draft, at, waits), cluster)
         if isinstance(outcome, Refusal):
@@ -193,6 +196,7 @@ def _consider_znodes(
             verdict.wished.append(at)
             if at in cluster.legacy:
                 draft.strike(at)
+    return waiting
 
 
 def _consider_topic(item: Item, verdict: Verdict, cluster: Cluster, asks: Asks, waits: Waits) -> None:

@@ -544,8 +544,7 @@ class Machine:
         if topic is None:
             self._barriers.at_rest(name)
             return self._create_topic(name, items) if items else ()
-        settled = [n for n in numbers if n not in self.cluster.moving.get(name, ())]
-        self.cluster.move_znodes.settle(name, settled)
+        self.cluster.move_znodes.settle(name, numbers, self.cluster.moving.get(name, set()))
         verdict = look(topic, numbers, items, self._asks, self.cluster, self._leavers.waits)
         self.cluster.preferring.difference_update(TopicPartition(name, n) for n in numbers)
         if verdict.draft.touches_legacy and self._legacy.is_being_written:

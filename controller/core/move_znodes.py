@@ -90,12 +90,12 @@ class MoveZnodes:
         """Whether what a child says must not count as a wish."""
         return self.void.get(at) == child.mzxid
 
-    def settle(self, topic: TopicName, numbers: Iterable[PartitionId]) -> None:
-        """These partitions do not move: that their children are gone means nothing."""
+    def settle(self, topic: TopicName, numbers: set[PartitionId], moving: set[PartitionId]) -> None:
+        """Of these partitions, some do not move: that their children are gone means nothing."""
         taken_away = self.taken_away.get(topic)
         if taken_away is not None:
-            taken_away.difference_update(numbers)
+            taken_away -= numbers - moving
             if not taken_away:
                 del self.taken_away[topic]
         if self.wished:
-            self.wished.difference_update(TopicPartition(topic, n) for n in numbers)
+            self.wished.difference_update(TopicPartition(topic, n) for n in numbers - moving)

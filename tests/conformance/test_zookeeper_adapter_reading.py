@@ -275,6 +275,34 @@ def test_malformed_znodes_are_facts_and_strange_names_are_noticed_once(zookeeper
     asyncio.run(story())
 
 
+def test_the_folder_of_moves_is_read_only_where_it_is_followed_and_seen_from_its_creation_on(zookeeper: str) -> None:
+    async def story() -> None:
+        folder, child = "/admin/reassignments", "/admin/reassignments/a-1-7"
+        with someone(zookeeper) as other:
+            create_parents(other)
+            async with connected(zookeeper) as bridge, loaded(zookeeper) as (blind, _):
+                seen, notices = Seen(), list[Notice]()
+                reader = Reader(bridge, seen, notice=notices.append, follows_reassignments=True)
+                await reader.load()
+                assert seen.is_gone(folder)
+
+                other.create(folder, b'{"version":1,"controller_epoch":7}')
+                other.create(child, b'{"version":1,"assignment":[10,11,15]}')
+                await until(lambda: seen.version(child) == 0 and seen.version(folder) == 0)
+                other.set(child, b'{"version":1,"assignment":[10,11]}')
+                other.set(folder, b"")
+                await until(lambda: seen.version(child) == 1 and seen.version(folder) == 1)
+                other.create(f"{folder}/a-07")
+                await until(lambda: notices)
+                other.delete(child)
+                await until(lambda: seen.is_gone(child))
+
+                assert not [path for path in map(lambda a: a.path, blind.facts) if path.startswith(folder)]
+                reader.stop()
+
+    asyncio.run(story())
+
+
 def test_a_read_tells_now_and_with_a_watch_every_later_change_too(zookeeper: str) -> None:
     async def story() -> None:
         with someone(zookeeper) as other:

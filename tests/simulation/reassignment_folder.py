@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
 # A wish other than a child's counts that long: requests are answered, or given up, sooner.
-REMEMBERED_S = 70.0
+REMEMBERED_S = 20.0
 # How long a transaction may be on its way: what it followed may have been changed meanwhile.
 IN_FLIGHT_S = 10.0
+NEVER = float("-inf")
 
 
 class _Child(Struct, frozen=True):
@@ -142,8 +143,6 @@ class ReassignmentFolder:
         value = catalog.decode(LegacyReassignmentAddress(), node.data) if node is not None else None
         for move in value.moves if isinstance(value, LegacyReassignment) else ():
             self._wish(move.topic_partition, move.replicas)
-            # An entry may wait for its turn, or wins again when somebody takes over.
-            self._wishes[move.topic_partition][move.replicas] = float("inf")
 
     def _child_written(self, at: TopicPartition, path: str, *, is_ours: bool) -> None:
         node, before = self.world.zookeeper.nodes.get(path), self._children.get(at)
@@ -183,18 +182,31 @@ class ReassignmentFolder:
         """Whether somebody asked for a move, or for its end before it has arrived."""
         if after.target == before.target or not (before.is_moving or after.is_moving):
             return True
+        if any(r in self.world.controllers for r in before.replicas):
+            return True  # a replica placed on a controller's own id goes elsewhere
         child = self._children.get(at)
         if child is not None and not child.is_ours and child.replicas == after.target:
             return True
-        if self._withdrawn.get((at, after.target), -IN_FLIGHT_S) > self.world.clock.now - IN_FLIGHT_S:
+        if self._withdrawn.get((at, after.target), NEVER) > self.world.clock.now - IN_FLIGHT_S:
             return True
         since = self.world.clock.now - REMEMBERED_S
         wishes = self._wishes.get(at, {})
+        if after.target in self._legacy_entries(at):
+            return True  # it waited for its turn, or wins again now that somebody has taken over
         if after.is_moving:
-            return wishes.get(after.target, -1.0) >= since
-        is_deleted = child is None and self._deleted.get(at, -1.0) >= since
+            asked_at = wishes.get(after.target, NEVER)
+            # What was asked before this is overruled, whoever finds it again.
+            self._wishes[at] = {replicas: when for replicas, when in wishes.items() if when >= asked_at}
+            return asked_at >= since
+        is_deleted = child is None and self._deleted.get(at, NEVER) >= since
         self.cancelled += is_deleted
-        return is_deleted or wishes.get(None, -1.0) >= since or wishes.get(after.target, -1.0) >= since
+        return is_deleted or wishes.get(None, NEVER) >= since or wishes.get(after.target, NEVER) >= since
+
+    def _legacy_entries(self, at: TopicPartition) -> list[Replicas]:
+        node = self.world.zookeeper.nodes.get(LegacyReassignmentAddress().path)
+        value = catalog.decode(LegacyReassignmentAddress(), node.data) if node is not None else None
+        moves = value.moves if isinstance(value, LegacyReassignment) else ()
+        return [move.replicas for move in moves if move.topic_partition == at]
 
     # the end
 
@@ -220,7 +232,7 @@ class ReassignmentFolder:
             topic = self.world.checker.topics.get(at.topic)
             held = topic.partitions.get(at.partition) if topic is not None else None
             is_there = held is None or held.target == replicas
-            if not is_there and self._last_other_wish.get(at, -1.0) < since - REMEMBERED_S:
+            if not is_there and self._last_other_wish.get(at, NEVER) < since - REMEMBERED_S:
                 return f"{_path(at)} was to move its partition to {list(replicas)} and was forgotten; it is at {held}"
         return None
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.scenarios.commands import _state
 from tests.unit.traps.play import Play, some
 from zk_layout import catalog
 from zk_layout.facts import Malformed
-from zk_layout.ids import PartitionId, TopicName
+from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
@@ -121,6 +122,24 @@ def test_a_child_of_a_former_topic_moves_nothing_of_the_new_one_of_its_name() ->
 
     assert not some(lines, "asked to move")
     assert children(play) == moves(play) == {}
+
+
+@pytest.mark.parametrize(("taken", "left"), [('{"assignment":[4,2]}', {"orders-0": (4, 2)}), (None, {})])
+def test_a_wish_that_meets_a_change_of_the_isr_waits_for_the_next_step(
+    taken: str | None, left: dict[str, tuple[int, ...]]
+) -> None:
+    play = kept()
+    play.do("ask reassign orders-0 to=3,2")
+    state, _ = _state(play.theatre, TopicPartition(TopicName("orders"), PartitionId(0)))
+
+    play.theatre.run = lambda: None  # type: ignore[method-assign]  # both come in one turn
+    play.do("isr orders-0 1", f"znode {FOLDER}/orders-0 {taken}" if taken else f"remove {FOLDER}/orders-0")
+    del play.theatre.run
+    lines = play.do("time +1s", "ask list")
+
+    assert state.isr == (1, 2)
+    assert some(lines, "changes the ISR [1, 2] to [1]")
+    assert children(play) == moves(play) == left
 
 
 def test_an_answer_that_is_lost_is_no_cancel() -> None:
