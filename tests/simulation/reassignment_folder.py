@@ -198,7 +198,7 @@ class ReassignmentFolder:
             # What was asked before this is overruled, whoever finds it again.
             self._wishes[at] = {replicas: when for replicas, when in wishes.items() if when >= asked_at}
             return asked_at >= since
-        is_deleted = child is None and self._deleted.get(at, NEVER) >= since
+        is_deleted = self._deleted.get(at, NEVER) >= (since if child is None else self.world.clock.now - IN_FLIGHT_S)
         self.cancelled += is_deleted
         return is_deleted or wishes.get(None, NEVER) >= since or wishes.get(after.target, NEVER) >= since
 
