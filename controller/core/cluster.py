@@ -90,13 +90,18 @@ class Partition(Struct, gc=False):
 
 
 class TopicView(Struct):
-    """One topic as its znodes show it."""
+    """One topic as its znodes show it.
+
+    Shape:
+        `has_lost_id`: somebody who knows no topic ids has written the znode anew; brokers refuse any other id.
+    """
 
     name: TopicName
     as_of: Zxid = NEVER
     czxid: Zxid = NEVER
     version: ZnodeVersion = ZnodeVersion(-1)
     topic_id: TopicId | None = None
+    has_lost_id: bool = False
     partitions: dict[PartitionId, Partition] = field(default_factory=dict)
     has_partitions_znode: bool = False
     is_queued_for_deletion: bool = False
@@ -380,6 +385,9 @@ class Cluster:
         return topic
 
     def _name_topic(self, topic: TopicView, topic_id: TopicId | None) -> None:
+        topic.has_lost_id = topic_id is None and topic.topic_id is not None
+        if topic.has_lost_id:
+            return
         if topic.topic_id is not None and topic.topic_id != topic_id:
             self.topic_names.pop(topic.topic_id, None)
         is_new, topic.topic_id = topic_id != topic.topic_id, topic_id
@@ -430,7 +438,9 @@ class Cluster:
     def _forget_topic(self, topic: TopicView) -> None:
         for number, held in topic.partitions.items():
             self._index(topic.name, number, held.assignment, UNASSIGNED)
-        self._name_topic(topic, None)
+        if topic.topic_id is not None:
+            self.topic_names.pop(topic.topic_id, None)
+            topic.topic_id = None
         self._owe(topic, {})
         for number in topic.partitions:
             self.offline_replicas.pop(TopicPartition(topic.name, number), None)

@@ -551,8 +551,11 @@ class Machine:
             self._asks.put_back(items)
             self._legacy.wait(name, numbers)
             return ()
-        if self._settings.assigns_topic_ids and topic.topic_id is None and topic.partitions and not topic.is_malformed:
-            verdict.draft.give_id(self._dice.topic_id())
+        if topic.partitions and not topic.is_malformed:
+            if topic.has_lost_id and topic.topic_id is not None:
+                verdict.draft.give_id(topic.topic_id)
+            elif self._settings.assigns_topic_ids and topic.topic_id is None:
+                verdict.draft.give_id(self._dice.topic_id())
         return self._follow(verdict, name, numbers)
 
     def _delete(self, name: TopicName, numbers: set[PartitionId], items: list[Item]) -> Iterable[Packed]:
