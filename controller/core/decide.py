@@ -191,11 +191,12 @@ def _consider_znodes(
         outcome = alter_reassignments.consider(wish, _case(draft, at, waits), cluster)
         if isinstance(outcome, Refusal):
             verdict.unwished[at] = outcome.message or outcome.error.name
-        elif outcome is not None:
+            continue
+        if outcome is not None:
             draft.take(at.partition, structs.replace(outcome, why=f"{outcome.why} by {ROOT}"))
             verdict.wished.append(at)
-            if at in cluster.legacy:
-                draft.strike(at)
+        if at in cluster.legacy:
+            draft.strike(at)
     return waiting
 
 
@@ -223,7 +224,8 @@ def _consider_proposal(item: Item, proposal: IsrProposal, verdict: Verdict, clus
 
 def _follow_rules(case: Case, verdict: Verdict, cluster: Cluster) -> None:
     target = cluster.legacy.get(case.at)
-    if target is not None and not case.topic.is_malformed and _follow_legacy(case, verdict, cluster):
+    is_asked_for = target is not None and not case.topic.is_malformed and not verdict.draft.strikes(case.at)
+    if is_asked_for and _follow_legacy(case, verdict, cluster):
         return
     for rule in WITHOUT_TOPIC_ZNODE if case.topic.is_malformed else EVERY_RULE:
         step = rule(case, cluster)

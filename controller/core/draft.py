@@ -47,9 +47,9 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        children = self._corrected or self._created
+        others = self._corrected or self._created or self._struck
         znodes = self._assignments or self._states or self._owed or self._topic_id or self._added or self._wishes
-        return not (children or znodes)
+        return not (others or znodes)
 
     @property
     def assigned(self) -> Iterable[PartitionId]:
@@ -146,6 +146,10 @@ class Draft:
     def strike(self, at: TopicPartition) -> None:
         """Take a partition's entry out of the legacy znode together with this step's writes."""
         self._struck.add(at)
+
+    def strikes(self, at: TopicPartition) -> bool:
+        """Whether a partition's entry in the legacy znode is overruled by this step."""
+        return at in self._struck
 
     def atoms(self) -> list[Atom]:
         """The writes: first what concerns the whole topic with the states that go with it, then single states."""

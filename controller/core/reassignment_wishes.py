@@ -25,7 +25,8 @@ from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
 def wishes(topic: TopicView, numbers: Iterable[PartitionId], cluster: Cluster) -> Iterator[MoveWish]:
     """What the children of these partitions ask for that is not under way yet.
 
-    Of a child and an entry of the legacy znode the later one counts. A child older than the topic was a former topic's.
+    Of a child and an entry of the legacy znode the later one counts, also where the child wants things to stay. A child
+    older than the topic was a former topic's.
     """
     znodes = cluster.move_znodes
     children = znodes.children.get(topic.name, {})
@@ -40,7 +41,8 @@ def wishes(topic: TopicView, numbers: Iterable[PartitionId], cluster: Cluster) -
         elif child.replicas is not None and not is_unread(topic, held) and not znodes.is_void(at, child):
             target = held.assignment.target if held is not None else ()
             is_older = at in cluster.legacy and child.mzxid < cluster.legacy_czxid
-            if child.replicas != target and not is_older and child.mzxid > topic.czxid:
+            differs = child.replicas != target or cluster.legacy.get(at, target) != target
+            if differs and not is_older and child.mzxid > topic.czxid:
                 yield MoveWish(at, child.replicas)
 
 
@@ -60,7 +62,9 @@ def keep(draft: Draft, numbers: Iterable[PartitionId], cluster: Cluster) -> None
         assignment = draft.assignment_of(number)
         target = assignment.target if assignment is not None and assignment.is_moving else None
         if child is None:
-            if target is not None and znodes.folder_version != ABSENT:
+            # A child later than an entry of the legacy znode overrules it: none is made before the entry was judged.
+            is_judged = at not in cluster.legacy or not is_unread(topic, held)
+            if target is not None and znodes.folder_version != ABSENT and is_judged:
                 draft.keep_child(Create(_address(at), Reassignment(target)))
         elif not _is_awaited(child) and not (number not in draft.assigned and is_unread(topic, held)):
             _correct(draft, at, child, target)

@@ -189,6 +189,22 @@ def test_the_requests_of_children_have_an_id_of_their_own_origin() -> None:
     assert some(lines, "request 1 by /admin/reassignments: 1 in progress")
 
 
+@pytest.mark.parametrize("is_moving", [True, False])
+def test_a_child_later_than_a_legacy_entry_may_also_want_things_to_stay_as_they_are(is_moving: bool) -> None:
+    play = kept()
+    if is_moving:
+        play.do("ask reassign orders-0 to=3,2")
+    play.theatre.machine = None
+    play.do("legacy orders-0=4,2")
+    play.do(f'znode {FOLDER}/orders-0 {{"version":1,"assignment":{[3, 2] if is_moving else [1, 2]}}}')
+
+    lines = play.do("elect")
+
+    assert not some(lines, "asked to move")
+    assert play.data("/admin/reassign_partitions") is None
+    assert children(play) == moves(play) == ({"orders-0": (3, 2)} if is_moving else {})
+
+
 def test_of_a_child_and_a_legacy_entry_the_later_one_counts() -> None:
     play = kept("topic orders 0=1,2 1=1,2")
     play.do("crash after-commit 1", "ask cancel orders-0", "ask reassign orders-0 to=3,2")
