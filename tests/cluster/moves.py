@@ -108,10 +108,14 @@ def after_cancelling(before: Plan) -> Plan:
     return {p: (stayed, left) for p, (left, stayed) in before.items()}
 
 
-def slow_cluster() -> Iterator[LocalCluster]:
-    """For fixtures: three brokers 3.9.1 whose followers fetch in small steps."""
+def slow_cluster(*, is_smooth: bool = False) -> Iterator[LocalCluster]:
+    """For fixtures: three brokers 3.9.1 whose followers fetch in small steps.
+
+    Where it shall be smooth, a throttle holds from the first second on; Kafka lets pass at once what it allows in ten.
+    """
+    overrides = {**BROKER_PROPERTIES, **({"replication.quota.window.num": 2} if is_smooth else {})}
     try:
-        cluster = LocalCluster(ClusterSettings(overrides=BROKER_PROPERTIES))
+        cluster = LocalCluster(ClusterSettings(overrides=overrides))
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
     with cluster:

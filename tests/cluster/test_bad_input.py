@@ -164,7 +164,9 @@ BAD_TOPICS = {
 def test_a_topic_that_cannot_be_read(reign: Reign, data: bytes) -> None:
     with znode(reign, f"/brokers/topics/bad-{next(_topics)}", data) as path:
         assert path in reign.await_notice(f"{path}:", MALFORMED)
-        assert reign.move(path.rpartition("/")[2], 1)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error, message = reign.move(path.rpartition("/")[2], 1)
+        assert error is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert message == f"{path} cannot be read; mend it first"
 
 
 def test_a_topic_that_is_broken_while_it_is_used_and_mended_again(reign: Reign) -> None:

@@ -56,7 +56,7 @@ def cluster() -> Iterator[LocalCluster]:
             kafka_class_path(version)
     except JarsUnavailable as error:
         pytest.skip(str(error))
-    yield from slow_cluster()
+    yield from slow_cluster(is_smooth=True)
 
 
 @pytest.fixture(params=["theirs", "ours"])
@@ -223,11 +223,11 @@ def test_mistakes_are_named_in_the_same_words(cluster: LocalCluster, tmp_path: P
 @pytest.mark.timeout(300)
 def test_a_move_is_followed_to_its_end(ruler: str, cluster: LocalCluster, tmp_path: Path) -> None:
     subject = Subject(cluster, OURS, tmp_path)
-    subject.fill(1_500_000)
+    subject.fill(4_000_000)
     access = ("--bootstrap-server", cluster.bootstrap_servers)
 
     begun, *snapshots = ours_json(
-        *(*access, "--execute", *subject.given("--execute"), "--throttle", "400000"), "--progress", "--interval", "0.3"
+        *(*access, "--execute", *subject.given("--execute"), "--throttle", "800000"), "--progress", "--interval", "0.3"
     )
 
     assert [s["partition"] for s in begun["started"]] == [0, 1]

@@ -13,7 +13,7 @@ from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write
 from controller.core.events import Event
 from controller.core.machine import Machine
 from controller.core.rules import deletion
-from controller.core.topic_deletions import TopicDeletions
+from controller.core.topic_deletions import DURING_DELETE, TopicDeletions
 from tests.simulation.checker import Broken
 from tests.simulation.world import World
 from zk_layout import catalog
@@ -81,7 +81,8 @@ def writing(rewrite: Callable[[Write], Write]) -> Spoil:
 def test_a_replica_that_is_never_told_to_go_is_a_stray(monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(effect: Effect) -> Iterable[Effect]:
         if isinstance(effect, Tell) and isinstance(effect.command, StopReplica):
-            return [msgspec.structs.replace(effect, command=StopReplica(()))]
+            of_topics = tuple(s for s in effect.command.stops if s.leader_epoch == DURING_DELETE)
+            return [msgspec.structs.replace(effect, command=StopReplica(of_topics))]
         return [effect]
 
     assert "keeps a stray replica" in broken_by(spoil, monkeypatch)
