@@ -33,6 +33,7 @@ from zk_layout.ids import TopicName
 FIRST, *LATER = "2.4.1", "2.8.2", "3.3.2", "3.9.1"
 OLD, NEW = "2.4", "3.9"
 PARTITIONS = 3
+NOTIFIES_WITHIN_S = 12.0
 IBP = "inter.broker.protocol.version"
 
 
@@ -103,10 +104,16 @@ def raise_the_brokers(topic: Topic) -> str:
 
 
 def move_until(topic: Topic, is_so: Callable[[], bool], at_most: int = 6) -> None:
-    """Move on until it is so: which broker leads what, and changes its ISR, is chance."""
+    """Move on until it is so: which broker leads what, and changes its ISR, is chance.
+
+    An old leader tells of an ISR five seconds after its last change of one, or later.
+    """
     for _ in range(at_most):
-        if is_so():
-            return
+        deadline = time.monotonic() + NOTIFIES_WITHIN_S
+        while time.monotonic() < deadline:
+            if is_so():
+                return
+            time.sleep(0.5)
         choose(topic)
         submit(topic.ruled.leader, topic)
         topic.await_arrival(SETTLES_WITHIN_S)
