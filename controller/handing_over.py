@@ -15,14 +15,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.zk import protocol
+from controller.zk import preparation, protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from zk_layout import catalog
 from zk_layout.ids import BrokerId
-from zk_layout.znodes import brokers, release, replica_deletions
-from zk_layout.znodes.brokers import BrokerAddress, Registration
+from zk_layout.znodes import release, replica_deletions
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim
 from zk_layout.znodes.release import Release, ReleaseAddress
 
@@ -80,7 +79,7 @@ async def _with(settings: ZooKeeperSettings, do: Callable[[Bridge], Awaitable[Ou
 
 
 async def _give(bridge: Bridge, reason: str, timeout_s: float, *, is_forced: bool) -> Outcome:
-    if not is_forced and not await _native_brokers(bridge):
+    if not is_forced and not await preparation.registrations(bridge):
         raise NobodyToTakeOver
     wish = Release(f"{getpass.getuser()}@{socket.gethostname()}", int(time.time() * 1000), reason)
     full = bridge.full(_RELEASE.path)
@@ -119,16 +118,3 @@ async def _look(bridge: Bridge) -> Outcome:
         is_ours=isinstance(claim, ControllerClaim) and claim.is_ours,
         released=released if isinstance(released, Release) else None,
     )
-
-
-async def _native_brokers(bridge: Bridge) -> list[BrokerId]:
-    found = []
-    for name in (await bridge.children(brokers.ROOT))[0] or ():
-        address = catalog.address_of(f"{brokers.ROOT}/{name}")
-        node, _ = await bridge.get(f"{brokers.ROOT}/{name}")
-        if node is None or not isinstance(address, BrokerAddress):
-            continue
-        value = catalog.decode(address, node.data)
-        if isinstance(value, Registration) and not value.is_ours:
-            found.append(address.broker)
-    return found

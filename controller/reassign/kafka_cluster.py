@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -156,7 +157,7 @@ class KafkaCluster:
         for node, owners in by_node.items():
             try:
                 answer = self._patiently(
-                    lambda node=node, owners=owners: self._send(_configs_request(owners, changes), node),  # type: ignore[misc]
+                    partial(self._send_configs, owners, changes, node),
                     "the brokers" if node is None else f"broker {node}",
                 )
             except Unreachable as error:
@@ -185,7 +186,7 @@ class KafkaCluster:
         answers: dict[Replica, str | None] = {}
         for broker, its in _by_broker(targets).items():
             answer = self._patiently(
-                lambda broker=broker, its=its: self._send(_move_request(its, targets), broker),  # type: ignore[misc]
+                partial(self._send_moves, its, targets, broker),
                 f"broker {broker}",
             )
             for topic in answer.results:
@@ -245,6 +246,14 @@ class KafkaCluster:
             return retrying(once)
         except (kafka.errors.KafkaError, _Elsewhere) as error:
             raise Unreachable(f"{whom} did not answer: {error or type(error).__name__}") from None
+
+    def _send_configs(
+        self, owners: Collection[Configured], changes: Mapping[Configured, Settings], node: BrokerId | None
+    ) -> Any:
+        return self._send(_configs_request(owners, changes), node)
+
+    def _send_moves(self, replicas: Collection[Replica], targets: Mapping[Replica, str], broker: BrokerId) -> Any:
+        return self._send(_move_request(replicas, targets), broker)
 
     def _send(self, request: Any, node: BrokerId | None) -> Any:
         async def sending() -> Any:

@@ -8,6 +8,7 @@ Source: Kafka 2.8's ReassignPartitionsCommand, the methods with a `zkClient`; Ad
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TypeVar
 
 from kazoo.client import KazooClient
@@ -29,12 +30,13 @@ from controller.reassign.cluster import (
 from controller.reassign.executing import EXISTING
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Declined, Refused, Unreachable, Unusable
-from zk_layout.codec import Undecodable, encode_json
+from zk_layout.codec import Undecodable
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
-from zk_layout.znodes import admin, brokers, configs, topics
+from zk_layout.znodes import admin, brokers, configs, notifications, topics
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config
+from zk_layout.znodes.notifications import ConfigChange
 from zk_layout.znodes.topics import TopicAddress
 
 DEPRECATED = "Warning: --zookeeper is deprecated, and will be removed in a future version of Kafka."
@@ -42,7 +44,7 @@ IGNORED = (
     "Warning: ignoring deprecated --zookeeper option because --bootstrap-server was specified.  The --zookeeper option "
     "will be removed in a future version of Kafka."
 )
-_CHANGES = "/config/changes/config_change_"
+_CHANGES = f"{notifications.CONFIG_CHANGES}/config_change_"
 _FOLDERS = {Kind.TOPIC: "topics", Kind.BROKER: "brokers"}
 _TRIES = 5
 
@@ -116,8 +118,8 @@ class ZooKeeperCluster:
             entity = f"{_FOLDERS[of.kind]}/{of.name}"
             try:
                 if self._change(f"/config/{entity}", settings):
-                    note = encode_json({"version": 2, "entity_path": entity})
-                    self._ask(lambda note=note: self._client.create(_CHANGES, note, sequence=True))  # type: ignore[misc]
+                    note = notifications.encode_config_change(ConfigChange(entity))
+                    self._ask(partial(self._client.create, _CHANGES, note, sequence=True))
             except (BadVersionError, Refused) as error:
                 failed[of] = str(error) or "somebody else keeps changing it"
         return failed
@@ -146,10 +148,9 @@ class ZooKeeperCluster:
             data = configs.encode(Config(new))
             try:
                 if found is None:
-                    self._ask(lambda data=data: self._client.create(path, data, makepath=True))  # type: ignore[misc]
+                    self._ask(partial(self._client.create, path, data, makepath=True))
                 else:
-                    version = found[1]
-                    self._ask(lambda data=data, v=version: self._client.set(path, data, v))  # type: ignore[misc]
+                    self._ask(partial(self._client.set, path, data, found[1]))
             except (BadVersionError, NodeExistsError, NoNodeError):
                 if last:
                     raise BadVersionError from None

@@ -325,10 +325,8 @@ class Session:
             # Known at once: the vacancy that follows a release must not look like one to fill.
             self._is_released = event.change is not Change.DELETED
         elif event.change is Change.DELETED and self._epoch is not None:
-            epoch = catalog.decode(_EPOCH, self._epoch.data)
             self._is_vacant_news = True
-            known = ControllerEpoch(epoch if isinstance(epoch, int) else 0)
-            self._emit(HolderSeen(None, False, known, self._is_released))
+            self._emit(HolderSeen(None, False, _known(self._epoch), self._is_released))
         self._look_due.set()
 
     def _on_state(self, state: ConnectionState) -> None:
@@ -360,13 +358,17 @@ class Session:
         )
         holder = None if node is None else catalog.decode(_CONTROLLER, node.data)
         assert holder is None or isinstance(holder, ControllerClaim | Malformed)
-        epoch = None if epoch_node is None else catalog.decode(_EPOCH, epoch_node.data)
         self._epoch = epoch_node
         self._is_vacant_news = False
         is_mine = _is_of(node, self._bridge.session)
         self._is_released = released is not None
-        known = ControllerEpoch(epoch if isinstance(epoch, int) else 0)
-        self._emit(HolderSeen(holder, is_mine, known, self._is_released))
+        self._emit(HolderSeen(holder, is_mine, _known(epoch_node), self._is_released))
+
+
+def _known(epoch_node: Node | None) -> ControllerEpoch:
+    """The epoch; 0 where there is none, or none that can be read."""
+    epoch = None if epoch_node is None else catalog.decode(_EPOCH, epoch_node.data)
+    return ControllerEpoch(epoch if isinstance(epoch, int) else 0)
 
 
 def _is_of(node: Node | None, session: SessionId) -> bool:
