@@ -15,10 +15,10 @@ import structlog
 from controller import logs
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.understanding import Understanding
-from controller.core.admin.create_topics import Defaults
+from controller.core.topics.create_topics import Defaults
 from controller.core.commands import LiveBroker
 from controller.core.leadership import Order, Phase, Signal, TakeOver, next_transition
-from controller.core.machine import MachineSettings
+from controller.core.settings import MachineSettings
 from controller.monitoring import Monitoring
 from controller.reign import Court, Reign
 from controller.runtime.journal import Journal

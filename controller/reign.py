@@ -15,7 +15,7 @@ from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
 from controller.core.commands import LiveBroker
-from controller.core.dice import Dice
+from controller.core.seeded_random import SeededRandom
 from controller.core.effects import (
     Answer,
     Commit,
@@ -32,7 +32,8 @@ from controller.core.effects import (
 )
 from controller.core.events import Event, ResignationAsked
 from controller.core.leadership import Signal
-from controller.core.machine import Machine, MachineSettings
+from controller.core.machine import Machine
+from controller.core.settings import MachineSettings
 from controller.runtime import journal
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump, TurnObserver
@@ -95,7 +96,7 @@ class Reign:
         self._ended = ended
         own_id = court.machine_settings.own_id
         seed = os.urandom(32)
-        self.machine = Machine(court.machine_settings, claimed.epoch, Dice(seed))
+        self.machine = Machine(court.machine_settings, claimed.epoch, SeededRandom(seed))
         if court.journal is not None:
             court.journal.begin(journal.Reign(court.machine_settings, claimed.epoch, seed))
         self._reader = Reader(

@@ -15,6 +15,7 @@ from zk_layout.znodes import (
     brokers,
     configs,
     controller,
+    delegation_tokens,
     features,
     notifications,
     partition_state,
@@ -51,6 +52,8 @@ Address = (
     | reassignments.ReassignmentsAddress
     | reassignments.ReassignmentAddress
     | release.ReleaseAddress
+    | delegation_tokens.DelegationTokenAddress
+    | delegation_tokens.DelegationTokenChangeAddress
 )
 
 Value = (
@@ -73,6 +76,8 @@ Value = (
     | reassignments.Reassignment
     | release.Release
     | reassignment_status.StatusRoot
+    | delegation_tokens.TokenTimes
+    | delegation_tokens.TokenChange
 )
 
 _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
@@ -96,6 +101,7 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     reassignments.ReassignmentAddress: reassignments.decode,
     release.ReleaseAddress: release.decode,
     reassignment_status.StatusRootAddress: reassignment_status.decode_root,
+    delegation_tokens.DelegationTokenAddress: delegation_tokens.decode,
 }
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -118,6 +124,8 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     reassignments.Reassignment: reassignments.encode,
     release.Release: release.encode,
     reassignment_status.StatusRoot: reassignment_status.encode_root,
+    delegation_tokens.TokenTimes: delegation_tokens.encode,
+    delegation_tokens.TokenChange: delegation_tokens.encode_change,
     type(None): lambda _: b"",
 }
 
@@ -134,6 +142,7 @@ _FIXED: dict[str, Address] = {
         reassignment_status.StatusRootAddress(),
         reassignments.ReassignmentsAddress(),
         release.ReleaseAddress(),
+        delegation_tokens.DelegationTokenChangeAddress(),
     )
 }
 
@@ -172,6 +181,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
             rf"{reassignment_status.ROOT}/{_NUMBER}",
             lambda r: reassignment_status.ReassignmentStatusAddress(RequestId(int(r))),
         ),
+        (rf"{delegation_tokens.ROOT}/([^/]+)", delegation_tokens.DelegationTokenAddress),
     )
 )
 

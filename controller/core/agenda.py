@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
 
 from zk_layout.ids import PartitionId, TopicName
 
-Item = TypeVar("Item")
-
 PARTITIONS_A_TURN = 5_000
+
+Numbers = dict[PartitionId, None]
 
 
 class Agenda:
@@ -18,28 +17,22 @@ class Agenda:
     def __init__(self, budget: int = PARTITIONS_A_TURN) -> None:
         """Nothing due."""
         self._budget = budget
-        self._urgent: dict[TopicName, set[PartitionId]] = {}
-        self._normal: dict[TopicName, set[PartitionId]] = {}
+        self._urgent: dict[TopicName, Numbers] = {}
+        self._normal: dict[TopicName, Numbers] = {}
 
     def add(self, topic: TopicName, numbers: Iterable[PartitionId] = (), *, is_urgent: bool = False) -> None:
         """Look at these partitions, and at what concerns the topic as a whole."""
         queue = self._urgent if is_urgent or topic in self._urgent else self._normal
         if queue is self._urgent and topic in self._normal:
-            self._urgent.setdefault(topic, set()).update(self._normal.pop(topic))
-        queue.setdefault(topic, set()).update(numbers)
+            self._urgent.setdefault(topic, {}).update(self._normal.pop(topic))
+        queue.setdefault(topic, {}).update(dict.fromkeys(numbers))
 
-    def forget(self, topic: TopicName) -> None:
-        """The topic is gone."""
-        self._urgent.pop(topic, None)
-        self._normal.pop(topic, None)
-
-    def take(self, is_busy: Iterable[TopicName]) -> list[tuple[TopicName, set[PartitionId]]]:
-        """The topics of this turn: at most a budget of partitions, at least one topic, none with a step in flight."""
-        busy = set(is_busy)
-        taken: list[tuple[TopicName, set[PartitionId]]] = []
+    def take(self, is_busy: Callable[[TopicName], bool]) -> list[tuple[TopicName, Numbers]]:
+        """The topics of this turn: at most a budget of partitions, at least one topic, none that is busy."""
+        taken: list[tuple[TopicName, Numbers]] = []
         spent = 0
         for queue in (self._urgent, self._normal):
-            for topic in [t for t in queue if t not in busy] if busy else list(queue):
+            for topic in [t for t in queue if not is_busy(t)]:
                 if spent >= self._budget:
                     return taken
                 numbers = queue.pop(topic)
@@ -51,7 +44,6 @@ class Agenda:
         """Whether the rules have still to look at something of this topic."""
         return topic in self._urgent or topic in self._normal
 
-    def has_more(self, is_busy: Iterable[TopicName]) -> bool:
-        """Whether topics without a step in flight are left for the next turn."""
-        busy = set(is_busy)
-        return any(t not in busy for queue in (self._urgent, self._normal) for t in queue)
+    def has_more(self, is_busy: Callable[[TopicName], bool]) -> bool:
+        """Whether topics that are not busy are left for the next turn."""
+        return any(not is_busy(t) for queue in (self._urgent, self._normal) for t in queue)

@@ -5,18 +5,24 @@ from __future__ import annotations
 from msgspec import Struct
 
 from controller.core.commands import Command
-from controller.core.events import AskId, CommitId
+from controller.core.events import Alarm, AskId, CommitId
 from controller.core.replies import Reply
+from zk_layout import catalog
 from zk_layout.catalog import Address, Value
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.brokers import Registration
 
 
 class Create(Struct, frozen=True):
-    """Create a persistent znode; one that exists is a conflict."""
+    """Create a persistent znode; one that exists is a conflict.
+
+    Shape:
+        With `is_sequential`, ZooKeeper appends a number to the name, so that it can never exist.
+    """
 
     address: Address
     value: Value | None
+    is_sequential: bool = False
 
 
 class Set(Struct, frozen=True):
@@ -37,18 +43,33 @@ class Delete(Struct, frozen=True):
 Write = Create | Set | Delete
 
 
+class Operation(Struct, frozen=True):
+    """One write with its bytes, which are made once; a deletion has none."""
+
+    write: Write
+    data: bytes
+
+
+def operation(write: Write) -> Operation:
+    """A write with its bytes."""
+    return Operation(write, b"" if isinstance(write, Delete) else catalog.encode(write.value))
+
+
 class Commit(Struct, frozen=True):
     """Write all of this or nothing, if no other controller has raised the controller epoch.
 
     Shape:
-        `data` holds the encoded value of each write (empty for deletions), in the same order.
         `why` has one sentence for each decision, in domain words.
     """
 
     commit: CommitId
-    writes: tuple[Write, ...]
-    data: tuple[bytes, ...]
+    operations: tuple[Operation, ...]
     why: tuple[str, ...]
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """What is written, without the bytes."""
+        return tuple(operation.write for operation in self.operations)
 
 
 class Read(Struct, frozen=True):
@@ -56,6 +77,12 @@ class Read(Struct, frozen=True):
 
     addresses: tuple[Address, ...]
     watch: bool = False
+
+
+class ReadChildren(Struct, frozen=True):
+    """Read all children of a znode once, and tell which of those seen earlier are gone; nothing is watched."""
+
+    parent: str
 
 
 class Survey(Struct, frozen=True):
@@ -104,13 +131,13 @@ class Answer(Struct, frozen=True):
 
 
 class Wake(Struct, frozen=True):
-    """Ring once at this time, replacing an earlier alarm of the same key.
+    """Ring once at this time, replacing an equal alarm set before.
 
     Units:
         `at` is in monotonic seconds, as given to `Machine.turn`.
     """
 
-    key: str
+    alarm: Alarm
     at: float
 
 
@@ -146,6 +173,7 @@ class Drained(Struct, frozen=True):
 Effect = (
     Commit
     | Read
+    | ReadChildren
     | Survey
     | Connect
     | Disconnect

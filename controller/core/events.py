@@ -106,10 +106,14 @@ class LogDirsDescribed(Struct, frozen=True):
     error: str | None = None
 
 
+class Alarm(Struct, frozen=True):
+    """What somebody wants to be woken for; each duty has types of its own. An equal one set again replaces it."""
+
+
 class Woke(Struct, frozen=True):
     """An alarm set with `Wake` rang."""
 
-    key: str
+    alarm: Alarm
 
 
 class ResignationAsked(Struct, frozen=True):

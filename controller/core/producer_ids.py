@@ -1,115 +1,116 @@
-"""Which broker gets the next producer ids, and may their block be written now?
+"""Producer ids: which broker gets the next block, and may it be written now?
 
-The znode is one for all brokers, so its writes are serialised: one in flight, the other brokers wait. A block is told
+The znode is one for all brokers, so its writes are serialised: one under way, the other brokers wait. A block is told
 to its broker only once ZooKeeper has accepted it; one whose outcome is unknown is told to nobody.
+
+Source: Kafka's KafkaController.processAllocateProducerIds and ZkProducerIdManager; KIP-730.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from msgspec import Struct
-
-from controller.core.admin import allocate_producer_ids
-from controller.core.cluster import Cluster
-from controller.core.effects import Answer, Notice, Write
+from controller.core.duty import Duty
+from controller.core.effects import Create, Set, Write
 from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import AskId, CommitId
+from controller.core.events import Asked
+from controller.core.outbox import Outbox
 from controller.core.replies import ProducerIdsAllocated
 from controller.core.requests import AllocateProducerIds
-from zk_layout.catalog import Address
-from zk_layout.facts import Fact
-from zk_layout.znodes.producer_ids import ProducerIdBlock, ProducerIdBlockAddress
+from controller.core.shared import Shared
+from controller.core.transactions.back_off import AT_ONCE
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
+from controller.core.view import Cluster
+from zk_layout.facts import Fact, Malformed
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.producer_ids import BLOCK_LENGTH, HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
 
 NOTICE = "producer ids"
-TRIES = 3
+PATH = ProducerIdBlockAddress().path
+SUBJECT = Subject("znode", PATH)
 
 
-class _Waiting(Struct, frozen=True):
-    ask: AskId
-    request: AllocateProducerIds
+class ProducerIds(Duty):
+    """The blocks of producer ids, handed out one after the other."""
 
+    requests = (AllocateProducerIds,)
 
-class ProducerIds:
-    """The bookkeeping of the block znode in one reign."""
-
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, shared: Shared) -> None:
         """Nobody waits."""
-        self._cluster = cluster
-        self._queue: deque[_Waiting] = deque()
-        self._block: ProducerIdBlock | None = None
-        self._commit: CommitId | None = None
-        self._is_unread = False
-        self._tried: Fact | None = None
-        self._tries = 0
+        self._shared = shared
+        self._queue: deque[Asked] = deque()
         self._noticed: Fact | None = None
 
-    def queue(self, ask: AskId, request: AllocateProducerIds) -> None:
-        """A broker asks for ids."""
-        self._queue.append(_Waiting(ask, request))
+    def admit(self, asked: Asked, out: Outbox) -> None:
+        """A broker has used up its block."""
+        self._queue.append(asked)
 
-    @property
-    def _is_busy(self) -> bool:
-        return self._commit is not None or self._is_unread or not self._queue
-
-    def refuse(self) -> Iterator[Answer | Notice]:
-        """Answer those at the head of the queue that get none; leaves in front whom the next block is for."""
-        while not self._is_busy:
-            request = self._queue[0].request
-            error = allocate_producer_ids.refuse(request, self._cluster)
+    def propose(self, out: Outbox) -> Sequence[Proposal]:
+        """Refuse those at the head of the queue that get none, and write the next one's block."""
+        transactions = self._shared.transactions
+        while self._queue and not transactions.is_busy(SUBJECT):
+            asked = self._queue[0]
+            request = asked.request
+            assert isinstance(request, AllocateProducerIds)
+            error = refuse(request, self._shared.cluster)
             if error is not ErrorCode.NONE:
-                yield Answer(self._queue.popleft().ask, ProducerIdsAllocated(error=error))
+                self._answer(ProducerIdsAllocated(error=error), out)
                 continue
-            block = self._next_block(request)
+            block = self._next_block(request.broker)
             if isinstance(block, ProducerIdBlock):
-                return
-            yield Answer(self._queue.popleft().ask, ProducerIdsAllocated(error=block.error))
-            held = self._cluster.latest_producer_ids
-            if self._noticed != held:
-                self._noticed = held
-                yield Notice(NOTICE, block.message or block.error.name)
-            self._tries = 0  # the next broker's request is another attempt
+                why = f"broker {request.broker} gets the producer ids {block.first} to {block.last}"
+                return (Proposal(SUBJECT, (Atom((self._write_of(block),), (why,)),), memo=block),)
+            self._answer(ProducerIdsAllocated(error=block.error), out)
+            if self._noticed != self._shared.state.producer_ids:
+                self._noticed = self._shared.state.producer_ids
+                out.notice(NOTICE, block.message or block.error.name)
+        return ()
 
-    def _next_block(self, request: AllocateProducerIds) -> ProducerIdBlock | Refusal:
-        held = self._cluster.latest_producer_ids
-        if self._tried == held and self._tries >= TRIES:
-            text = f"no broker gets producer ids: ZooKeeper has not taken the write of {held.address.path}"
-            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{text} {TRIES} times, though nobody else wrote it")
-        return allocate_producer_ids.next_block(request.broker, self._cluster)
+    def _next_block(self, broker: BrokerId) -> ProducerIdBlock | Refusal:
+        if self._shared.transactions.is_waiting(SUBJECT):
+            return _refusal(f"ZooKeeper has not taken the write of {PATH} {AT_ONCE + 1} times in a row")
+        return next_block(broker, self._shared.state.producer_ids)
 
-    def next_write(self) -> tuple[Write, str] | None:
-        """What takes the next block and why, if somebody waits and no write is in flight; ask `refuse` before."""
-        if self._is_busy:
-            return None
-        broker = self._queue[0].request.broker
-        block = allocate_producer_ids.next_block(broker, self._cluster)
-        if isinstance(block, Refusal):
-            return None
-        held = self._cluster.latest_producer_ids
-        self._tries = self._tries + 1 if self._tried == held else 1
-        self._tried, self._block = held, block
-        why = f"broker {broker} gets the producer ids {block.first} to {block.last}"
-        return allocate_producer_ids.write_of(block, self._cluster), why
+    def _write_of(self, block: ProducerIdBlock) -> Write:
+        held = self._shared.state.producer_ids
+        return Create(held.address, block) if held.stat is None else Set(held.address, block, held.stat.version)
 
-    def reserve(self, commit: CommitId) -> None:
-        """The write has been sent."""
-        self._commit = commit
+    def _answer(self, reply: ProducerIdsAllocated, out: Outbox) -> None:
+        out.answer(self._queue.popleft().ask, reply)
 
-    def accepted(self, commit: CommitId) -> Iterator[Answer]:
-        """A transaction was accepted; if it was ours, the broker can be told."""
-        if commit != self._commit or self._block is None:
-            return
-        self._commit = None
-        length = self._block.last - self._block.first + 1
-        yield Answer(self._queue.popleft().ask, ProducerIdsAllocated(self._block.first, length))
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        """The block is written: its broker can be told."""
+        block = proposal.memo
+        if isinstance(outcome, Accepted) and isinstance(block, ProducerIdBlock):
+            self._answer(ProducerIdsAllocated(block.first, block.last - block.first + 1), out)
 
-    def failed(self, commit: CommitId) -> None:
-        """A transaction failed; if it was ours, the znode must be seen again before the next attempt."""
-        if commit == self._commit:
-            self._commit, self._is_unread = None, True
 
-    def saw(self, address: Address) -> None:
-        """A znode was read."""
-        if isinstance(address, ProducerIdBlockAddress):
-            self._is_unread = False
+def refuse(request: AllocateProducerIds, cluster: Cluster) -> ErrorCode:
+    """Why the request is not for the broker's present life; NONE where it is."""
+    if not cluster.is_registered(request.broker):
+        return ErrorCode.BROKER_ID_NOT_REGISTERED
+    if request.broker_epoch != cluster.brokers[request.broker].epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    return ErrorCode.NONE
+
+
+def next_block(broker: BrokerId, held: Fact) -> ProducerIdBlock | Refusal:
+    """The ids after those handed out last; the first of all where none were.
+
+    What cannot be read is never written over: ids handed out twice would mix up the records of two producers.
+    """
+    match held.value:
+        case Malformed():
+            return _refusal(f"{PATH} cannot be read; mend it, or write the last block into it")
+        case ProducerIdBlock(last=last):
+            first = last + 1
+        case _:
+            first = 0
+    if first > HIGHEST_PRODUCER_ID - BLOCK_LENGTH + 1:
+        return _refusal(f"{PATH} has come to {first}; no whole block of ids is left below 2^63")
+    return ProducerIdBlock(broker, first, first + BLOCK_LENGTH - 1)
+
+
+def _refusal(reason: str) -> Refusal:
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"no broker gets producer ids: {reason}")

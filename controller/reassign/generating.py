@@ -10,7 +10,7 @@ from random import Random
 
 from msgspec import Struct
 
-from controller.core.rules.spreading import Start, Unspreadable, spread
+from controller.core.topics.placement import Start, Unspreadable, spread
 from controller.reassign.answer import Answer
 from controller.reassign.cluster import Cluster
 from controller.reassign.plans import as_plan, as_plan_json, listed, plural, read_brokers, read_topics

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Callable
 
 from controller.core.effects import Wake
-from controller.core.events import Woke
+from controller.core.events import Alarm, Woke
 
 
 class Clock:
     """Monotonic seconds and alarms, both those of one event loop.
 
-    An alarm is known by its key: setting it again replaces it.
+    An alarm that is equal to one set before replaces it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """No alarm is set."""
         self._loop = loop
-        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._alarms: dict[Alarm, asyncio.TimerHandle] = {}
 
     def now(self) -> float:
         """Monotonic seconds."""
@@ -26,10 +26,10 @@ class Clock:
 
     def wake(self, wake: Wake, emit: Callable[[Woke], None]) -> None:
         """Emit `Woke` once at the time given, or as soon as possible if that is past."""
-        earlier = self._alarms.pop(wake.key, None)
+        earlier = self._alarms.pop(wake.alarm, None)
         if earlier is not None:
             earlier.cancel()
-        self._alarms[wake.key] = self._loop.call_at(wake.at, self._ring, wake.key, emit)
+        self._alarms[wake.alarm] = self._loop.call_at(wake.at, self._ring, wake.alarm, emit)
 
     def cancel_all(self) -> None:
         """Forget every alarm: the reign that set them is over."""
@@ -37,6 +37,6 @@ class Clock:
             alarm.cancel()
         self._alarms.clear()
 
-    def _ring(self, key: str, emit: Callable[[Woke], None]) -> None:
-        del self._alarms[key]
-        emit(Woke(key))
+    def _ring(self, alarm: Alarm, emit: Callable[[Woke], None]) -> None:
+        del self._alarms[alarm]
+        emit(Woke(alarm))

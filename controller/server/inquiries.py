@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from controller.core.admin.refusal import refusal
+from controller.core.clients.refusal import refusal
 from controller.core.effects import Answer
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, AskId

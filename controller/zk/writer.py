@@ -62,24 +62,24 @@ class Writer:
         Raises:
             OversizedTransaction: it would never be accepted.
         """
-        if not commit.writes:
+        if not commit.operations:
             raise ValueError(_NO_WRITES)
         if self.is_fenced:
             self._emit(Fenced(commit.commit))
             return
         request = protocol.transaction(
-            (self._fence, *map(self._operation, commit.writes, commit.data)),
+            (self._fence, *(self._operation(made.write, made.data) for made in commit.operations)),
         )
         if len(request.body) > self._max_request_bytes:
-            size, largest = max((len(data), w.address.path) for w, data in zip(commit.writes, commit.data, strict=True))
+            size, largest = max((len(made.data), made.write.address.path) for made in commit.operations)
             raise OversizedTransaction(len(request.body), self._max_request_bytes, largest, size)
         self._bridge.submit(request, lambda reply: self._answered(commit, reply))
 
     def _operation(self, write: Write, data: bytes) -> protocol.Operation:
         path = self._bridge.full(write.address.path)
         match write:
-            case Create():
-                return protocol.Create(path, data, acl=self._bridge.settings.acl)
+            case Create(is_sequential=is_sequential):
+                return protocol.Create(path, data, acl=self._bridge.settings.acl, sequential=is_sequential)
             case Set(expected=version):
                 return protocol.SetData(path, data, version)
             case Delete(expected=version):
@@ -92,7 +92,7 @@ class Writer:
         if reply.code != protocol.OK:
             # Refused as a whole, before any of its operations was looked at.
             reason = f"refused: {protocol.error_name(reply.code)}"
-            self._emit(Conflicted(commit.commit, commit.writes[0].address, reason))
+            self._emit(Conflicted(commit.commit, commit.operations[0].write.address, reason))
             return
         refused = protocol.refusal(reply.value)
         if refused is None:
@@ -102,7 +102,7 @@ class Writer:
             self._emit(Fenced(commit.commit))
         else:
             index, code = refused
-            write = commit.writes[index - 1]
+            write = commit.operations[index - 1].write
             self._emit(Conflicted(commit.commit, write.address, _reason(write, code)))
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.core.cluster import Cluster, TopicView
-from controller.core.rules import election, reassignment
-from controller.core.rules.change import Case, Change, listed
+from controller.core.elections import leader_election
+from controller.core.reassignment import rule as reassignment
 from controller.core.stage import Stage, stage, toward
+from controller.core.state.topics import TopicView
+from controller.core.steps.change import Case, Change, listed
+from controller.core.view import Cluster
 from metrics.replay.invariants import (
     broken_by_state,
     broken_by_version,
@@ -23,7 +25,7 @@ from metrics.replay.invariants import (
     overlooked,
 )
 from metrics.replay.moves import Happened, assignment_of, state_of
-from metrics.replay.reigns import Reign, Reigns
+from metrics.replay.terms import Term, Terms
 from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION, Finding, Judgement
 from zk_layout.ids import NO_LEADER, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
@@ -33,10 +35,10 @@ from zk_layout.znodes.topics import Assignment
 class PartitionAudit:
     """Judge one partition's writes in order."""
 
-    def __init__(self, topic: str, partition: int, reigns: Reigns) -> None:
+    def __init__(self, topic: str, partition: int, terms: Terms) -> None:
         self._at = TopicPartition(TopicName(topic), PartitionId(partition))
         self._view = TopicView(self._at.topic)
-        self._reigns = reigns
+        self._terms = terms
         self._assignment: Assignment | None = None
         self._topic_version = -1
         self._state: PartitionState | None = None
@@ -73,9 +75,9 @@ class PartitionAudit:
         if event.op == "known" or (before is None and event.op == "set"):
             self._take(now, event)
             return None if event.op == "known" else self._first_sight(event, "state")
-        cluster = self._reigns.cluster(self._reigns.position(event.zxid))
+        cluster = self._terms.cluster(self._terms.position(event.zxid))
         ours = self._ours(cluster)
-        broken = broken_by_state(before, now, self._assignment, self._reigns.at(event.zxid))
+        broken = broken_by_state(before, now, self._assignment, self._terms.at(event.zxid))
         if before is not None:
             broken = broken or broken_by_version(self._version, event.version, is_whole=True)
         if broken:
@@ -125,7 +127,7 @@ class PartitionAudit:
         if self._is_unwanted(event) and set(now.isr) <= set(before.isr) and now.leader in (before.leader, NO_LEADER):
             return KAFKA, "deletion", f"the replicas of {self._at} are stopped one by one before its topic is deleted"
         broken = dropped_too_early(before, now, self._assignment)
-        if broken and not any(self._reigns.is_restarting(r, event.zxid, event.time_ms) for r in before.isr):
+        if broken and not any(self._terms.is_restarting(r, event.zxid, event.time_ms) for r in before.isr):
             return VIOLATION, "reassignment", broken
         if now.leader != before.leader:
             return self._led_otherwise(before, now, event, cluster)
@@ -138,7 +140,7 @@ class PartitionAudit:
         removing = self._assignment.removing if self._assignment else ()
         if left and not any(cluster.is_live(r) for r in left):
             return EXPLAINED, "election", f"{listed(left)} left the ISR: offline"
-        if left and all(self._reigns.is_restarting(r, event.zxid, event.time_ms) for r in left):
+        if left and all(self._terms.is_restarting(r, event.zxid, event.time_ms) for r in left):
             return EXPLAINED, "shutdown", f"{listed(left)} left the ISR: shutting down"
         if left and set(left) <= set(removing):
             return KAFKA, "reassignment", f"leaving replica {listed(left)} was taken out of the ISR"
@@ -171,7 +173,7 @@ class PartitionAudit:
             return EXPLAINED, "preferred", f"{now.leader} is the preferred leader"
         if before.leader == NO_LEADER or not cluster.is_live(before.leader):
             return EXPLAINED, "election", f"leader {before.leader} is offline; {now.leader} is in sync"
-        if self._reigns.is_restarting(before.leader, event.zxid, event.time_ms):
+        if self._terms.is_restarting(before.leader, event.zxid, event.time_ms):
             return EXPLAINED, "shutdown", f"leader {before.leader} is shutting down; {now.leader} is in sync"
         return LISTED, "election", f"{now.leader} took over from {before.leader}, which was live"
 
@@ -179,8 +181,8 @@ class PartitionAudit:
         leader, rule = before.leader, "election"
         if not any(cluster.is_live(r) for r in before.isr):
             return EXPLAINED, rule, f"leader {leader} is gone and no in-sync replica is online"
-        is_going = self._reigns.is_restarting(leader, event.zxid, event.time_ms)
-        if is_going and now.isr in (before.isr, tuple(r for r in before.isr if r != leader)):
+        is_stopping = self._terms.is_restarting(leader, event.zxid, event.time_ms)
+        if is_stopping and now.isr in (before.isr, tuple(r for r in before.isr if r != leader)):
             why = f"offline leader {leader} was taken out of the ISR before another was chosen"
             return KAFKA, rule, why
         return LISTED, rule, f"leader {leader} lost its partition, though {listed(before.isr)} were in sync"
@@ -191,7 +193,7 @@ class PartitionAudit:
         case = Case(
             self._at, self._view, self._assignment, self._state, is_untold=self._is_untold, is_patience_over=True
         )  # fmt: skip
-        for rule in (election.next_step, reassignment.next_step):
+        for rule in (leader_election.next_step, reassignment.next_step):
             step = rule(case, cluster)
             if isinstance(step, Change):
                 return step
@@ -260,11 +262,11 @@ class PartitionAudit:
         return EXPLAINED, "reassignment", f"{self._at} has moved to {listed(before.target)}"
 
     def _legacy_of_failover(self, event: Happened) -> Replicas | None:
-        """What the legacy znode names since before the controller in force came to rule."""
-        claimed = self._reigns.at(event.zxid).claimed
+        """What the legacy znode names since before the controller in force was elected."""
+        claimed = self._terms.at(event.zxid).claimed
         if self._legacy is None or self._legacy_zxid >= claimed:
             return None
-        return None if self._reigns.has_legacy_ended(self._legacy_zxid, event.zxid) else self._legacy
+        return None if self._terms.has_legacy_ended(self._legacy_zxid, event.zxid) else self._legacy
 
     # ---- both -----------------------------------------------------------------------------------------------
 
@@ -273,7 +275,7 @@ class PartitionAudit:
         return self._assignment is not None and self._assignment.is_moving
 
     def _is_unwanted(self, event: Happened) -> bool:
-        return self._reigns.is_unwanted(self._at.topic, event.zxid)
+        return self._terms.is_unwanted(self._at.topic, event.zxid)
 
     def _take(self, now: PartitionState, event: Happened) -> None:
         if self._state is None or now.leader_epoch > self._state.leader_epoch:
@@ -287,28 +289,28 @@ class PartitionAudit:
 
     def _finding(self, event: Happened, what: str, judged: Judgement, ours: str = "") -> Finding:
         verdict, rule, why = judged
-        reign = self._reigns.at(event.zxid)
-        if verdict != VIOLATION and event.fence is not None and reign.epoch and event.fence != reign.version:
+        term = self._terms.at(event.zxid)
+        if verdict != VIOLATION and event.fence is not None and term.epoch and event.fence != term.version:
             verdict, rule = VIOLATION, "fencing"
-            why = f"fenced with version {event.fence} of the controller epoch, {reign.version} is in force"
-        elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and _is_foreign(event, reign):
+            why = f"fenced with version {event.fence} of the controller epoch, {term.version} is in force"
+        elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and _is_foreign(event, term):
             verdict, rule = LISTED, "by hand"
             why = f"session {event.session:#x} wrote it, neither the controller's nor a broker's; else: {why}"
         return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours)
 
 
-def _is_foreign(event: Happened, reign: Reign) -> bool:
+def _is_foreign(event: Happened, term: Term) -> bool:
     """Whether somebody wrote whom the log shows to be neither controller nor broker."""
-    return reign.claimed >= 0 and event.session not in (0, reign.session) and event.session not in reign.sessions
+    return term.claimed >= 0 and event.session not in (0, term.session) and event.session not in term.sessions
 
 
 def _same(ours: PartitionState, now: PartitionState) -> bool:
     return ours.leader == now.leader and ours.leader_epoch == now.leader_epoch and set(ours.isr) == set(now.isr)
 
 
-def findings(topic: str, partition: int, events: Iterable[Happened], reigns: Reigns) -> Iterator[Finding]:
+def findings(topic: str, partition: int, events: Iterable[Happened], terms: Terms) -> Iterator[Finding]:
     """What the audit says of each write of one partition."""
-    audit = PartitionAudit(topic, partition, reigns)
+    audit = PartitionAudit(topic, partition, terms)
     for event in events:
         found = audit.add(event)
         if found is not None:

@@ -12,8 +12,8 @@ from metrics.replay.audit import findings
 from metrics.replay.claims import judged_claims
 from metrics.replay.moves import Happened
 from metrics.replay.partition_fold import fold_partitions
-from metrics.replay.reigns import Sighting
-from metrics.replay.sightings import reigns_of, sightings
+from metrics.replay.terms import Sighting
+from metrics.replay.sightings import terms_of, sightings
 from metrics.replay.verdicts import EXPLAINED, LISTED, Finding
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _OTHERS = {
     "request_status": ("reassignment", "how an accepted request stands"),
     "legacy": ("reassignment", "moves submitted through ZooKeeper"),
     "preferred": ("preferred", "preferred elections submitted through ZooKeeper"),
-    "deletion": ("deletion", "the wish to delete a topic"),
+    "deletion": ("deletion", "the request to delete a topic"),
     "isr_change": ("isr", "a leader's note that it changed an ISR"),
     "log_dir": ("log directory", "a broker's note that a log directory failed"),
     "config": ("config", "a configuration"),
@@ -58,7 +58,7 @@ def audit(events: DataFrame) -> DataFrame:
     changes = sightings(events)
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
-        return (_row(found, topic, partition) for found in findings(topic, partition, history, reigns_of(changes)))
+        return (_row(found, topic, partition) for found in findings(topic, partition, history, terms_of(changes)))
 
     wanted = events.where("kind in ('state', 'assignment', 'legacy_move')")
     partitions = fold_partitions(wanted, fold, SCHEMA, DDL)

@@ -16,7 +16,7 @@ from metrics.replay.bulk import Writers, make_directory, written
 from metrics.replay.moves import Happened, Move, moves_of
 from metrics.replay.partition_fold import batched, folded, rows_of
 from metrics.replay.reassignments import SCHEMA, row_of
-from metrics.replay.reigns import Reigns
+from metrics.replay.terms import Terms
 from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def carry_out(out: str, bucket: int, buckets: int, window: Window) -> None:
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
         seen = (event for event in history if event.time_ms <= window.until_ms)
-        return (row_of(topic, partition, m, window.until_ms, reigns) for m in moves_of(seen) if window.wants(m))
+        return (row_of(topic, partition, m, window.until_ms, terms) for m in moves_of(seen) if window.wants(m))
 
     rows = written(out, "events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
-    reigns = Reigns(sightings_of(rows.to_pylist()))
+    terms = Terms(sightings_of(rows.to_pylist()))
     writers = Writers(out, bucket)
     try:
         writers.write("reassignments", SCHEMA.empty_table())

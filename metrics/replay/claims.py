@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from metrics.replay.reigns import Sighting
+from metrics.replay.terms import Sighting
 from metrics.replay.verdicts import EXPLAINED, LISTED, VIOLATION, Finding, Judgement
 
 

@@ -129,7 +129,7 @@ def _show_state(paths: tuple[str, ...], out: Path, as_of: str, diff: str | None,
         before = cluster_at(history, damage, moment(history, diff), chroot)
         for line in differences(before, state):
             click.echo(line)
-        # Going back is about what was, and only where that differs.
+        # The way back leads to what was, and only where that differs.
         only = changed_partitions(before, state)
         state, target = before, out / f"reassignment-{before.zxid:x}.json"
     target.write_bytes(as_reassignment_json(state, only))

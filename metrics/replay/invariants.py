@@ -6,22 +6,22 @@ znode takes precedence); Kafka's epochs: a leader epoch and a controller epoch o
 
 from __future__ import annotations
 
-from controller.core.rules.change import listed
+from controller.core.steps.change import listed
 from controller.core.stage import stage
-from metrics.replay.reigns import Reign
+from metrics.replay.terms import Term
 from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
 
 def broken_by_state(
-    before: PartitionState | None, now: PartitionState, assignment: Assignment | None, reign: Reign
+    before: PartitionState | None, now: PartitionState, assignment: Assignment | None, term: Term
 ) -> str:
     """What a state breaks in itself, or against the one before; empty if nothing."""
     if now.leader != NO_LEADER and now.leader not in now.isr:
         return f"leader {now.leader} is not in the ISR {listed(now.isr)}"
-    if now.controller_epoch > reign.epoch > 0:
-        return f"controller epoch {now.controller_epoch} is not yet in force, {reign.epoch} is"
+    if now.controller_epoch > term.epoch > 0:
+        return f"controller epoch {now.controller_epoch} is not yet in force, {term.epoch} is"
     if before is None:
         return ""
     if now.leader_epoch < before.leader_epoch:
@@ -67,7 +67,7 @@ def let_go_too_early(assignment: Assignment, state: PartitionState | None) -> st
 
 
 def overlooked(legacy: Replicas | None, target: Replicas) -> str:
-    """A move that goes on elsewhere though, at its start, the controller found a legacy one of the partition."""
+    """A move that continues elsewhere though, at its start, the controller found a legacy one of the partition."""
     if not legacy or target == legacy:
         return ""
     return f"/admin/reassign_partitions names {listed(legacy)} since before the fail-over, and that takes precedence"

@@ -205,7 +205,7 @@ class Meaning:
         elif kind == "legacy":
             self._legacy(row, op, data, fence)
         elif kind == "znode_move":
-            replicas = _wish_of(data, op)
+            replicas = _requested(data, op)
         elif kind == "config" and data and (topic or path.endswith(_DEFAULTS)):
             min_isr = _min_isr(data)
         elif kind == "controller" and data:
@@ -280,14 +280,14 @@ def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[Row]:
     ]
 
 
-class _Wish(msgspec.Struct):
+class _Request(msgspec.Struct):
     assignment: Replicas
 
 
-def _wish_of(data: bytes | None, op: str) -> Replicas:
+def _requested(data: bytes | None, op: str) -> Replicas:
     """The replicas that a partition's own znode asks for; none where it is gone."""
-    wish = None if op in _GONE or not data else _tried(lambda: msgspec.json.decode(data, type=_Wish))
-    return wish.assignment if wish else ()
+    request = None if op in _GONE or not data else _tried(lambda: msgspec.json.decode(data, type=_Request))
+    return request.assignment if request else ()
 
 
 def _min_isr(data: bytes) -> int | None:

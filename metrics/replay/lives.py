@@ -1,4 +1,4 @@
-"""Who was there, and who ruled, from when to when? Lives of brokers, reigns of controllers, sessions.
+"""Who was there, and who led, from when to when? Lives of brokers, terms of controllers, sessions.
 
 These are few, whatever the length of the history, so they are folded here in one place and not by Spark.
 """
@@ -51,19 +51,19 @@ def brokers(events: Sequence[_Event]) -> pa.Table:
 
 
 def controllers(events: Sequence[_Event]) -> pa.Table:
-    """One row for each reign: who held `/controller`, in which epoch, and how long nobody did before.
+    """One row for each term: who held `/controller`, in which epoch, and how long nobody did before.
 
     The epoch is raised in the transaction that claims, or in the one before.
     """
-    reigns = _lives(e for e in events if e["kind"] == "controller")
+    terms = _lives(e for e in events if e["kind"] == "controller")
     epochs = [(e["zxid"], e["controller_epoch"]) for e in events if e["kind"] == "controller_epoch"]
     before: datetime | None = None
-    for reign in reigns:
-        known = [epoch for zxid, epoch in epochs if zxid <= reign["started_zxid"] and epoch is not None]
-        reign["controller_epoch"] = known[-1] if known else None
-        reign["vacancy_ms"] = None if before is None else _ms_between(before, reign["started_at"])
-        before = reign["ended_at"]
-    return pa.Table.from_pylist(reigns, schema=CONTROLLERS)
+    for term in terms:
+        known = [epoch for zxid, epoch in epochs if zxid <= term["started_zxid"] and epoch is not None]
+        term["controller_epoch"] = known[-1] if known else None
+        term["vacancy_ms"] = None if before is None else _ms_between(before, term["started_at"])
+        before = term["ended_at"]
+    return pa.Table.from_pylist(terms, schema=CONTROLLERS)
 
 
 def sessions(events: Sequence[_Event]) -> pa.Table:

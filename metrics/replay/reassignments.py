@@ -11,8 +11,8 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 from controller.core.stage import Stage
 from metrics.replay.moves import Happened, Move, moves_of
 from metrics.replay.partition_fold import fold_partitions
-from metrics.replay.reigns import Reigns
-from metrics.replay.sightings import reigns_of, sightings
+from metrics.replay.terms import Terms
+from metrics.replay.sightings import terms_of, sightings
 from metrics.replay.stalls import why_stalled
 
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def reassignments(events: DataFrame, states: DataFrame | None = None, now_ms: in
     end_ms, changes = now_ms, sightings(events)
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
-        return (row_of(topic, partition, move, end_ms, reigns_of(changes)) for move in moves_of(history))
+        return (row_of(topic, partition, move, end_ms, terms_of(changes)) for move in moves_of(history))
 
     return fold_partitions(wanted.join(f.broadcast(partitions), ["topic", "partition"], "left_semi"), fold, SCHEMA, DDL)
 
 
-def row_of(topic: str, partition: int, move: Move, now_ms: int, reigns: Reigns) -> dict[str, Any]:
+def row_of(topic: str, partition: int, move: Move, now_ms: int, terms: Terms) -> dict[str, Any]:
     """One move as a row of the table; `now_ms` is the time of the log's last transaction."""
     ended_ms = move.ended_ms
     stages = move.stage_ms
@@ -112,7 +112,7 @@ def row_of(topic: str, partition: int, move: Move, now_ms: int, reigns: Reigns) 
         "letting_go_ms": stages.get(Stage.LETTING_GO.value, 0),
         "longest_pause_ms": move.longest_pause_ms,
         "is_stalled": move.is_stalled(now_ms),
-        "stalled_because": why_stalled(move, now_ms, reigns),
+        "stalled_because": why_stalled(move, now_ms, terms),
         "state_writes": move.state_writes,
         "topic_writes": move.topic_writes,
         "controller_epochs": move.controller_epochs,

@@ -1,11 +1,11 @@
-"""Who came, went and ruled, from the rows of the table `events`: few, so that each task can have them all."""
+"""Who came, went and led, from the rows of the table `events`: few, so that each task can have them all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from metrics.replay.reigns import Reigns, Sighting
+from metrics.replay.terms import Terms, Sighting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,7 +15,7 @@ COLUMNS = ("zxid", "part", "time", "kind", "op", "broker", "session", "controlle
 
 
 def sightings(events: DataFrame) -> list[Sighting]:
-    """Every change of the brokers, the claim, the epoch, the wishes to delete and the legacy znode."""
+    """Every change of the brokers, the claim, the epoch, the requests to delete and the legacy znode."""
     from pyspark.sql import functions as f
 
     return sightings_of(events.where(f.col("kind").isin(*KINDS)).select(*COLUMNS).toArrow().to_pylist())
@@ -33,13 +33,13 @@ def sightings_of(rows: Iterable[dict[str, Any]]) -> list[Sighting]:
     ]  # fmt: skip
 
 
-_known: dict[int, Reigns] = {}
+_known: dict[int, Terms] = {}
 
 
-def reigns_of(changes: Sequence[Sighting]) -> Reigns:
+def terms_of(changes: Sequence[Sighting]) -> Terms:
     """What held when; the same for all partitions of a task."""
     found = _known.get(id(changes))
     if found is None:
         _known.clear()
-        found = _known[id(changes)] = Reigns(changes)
+        found = _known[id(changes)] = Terms(changes)
     return found

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from controller.core.cluster import Cluster
-from controller.core.rules.change import Case
+from controller.core.view import Cluster
+from controller.core.steps.change import Case
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (
     BrokerId,

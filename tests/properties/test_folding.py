@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.cluster import Cluster
+from controller.core.view import Cluster
 from tests.properties.clusters import BROKERS, OWN_ID, TOPIC, assignments, registration, state, topic
 from zk_layout.facts import Fact, absent
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, Zxid

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.core.rules import reassignment
-from controller.core.rules.change import Change
+from controller.core.reassignment import rule as reassignment
+from controller.core.steps.change import Change
 from controller.core.stage import Stage, stage, toward
 from tests.properties.clusters import Situation, situations, some_replicas
 from zk_layout.ids import Replicas

@@ -153,7 +153,7 @@ class Work:
     def fail_over(self) -> None:
         victim = self.controller()
         self.cluster.kill_broker(victim)
-        wait_for(lambda: self.controller() not in (victim, None), "another broker rules")
+        wait_for(lambda: self.controller() not in (victim, None), "another broker leads")
         self.await_leaders()
         self.back(victim)
 

@@ -6,16 +6,16 @@ import pytest
 
 from metrics.replay.audit import findings
 from metrics.replay.claims import judged_claims
-from metrics.replay.reigns import Reigns, Sighting
+from metrics.replay.terms import Terms, Sighting
 from metrics.replay.verdicts import Finding
 from tests.replay.histories import History, moved_as_kafka_does, moving
 
 BROKERS = [Sighting(zxid, "broker", broker=zxid) for zxid in (1, 2, 3, 4, 5)]
-REIGN = [Sighting(9, "controller_epoch", epoch=1, version=1), Sighting(9, "controller", broker=1, session=7)]
+TERM = [Sighting(9, "controller_epoch", epoch=1, version=1), Sighting(9, "controller", broker=1, session=7)]
 
 
 def audited(history: History, *more: Sighting) -> list[Finding]:
-    return list(findings("orders", 0, history.events, Reigns([*BROKERS, *REIGN, *more])))
+    return list(findings("orders", 0, history.events, Terms([*BROKERS, *TERM, *more])))
 
 
 def verdicts(history: History, *more: Sighting) -> list[str]:
@@ -117,14 +117,14 @@ def claimed(at: int, epoch: int) -> list[Sighting]:
     ]
 
 
-def wish(at: int) -> Sighting:
+def deletion_requested(at: int) -> Sighting:
     return Sighting(at, "deletion", topic="orders", op="create")
 
 
 def test_a_partition_deleted_with_its_topic_is_explained_and_so_are_kafkas_writes_before() -> None:
     history = History().created("1,2").state(1, "1,2").state(1, "1").state(-1, "1").deleted()
 
-    found = audited(history, wish(101))
+    found = audited(history, deletion_requested(101))
 
     assert [(f.verdict, f.rule) for f in found[2:]] == [
         ("kafka's own way", "deletion"), ("kafka's own way", "deletion"), ("explained", "deletion"),
@@ -161,8 +161,8 @@ def test_a_legacy_znode_that_came_later_or_went_is_no_precedence() -> None:
     ended = Sighting(103, "legacy", is_there=False, op="delete")
     assert last(history, ended, *claimed(103, 2))[0] == "explained"
     assert last(history, *claimed(99, 2))[0] == "explained"
-    struck = History().created("1,2").state(1, "1,2").legacy("3,1").legacy("").assigned("4,1,2", "4", "2", fence=2)
-    assert last(struck, *claimed(103, 2))[0] == "explained"
+    emptied = History().created("1,2").state(1, "1,2").legacy("3,1").legacy("").assigned("4,1,2", "4", "2", fence=2)
+    assert last(emptied, *claimed(103, 2))[0] == "explained"
 
 
 def test_partitions_that_are_added_to_a_topic_are_a_creation() -> None:

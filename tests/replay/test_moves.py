@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from metrics.replay.moves import STALLED_MS, Move, moves_of
-from metrics.replay.reigns import Reigns, Sighting
+from metrics.replay.terms import Terms, Sighting
 from metrics.replay.stalls import why_stalled
 from tests.replay.histories import History, moved_as_kafka_does, moving
 from zk_layout.znodes.topics import Assignment
@@ -45,7 +45,7 @@ def test_a_move_may_end_otherwise(end: Callable[[History], History], outcome: st
     assert only(end(moving())).outcome == outcome
 
 
-def test_a_second_wish_supersedes_the_first_and_keeps_its_origin() -> None:
+def test_a_second_request_supersedes_the_first_and_keeps_its_origin() -> None:
     first, second = moves_of(moving().assigned("5,1,2", "5", "1,2").assigned("5").events)
 
     assert (first.outcome, second.outcome) == ("superseded", "finished")
@@ -112,19 +112,19 @@ def test_a_stalled_move_says_what_it_waited_for() -> None:
     (move,) = moves_of(history.events)
     last = history.events[-1].time_ms
     brokers = [Sighting(n, "broker", broker=n, op="create") for n in (1, 2, 3, 4)]
-    ruled = [Sighting(5, "controller", broker=1, session=7, op="create")]
+    led = [Sighting(5, "controller", broker=1, session=7, op="create")]
     gone = Sighting(104, "broker", False, 4, op="expire")
     vacant = Sighting(104, "controller", False, 1, op="expire")
 
-    assert why_stalled(move, last, Reigns(brokers)) == "[4] had to catch up"
-    assert why_stalled(move, last, Reigns([*brokers, gone])) == "[4] had to catch up; broker 4 was not there"
-    assert why_stalled(move, last, Reigns([*brokers, *ruled, vacant])) == "[4] had to catch up; no controller ruled"
-    assert why_stalled(only(moved_as_kafka_does()), last, Reigns(brokers)) is None
+    assert why_stalled(move, last, Terms(brokers)) == "[4] had to catch up"
+    assert why_stalled(move, last, Terms([*brokers, gone])) == "[4] had to catch up; broker 4 was not there"
+    assert why_stalled(move, last, Terms([*brokers, *led, vacant])) == "[4] had to catch up; no controller led"
+    assert why_stalled(only(moved_as_kafka_does()), last, Terms(brokers)) is None
 
 
 def test_a_move_whose_target_is_in_sync_waits_for_the_controller() -> None:
     history = moving().state(1, "1,2").isr(1, "1,2,3,4")
     move, last = only(history), history.events[-1].time_ms
 
-    assert why_stalled(move, last, Reigns([])) is None
-    assert why_stalled(move, last + STALLED_MS + 1, Reigns([])) == "the controller did not go on handing over"
+    assert why_stalled(move, last, Terms([])) is None
+    assert why_stalled(move, last + STALLED_MS + 1, Terms([])) == "the controller did not continue handing over"

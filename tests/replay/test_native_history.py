@@ -63,7 +63,7 @@ def test_every_write_is_explained(replayed: Replayed) -> None:
     assert unexplained == []
     assert audit.where("what in ('state', 'assignment')").count() == writes > 100
     assert audit.where("verdict = 'kafka''s own way' and ours is null").count() == 0
-    # What was done, as the rules name it.
+    # What was done, as the audit names its rule.
     for rule in ("creation", "election", "isr", "preferred", "shutdown", "reassignment", "claim", "deletion", "legacy"):
         assert counts.get(("explained", rule), 0) > 0 or rule == "legacy"
     # Kafka's controller stops the replicas of a deleted topic, and of its dead predecessor, one write at a time.
@@ -84,11 +84,11 @@ def test_every_move_is_found_with_its_origin_and_end(replayed: Replayed) -> None
 
 
 def test_a_fail_over_shows_its_vacancy(replayed: Replayed) -> None:
-    reigns = replayed.table("controllers").orderBy("started_at").collect()
+    terms = replayed.table("controllers").orderBy("started_at").collect()
 
-    assert [r.controller_epoch for r in reigns] == [1, 2]
-    assert reigns[0].ended_by == "expire"
-    assert reigns[1].vacancy_ms is not None
+    assert [r.controller_epoch for r in terms] == [1, 2]
+    assert terms[0].ended_by == "expire"
+    assert terms[1].vacancy_ms is not None
 
 
 def test_min_isr_is_taken_from_each_topics_settings_as_they_changed(replayed: Replayed) -> None:

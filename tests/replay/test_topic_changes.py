@@ -21,10 +21,10 @@ contents = st.dictionaries(numbers, assignments, max_size=12)
 orders = st.randoms(use_true_random=False)
 
 
-def written(partitions: dict[PartitionId, Assignment], dice: Random | None = None, *, spaced: bool = False) -> bytes:
+def written(partitions: dict[PartitionId, Assignment], rng: Random | None = None, *, spaced: bool = False) -> bytes:
     items = list(partitions.items())
-    if dice is not None:
-        dice.shuffle(items)
+    if rng is not None:
+        rng.shuffle(items)
     data = topics.encode(Topic(dict(items)))
     return json.dumps(json.loads(data)).encode() if spaced else data
 

@@ -56,7 +56,7 @@ def connect(address: str, timeout_s: float = 60) -> KazooClient:
 
 def work(address: str, rounds: int, seed: int = 1) -> None:
     """Writes of every kind through several sessions, of which one is closed in each round."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     client = connect(address)
     for parent in PARENTS:
         client.ensure_path(parent)
@@ -66,7 +66,7 @@ def work(address: str, rounds: int, seed: int = 1) -> None:
         visitor = connect(address)
         for place in range(3):
             visitor.create(f"/load/ephemeral/e{number}-{place}", b"here", ephemeral=True)
-        pending = [_write(client, dice, number) for _ in range(200)]
+        pending = [_write(client, rng, number) for _ in range(200)]
         _refused(client, number)
         client.set_acls("/load/a", [*OPEN_ACL_UNSAFE, make_digest_acl("u", f"p{number}", read=True)])
         visitor.stop()
@@ -78,9 +78,9 @@ def work(address: str, rounds: int, seed: int = 1) -> None:
     client.sync("/")
 
 
-def _write(client: KazooClient, dice: random.Random, number: int) -> Any:
-    path = f"/load/{dice.choice('ab')}/n{dice.randrange(40)}"
-    match dice.randrange(6):
+def _write(client: KazooClient, rng: random.Random, number: int) -> Any:
+    path = f"/load/{rng.choice('ab')}/n{rng.randrange(40)}"
+    match rng.randrange(6):
         case 0 | 1:
             return client.create_async(path, b"born %d" % number)
         case 2:

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from controller.core.admin import authorization
-from controller.core.dice import Dice
+from controller.core.clients import authorization
+from controller.core.seeded_random import SeededRandom
 from controller.core.effects import (
     Answer,
     Commit,
@@ -18,6 +18,7 @@ from controller.core.effects import (
     Effect,
     Notice,
     Read,
+    ReadChildren,
     StepDown,
     Survey,
     Tell,
@@ -26,6 +27,7 @@ from controller.core.effects import (
 from controller.core.errors import ErrorCode
 from controller.core.events import (
     Acknowledged,
+    Alarm,
     Asked,
     AskId,
     Committed,
@@ -37,7 +39,8 @@ from controller.core.events import (
     Unknown,
     Woke,
 )
-from controller.core.machine import Machine, MachineSettings
+from controller.core.machine import Machine
+from controller.core.settings import MachineSettings
 from controller.core.requests import Caller, Request
 from tests.scenarios.writing import Telling, reply_lines, write_lines
 from tests.simulation.controllers import operation_of
@@ -46,9 +49,11 @@ from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, SetDat
 from zk_layout import catalog
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint, Registration
+from zk_layout.znodes.features import FeatureAddress, Features
 
 OWN_ID = BrokerId(100)
 EPOCH = "/controller_epoch"
+FEATURE = FeatureAddress()
 PATHS = (
     "/brokers/ids",
     "/brokers/topics",
@@ -62,6 +67,7 @@ PATHS = (
     "/admin/reassign_partitions_status",
     "/admin/reassignments",
     EPOCH,
+    FEATURE.path,
 )
 TURNS = 1000
 
@@ -85,6 +91,7 @@ class Theatre:
         for path in PATHS:
             self.zookeeper.make_path(path)
         self.zookeeper.nodes[EPOCH].data = b"0"
+        self.zookeeper.nodes[FEATURE.path].data = catalog.encode(Features(is_enabled=True))
         self.world = self.zookeeper.open_session()
         self.brokers: dict[BrokerId, SessionId] = {}
         self.forbidden: set[str] = set()
@@ -97,7 +104,7 @@ class Theatre:
         self.reader: Reader | None = None
         self._session = SessionId(0)
         self._events: deque[Event] = deque()
-        self._alarms: dict[str, float] = {}
+        self._alarms: dict[Alarm, float] = {}
         self._asks = 0
         self._telling = Telling()
         self._fired: deque[WatchEvent] = deque()
@@ -144,7 +151,7 @@ class Theatre:
         own = catalog.encode(Registration((Endpoint("PLAINTEXT", "controller", 9092),)))
         self.zookeeper.multi(self._session, [MakeNode(f"/brokers/ids/{OWN_ID}", own, is_ephemeral=True)])
         settings = MachineSettings(own_id=OWN_ID, cluster_id="scenario", **self.settings)
-        self.machine = Machine(settings, epoch, Dice(str(epoch).encode()), self._is_allowed)
+        self.machine = Machine(settings, epoch, SeededRandom(str(epoch).encode()), self._is_allowed)
         self.say(f"controller epoch {epoch}")
         connection: Any = _AtOnce()
         self.reader = Reader(
@@ -172,13 +179,13 @@ class Theatre:
         """Time goes by; alarms ring in their order."""
         end = self.now + seconds
         while True:
-            due = sorted((at, key) for key, at in self._alarms.items() if at <= end)
+            due = sorted((at, repr(alarm), alarm) for alarm, at in self._alarms.items() if at <= end)
             if not due:
                 break
-            at, key = due[0]
+            at, _, alarm = due[0]
             self.now = max(self.now, at)
-            del self._alarms[key]
-            self._events.append(Woke(key))
+            del self._alarms[alarm]
+            self._events.append(Woke(alarm))
             self.run()
         self.now = end
 
@@ -200,10 +207,10 @@ class Theatre:
             if self.machine is None:
                 self._events.clear()
                 return
-            due = [key for key, at in self._alarms.items() if at <= self.now]
-            for key in due:
-                del self._alarms[key]
-                self._events.append(Woke(key))
+            due = [alarm for alarm, at in self._alarms.items() if at <= self.now]
+            for alarm in due:
+                del self._alarms[alarm]
+                self._events.append(Woke(alarm))
             if not self._events:
                 return
             events = list(self._events)
@@ -241,8 +248,11 @@ class Theatre:
                 self._say_more("  disconnect ", broker)
             case Answer(_, reply):
                 self.output.extend(reply_lines(reply))
-            case Wake(key, at):
-                self._alarms[key] = at
+            case Wake(alarm, at):
+                self._alarms[alarm] = at
+            case ReadChildren(parent):
+                assert self.reader is not None
+                self.reader.read_children(parent)
             case DescribeLogDirs():
                 self._describe(effect)
             case _:
@@ -297,7 +307,7 @@ class Theatre:
             self.say(f"refused #{commit.commit}  no permission to write {forbidden.path}")
             self._events.append(Conflicted(commit.commit, forbidden, "no permission"))
             return
-        operations = [operation_of(w, d) for w, d in zip(commit.writes, commit.data, strict=True)]
+        operations = list(map(operation_of, commit.operations))
         done = self.zookeeper.multi(self._session, [CheckVersion(EPOCH, self._fence), *operations])
         failed_at = done.failed_at
         if failed_at == 0:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from controller.core import effects
 from controller.core.effects import (
     Answer,
     Commit,
@@ -21,14 +22,14 @@ from controller.core.effects import (
     Effect,
     Notice,
     Read,
+    ReadChildren,
     Set,
     StepDown,
     Survey,
     Tell,
     Wake,
-    Write,
 )
-from controller.core.events import Asked, AskId, Committed, Conflicted, Event, Fenced, Unknown, Woke
+from controller.core.events import Alarm, Asked, AskId, Committed, Conflicted, Event, Fenced, Unknown, Woke
 from controller.core.machine import Machine
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
@@ -68,11 +69,12 @@ class Role(StrEnum):
     LEADING = "leading"
 
 
-def operation_of(write: Write, data: bytes) -> Operation:
+def operation_of(made: effects.Operation) -> Operation:
     """One write as ZooKeeper gets it."""
+    write, data = made.write, made.data
     match write:
-        case Create(address, _):
-            return MakeNode(address.path, data)
+        case Create(address, _, is_sequential):
+            return MakeNode(address.path, data, is_sequential=is_sequential)
         case Set(address, _, expected):
             return SetData(address.path, data, expected)
         case Delete(address, expected):
@@ -100,7 +102,7 @@ class Controller:
         self.links: dict[BrokerId, Link] = {}
         self.asks: dict[AskId, Ask] = {}
         self._inbox: list[Event] = []
-        self._alarms: dict[str, float] = {}
+        self._alarms: dict[Alarm, float] = {}
         self._is_pump_set = False
 
     # process and session
@@ -300,12 +302,15 @@ class Controller:
                 case Survey(topic):
                     assert self.reader is not None
                     self.reader.survey(topic)
+                case ReadChildren(parent):
+                    assert self.reader is not None
+                    self.reader.read_children(parent)
                 case Connect() | Disconnect() | Tell():
                     self._reach(effect)
                 case Answer(ask, reply):
                     self.asks.pop(ask)(reply)
-                case Wake(key, at):
-                    self._alarm(key, at)
+                case Wake(alarm, at):
+                    self._alarm(alarm, at)
                 case _:
                     self._note(effect)
 
@@ -327,12 +332,12 @@ class Controller:
     def _submit(self, commit: Commit) -> None:
         for why in commit.why:
             self.world.say(self.name, f"commit {commit.commit}: {why}")
-        for write, data in zip(commit.writes, commit.data, strict=True):
-            self.world.say(self.name, f"  {write_text(write, data)}")
+        for made in commit.operations:
+            self.world.say(self.name, f"  {write_text(made.write, made.data)}")
         life = self.life
         operations = [
             CheckVersion(EPOCH, self._fence),
-            *(operation_of(w, d) for w, d in zip(commit.writes, commit.data, strict=True)),
+            *map(operation_of, commit.operations),
         ]
 
         def perform() -> Multi:
@@ -384,14 +389,14 @@ class Controller:
                     self.world.say(self.name, f"tell {broker}  {line}")
                 self.links[broker].tell(effect)
 
-    def _alarm(self, key: str, at: float) -> None:
+    def _alarm(self, alarm: Alarm, at: float) -> None:
         life = self.life
-        self._alarms[key] = at
+        self._alarms[alarm] = at
 
         def ring() -> None:
-            if life == self.life and self._alarms.get(key) == at:
-                del self._alarms[key]
-                self._emit(life, Woke(key))
+            if life == self.life and self._alarms.get(alarm) == at:
+                del self._alarms[alarm]
+                self._emit(life, Woke(alarm))
 
         self.world.clock.after(max(0.0, at - self.world.clock.now), ring)
 

@@ -90,6 +90,20 @@ class Reader:
                 self._watched_on_request[path] = None
             self._look(path, watch=watch or self._is_kept_watched(path), use=seen)
 
+    def read_children(self, parent: str) -> None:
+        """Read all children once; those seen before that are gone are told too."""
+
+        def perform() -> tuple[tuple[str, ...], Zxid]:
+            return self._zookeeper.children(self._session, parent) or (), self._zookeeper.zxid
+
+        def listed(found: tuple[tuple[str, ...], Zxid]) -> None:
+            names, zxid = found
+            self._listed(parent, names, zxid)
+            for name in names:
+                self._get(f"{parent}/{name}", watch=False)
+
+        self._call(perform, listed)
+
     def survey(self, topic: TopicName) -> None:
         """List everything below a topic's znode, children first."""
         root = TopicAddress(topic).path

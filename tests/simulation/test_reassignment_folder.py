@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from controller.core import reassignment_wishes
-from controller.core.cluster import Cluster, TopicView
-from controller.core.reassignment_znodes import ReassignmentZnodes
+from controller.core.state.topics import TopicView
+from controller.core.view import Cluster
+from controller.core.reassignment.folder import ReassignmentZnodes
 from controller.core.requests import MoveWish
 from tests.simulation.checker import Broken
 from tests.simulation.world import World

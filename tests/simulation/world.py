@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.core.dice import Dice
+from controller.core.seeded_random import SeededRandom
 from controller.core.effects import Tell
 from controller.core.events import AskId
-from controller.core.machine import Machine, MachineSettings
+from controller.core.machine import Machine
+from controller.core.settings import MachineSettings
 from controller.core.replies import Reply
 from controller.core.requests import Request
 from controller.lab.broker_model import (
@@ -216,7 +217,7 @@ class World:
             status_retention_ms=round(RETENTION_S * 1000),
             keeps_reassignment_znodes=own_id in self.folder.keepers,
         )
-        return Machine(settings, epoch, Dice(f"{self.seed}/{epoch}".encode()))
+        return Machine(settings, epoch, SeededRandom(f"{self.seed}/{epoch}".encode()))
 
     def leading(self) -> Controller | None:
         """A controller that believes to lead."""

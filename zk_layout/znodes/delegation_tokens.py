@@ -9,12 +9,30 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from zk_layout.codec import decode_json, json_decoder
+from zk_layout.codec import decode_json, encode_json, json_decoder
 
 ROOT = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
-CHANGE = f"{CHANGES}/token_change_"
-"""What brokers watch; a sequential znode here names the token that they shall look at again."""
+
+
+class DelegationTokenAddress(Struct, frozen=True, gc=False):
+    """One token."""
+
+    token: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{ROOT}/{self.token}"
+
+
+class DelegationTokenChangeAddress(Struct, frozen=True, gc=False):
+    """What brokers watch: a sequential znode here names a token to look at again. ZooKeeper adds the number."""
+
+    @property
+    def path(self) -> str:
+        """What its name begins with."""
+        return f"{CHANGES}/token_change_"
 
 
 class TokenTimes(Struct, frozen=True, rename="camel"):
@@ -28,6 +46,12 @@ class TokenTimes(Struct, frozen=True, rename="camel"):
     max_timestamp: Annotated[int, Meta(ge=-1)]
 
 
+class TokenChange(Struct, frozen=True):
+    """The token that has changed."""
+
+    token: str
+
+
 _decoder = json_decoder(TokenTimes)
 
 
@@ -38,6 +62,20 @@ def decode(data: bytes) -> TokenTimes:
         Undecodable: not a token's JSON.
     """
     return decode_json(_decoder, data)
+
+
+def encode(times: TokenTimes) -> bytes:
+    """The ends of a token's life alone; only tests write tokens."""
+    return encode_json({"expiryTimestamp": times.expiry_timestamp, "maxTimestamp": times.max_timestamp})
+
+
+def encode_change(change: TokenChange) -> bytes:
+    """The token's id, as Kafka writes it.
+
+    >>> encode_change(TokenChange("abc"))
+    b'abc'
+    """
+    return change.token.encode()
 
 
 def is_expired(times: TokenTimes, now_ms: int) -> bool:

@@ -1,10 +1,31 @@
-"""How are cases for the rules written down briefly?"""
+"""How are cases for the rules written down briefly, and what does a duty need to be tested alone?"""
 
 from __future__ import annotations
 
-from controller.core.cluster import Cluster, TopicView
-from controller.core.rules.change import Case
-from zk_layout.facts import Stat, present
+from collections.abc import Sequence
+from typing import Any
+
+from controller.core.agenda import Agenda
+from controller.core.clients.authorization import Authorizer, anybody
+from controller.core.clients.open_requests import OpenRequests
+from controller.core.clients.outcomes import Outcomes
+from controller.core.duty import Duty
+from controller.core.effects import Commit, Effect
+from controller.core.events import AskId, CommitId
+from controller.core.memory import Memory
+from controller.core.outbox import Outbox
+from controller.core.requests import Request
+from controller.core.rest import Rest
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings
+from controller.core.shared import Shared
+from controller.core.state.changes import Changes
+from controller.core.state.cluster import ClusterState
+from controller.core.state.topics import TopicView
+from controller.core.steps.change import Case
+from controller.core.transactions.owner import Transactions, facts_of
+from controller.core.view import Cluster, Identity
+from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,
@@ -17,6 +38,7 @@ from zk_layout.ids import (
     Zxid,
 )
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+from zk_layout.znodes.configs import Config
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
@@ -25,20 +47,126 @@ EPOCH = ControllerEpoch(7)
 AT = TopicPartition(TopicName("orders"), PartitionId(0))
 
 
+class Term:
+    """What all duties of a term share, without a machine: facts are folded by hand, and ZooKeeper is the test.
+
+    Shape:
+        `settings` are fields of `MachineSettings`. Registered brokers count as let in.
+    """
+
+    def __init__(
+        self, live: str = "", *, shutting_down: str = "", is_allowed: Authorizer = anybody, **settings: Any
+    ) -> None:
+        self.settings = MachineSettings(own_id=OWN, **settings)
+        self.state = ClusterState(deletes_topics=self.settings.deletes_topics)
+        self.memory = Memory()
+        self.cluster = Cluster(self.state, self.memory, identity_of(self.settings))
+        self.transactions = Transactions(self.settings.znode_size_limit)
+        self.unanswered: dict[AskId, Request] = {}
+        requests = OpenRequests()
+        self.shared = Shared(
+            self.settings,
+            is_allowed,
+            self.state,
+            self.memory,
+            self.cluster,
+            self.transactions,
+            Agenda(),
+            requests,
+            Outcomes(self.cluster, requests),
+            Rest(),
+            SeededRandom(b"0"),
+            {},
+        )
+        self.now = 0.0
+        self.zxid = 1000
+        self.fold(*(registration(broker) for broker in (*ids(live), OWN)))
+        self.memory.shutting_down.update(dict.fromkeys(ids(shutting_down)))
+
+    def fold(self, *facts: Fact) -> None:
+        """ZooKeeper was read, and nobody has followed it yet."""
+        self.state.apply_all(facts)
+        for broker in [b for b in self.memory.brokers if b not in self.state.brokers]:
+            del self.memory.brokers[broker]
+        self.memory.brokers.update(self.state.brokers)
+
+    def out(self) -> Outbox:
+        """Somewhere to say something now."""
+        return Outbox(self.now, self.unanswered)
+
+    def follow(self, duty: Duty) -> list[Effect]:
+        """A duty hears what has changed since this was last called."""
+        out, changes = self.out(), self.state.take_changes()
+        duty.follow(changes, out)
+        duty.tell(changes, out)
+        return out.effects
+
+    def propose(self, duty: Duty) -> list[Effect]:
+        """A duty proposes, and what it proposes is sent."""
+        out = self.out()
+        self.transactions.send(duty, duty.propose(out), out)
+        return out.effects
+
+    def accept(self, commit: Commit) -> list[Effect]:
+        """ZooKeeper takes a transaction."""
+        out = self.out()
+        self.zxid += 1
+        self.fold(*facts_of(self.transactions.committed(commit.commit), Zxid(self.zxid), self._czxid_of))
+        self.transactions.settle(out)
+        return out.effects
+
+    def refuse(self, commit: Commit | CommitId, *seen: Fact) -> list[Effect]:
+        """ZooKeeper does not take a transaction, or nobody knows; then these znodes are read."""
+        out = self.out()
+        self.transactions.failed(commit.commit if isinstance(commit, Commit) else commit, None, out)
+        self.transactions.settle(out)
+        return out.effects + self.read(*seen)
+
+    def read(self, *seen: Fact) -> list[Effect]:
+        """Znodes are read again."""
+        out = self.out()
+        for fact in seen:
+            self.fold(fact)
+            self.transactions.saw(fact.address)
+            self.transactions.settle(out)
+        return out.effects
+
+    def changes(self) -> Changes:
+        """What has changed since this was last called."""
+        return self.state.take_changes()
+
+    def _czxid_of(self, name: TopicName) -> Zxid | None:
+        held = self.cluster.topics.get(name)
+        return None if held is None else held.czxid
+
+
+def identity_of(settings: MachineSettings) -> Identity:
+    """Who we are."""
+    return Identity(
+        settings.own_id, EPOCH, settings.unclean_election, settings.has_leader_recovery, settings.deletes_topics
+    )
+
+
+def commits(effects: Sequence[Effect]) -> list[Commit]:
+    """The transactions among these."""
+    return [effect for effect in effects if isinstance(effect, Commit)]
+
+
 def ids(text: str) -> Replicas:
     """`"1,2"` as replicas."""
     return tuple(BrokerId(int(part)) for part in text.split(",") if part.strip())
 
 
+def registration(broker: BrokerId, rack: str | None = None, zxid: int | None = None) -> Fact:
+    """A broker is there; by default since the zxid of its number."""
+    value = Registration((Endpoint("PLAINTEXT", "127.0.0.1", 9000 + broker),), rack)
+    at = Zxid(broker if zxid is None else zxid)
+    return present(BrokerAddress(broker), value, Stat(at, at, ZnodeVersion(1)))
+
+
 def cluster(live: str, *, unclean: bool = False, shutting_down: str = "") -> Cluster:
     """A cluster in which these brokers are registered, besides ourselves."""
-    made = Cluster(OWN, EPOCH, unclean_election=unclean)
-    for broker in (*ids(live), OWN):
-        registration = Registration((Endpoint("PLAINTEXT", "127.0.0.1", 9000 + broker),))
-        stat = Stat(Zxid(broker), Zxid(broker), ZnodeVersion(1))
-        made.apply(present(BrokerAddress(broker), registration, stat))
-    made.shutting_down.update(ids(shutting_down))
-    return made
+    return Term(live, shutting_down=shutting_down, unclean_election=unclean).cluster
 
 
 def state(leader: int, isr: str, leader_epoch: int = 3, controller_epoch: int = 6) -> PartitionState:
@@ -63,8 +191,9 @@ def case(
     is_untold: bool = False,
     is_patience_over: bool = False,
     is_gathering: bool = False,
+    config: dict[str, str] | None = None,
 ) -> Case:
-    """One partition of the topic `orders`; without a leader it never had one."""
+    """One partition of the topic `orders`; without a leader it never had one, without a config none was read."""
     return Case(
         AT,
         TopicView(AT.topic),
@@ -75,4 +204,5 @@ def case(
         is_patience_over=is_patience_over,
         is_gathering=is_gathering,
         owed=ids(owed),
+        config=None if config is None else Config(config),
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from controller.core.admin import alter_reassignments
+from controller.core.reassignment import alter_reassignments
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.requests import MoveWish
-from controller.core.rules.change import Case
+from controller.core.steps.change import Case
 from tests.unit.core.builders import AT, case, cluster, ids
 
 INVALID = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -17,8 +18,7 @@ OWN = "Replica assignment has brokers that are not alive. Replica list: [900], l
 
 def deleted(of: Case) -> Case:
     """The same partition of a topic that is to be deleted."""
-    of.topic.is_queued_for_deletion = True
-    return of
+    return replace(of, topic=replace(of.topic, is_queued_for_deletion=True))
 
 
 @pytest.mark.parametrize(

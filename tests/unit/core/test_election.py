@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from controller.core.cluster import Cluster
-from controller.core.rules import creation, election, placement, preferred
-from controller.core.rules.change import Change, Look
-from tests.unit.core.builders import AT, OWN, case, cluster, ids, written
+from controller.core.elections import first_leader, leader_election, preferred_leader
+from controller.core.reassignment import own_replica
+from controller.core.steps.change import Change, Look
+from controller.core.view import Cluster
+from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, written
 from zk_layout.facts import Stat, present
 from zk_layout.ids import LeaderEpoch, PartitionId, TopicPartition, ZnodeVersion, Zxid
-from zk_layout.znodes.configs import Config
 from zk_layout.znodes.partition_state import RECOVERING
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -16,53 +16,51 @@ STAT = Stat(Zxid(1), Zxid(1), ZnodeVersion(0))
 
 
 def test_the_first_online_in_sync_replica_takes_over_from_a_dead_leader() -> None:
-    step = election.next_step(case("1,2,3", 1, "1,3"), cluster("2,3"))
+    step = leader_election.next_step(case("1,2,3", 1, "1,3"), cluster("2,3"))
 
     assert isinstance(step, Change)
     assert step.state == written(3, "3")
 
 
 def test_a_dead_follower_leaves_the_isr_and_the_leader_stays() -> None:
-    step = election.next_step(case("1,2,3", 1, "1,2,3"), cluster("1,3"))
+    step = leader_election.next_step(case("1,2,3", 1, "1,2,3"), cluster("1,3"))
 
     assert isinstance(step, Change)
     assert step.state == written(1, "1,3")
 
 
 def test_a_sound_partition_is_left_alone() -> None:
-    assert election.next_step(case("1,2", 1, "1,2"), cluster("1,2")) is None
+    assert leader_election.next_step(case("1,2", 1, "1,2"), cluster("1,2")) is None
 
 
 def test_a_leader_that_shuts_down_hands_over() -> None:
-    step = election.next_step(case("1,2", 1, "1,2"), cluster("1,2", shutting_down="1"))
+    step = leader_election.next_step(case("1,2", 1, "1,2"), cluster("1,2", shutting_down="1"))
 
     assert isinstance(step, Change)
     assert step.state == written(2, "2")
 
 
 def test_a_leader_that_shuts_down_without_a_successor_keeps_leading() -> None:
-    assert election.next_step(case("1,2", 1, "1"), cluster("1,2", shutting_down="1")) is None
+    assert leader_election.next_step(case("1,2", 1, "1"), cluster("1,2", shutting_down="1")) is None
 
 
 def test_an_offline_partition_asks_whether_unclean_election_is_allowed() -> None:
-    assert isinstance(election.next_step(case("1,2", 1, "1"), cluster("2")), Look)
+    assert isinstance(leader_election.next_step(case("1,2", 1, "1"), cluster("2")), Look)
 
 
 def test_without_permission_the_partition_has_no_leader_and_keeps_its_isr() -> None:
-    asked = case("1,2", 1, "1")
-    asked.topic.config = Config({})
+    asked = case("1,2", 1, "1", config={})
 
-    step = election.next_step(asked, cluster("2"))
+    step = leader_election.next_step(asked, cluster("2"))
 
     assert isinstance(step, Change)
     assert step.state == written(-1, "1")
 
 
 def test_the_topics_setting_outweighs_the_brokers_default() -> None:
-    asked = case("1,2", 1, "1")
-    asked.topic.config = Config({"unclean.leader.election.enable": "false"})
+    asked = case("1,2", 1, "1", config={"unclean.leader.election.enable": "false"})
 
-    step = election.next_step(asked, cluster("2", unclean=True))
+    step = leader_election.next_step(asked, cluster("2", unclean=True))
 
     assert isinstance(step, Change)
     assert step.state is not None
@@ -70,10 +68,9 @@ def test_the_topics_setting_outweighs_the_brokers_default() -> None:
 
 
 def test_an_unclean_leader_is_alone_in_sync_and_recovers() -> None:
-    asked = case("1,2", 1, "1")
-    asked.topic.config = Config({"unclean.leader.election.enable": "true"})
+    asked = case("1,2", 1, "1", config={"unclean.leader.election.enable": "true"})
 
-    step = election.next_step(asked, cluster("2"))
+    step = leader_election.next_step(asked, cluster("2"))
 
     assert isinstance(step, Change)
     assert step.state is not None
@@ -81,10 +78,9 @@ def test_an_unclean_leader_is_alone_in_sync_and_recovers() -> None:
 
 
 def test_a_replica_being_let_go_is_no_candidate() -> None:
-    asked = case("3,1", 3, "3", adding="3", removing="1")
-    asked.topic.config = Config({"unclean.leader.election.enable": "true"})
+    asked = case("3,1", 3, "3", adding="3", removing="1", config={"unclean.leader.election.enable": "true"})
 
-    step = election.next_step(asked, cluster("1"))
+    step = leader_election.next_step(asked, cluster("1"))
 
     assert isinstance(step, Change)
     assert step.state is not None
@@ -92,35 +88,35 @@ def test_a_replica_being_let_go_is_no_candidate() -> None:
 
 
 def test_a_new_partition_is_led_by_its_first_online_replica() -> None:
-    step = creation.next_step(case("1,2,3"), cluster("2,3"))
+    step = first_leader.next_step(case("1,2,3"), cluster("2,3"))
 
     assert isinstance(step, Change)
     assert step.state == written(2, "2,3", leader_epoch=LeaderEpoch(0))
 
 
 def test_a_new_partition_without_online_replicas_waits() -> None:
-    assert creation.next_step(case("1,2"), cluster("3")) is None
+    assert first_leader.next_step(case("1,2"), cluster("3")) is None
 
 
 def test_our_own_id_is_replaced_before_the_first_election() -> None:
     named = case(f"{OWN},2")
 
-    step = placement.next_step(named, cluster("1,2"))
+    step = own_replica.next_step(named, cluster("1,2"))
 
     assert isinstance(step, Change)
     assert (step.assignment, step.state) == (Assignment(ids("1,2")), None)
-    assert creation.next_step(named, cluster("1,2")) is None
+    assert first_leader.next_step(named, cluster("1,2")) is None
 
 
 def test_our_own_id_is_dropped_where_no_other_broker_is_left() -> None:
-    step = placement.next_step(case(f"{OWN},2"), cluster("2"))
+    step = own_replica.next_step(case(f"{OWN},2"), cluster("2"))
 
     assert isinstance(step, Change)
     assert step.assignment == Assignment(ids("2"))
 
 
 def test_a_partition_that_had_a_leader_is_moved_away_from_our_id() -> None:
-    step = placement.next_step(case(f"2,{OWN}", 2, "2"), cluster("1,2"))
+    step = own_replica.next_step(case(f"2,{OWN}", 2, "2"), cluster("1,2"))
 
     assert isinstance(step, Change)
     assert step.assignment == Assignment((*ids("2,1"), OWN), ids("1"), (OWN,))
@@ -128,36 +124,36 @@ def test_a_partition_that_had_a_leader_is_moved_away_from_our_id() -> None:
 
 def preferring(live: str) -> Cluster:
     """A cluster in which the preferred leader of the partition was asked for."""
-    made = cluster(live)
-    made.preferring.add(AT)
-    return made
+    made = Term(live)
+    made.memory.preferring[AT] = None
+    return made.cluster
 
 
 def test_the_preferred_replica_leads_again_when_asked_and_in_sync() -> None:
-    step = preferred.next_step(case("1,2", 2, "2,1"), preferring("1,2"))
+    step = preferred_leader.next_step(case("1,2", 2, "2,1"), preferring("1,2"))
 
     assert isinstance(step, Change)
     assert step.state == written(1, "2,1")
 
 
 def test_nobody_is_preferred_without_being_asked() -> None:
-    assert preferred.next_step(case("1,2", 2, "2,1"), cluster("1,2")) is None
+    assert preferred_leader.next_step(case("1,2", 2, "2,1"), cluster("1,2")) is None
 
 
 def test_a_preferred_replica_that_lags_or_is_offline_does_not_lead() -> None:
-    assert preferred.next_step(case("1,2", 2, "2"), preferring("1,2")) is None
-    assert preferred.next_step(case("1,2", 2, "2,1"), preferring("2")) is None
+    assert preferred_leader.next_step(case("1,2", 2, "2"), preferring("1,2")) is None
+    assert preferred_leader.next_step(case("1,2", 2, "2,1"), preferring("2")) is None
 
 
 def test_a_moving_partition_keeps_its_leader() -> None:
-    assert preferred.next_step(case("1,2,3", 2, "2,1", removing="3"), preferring("1,2,3")) is None
+    assert preferred_leader.next_step(case("1,2,3", 2, "2,1", removing="3"), preferring("1,2,3")) is None
 
 
 def test_only_brokers_that_lead_too_few_of_their_own_get_leadership_back() -> None:
-    made = cluster("1,2")
+    made = Term("1,2")
     facts = [(0, "1,2"), (1, "1,2"), (2, "2,1")]
-    made.apply(present(TopicAddress(AT.topic), Topic({PartitionId(n): Assignment(ids(r)) for n, r in facts}), STAT))
+    made.fold(present(TopicAddress(AT.topic), Topic({PartitionId(n): Assignment(ids(r)) for n, r in facts}), STAT))
     led_by_others = [TopicPartition(AT.topic, PartitionId(0)), TopicPartition(AT.topic, PartitionId(2))]
 
-    assert list(preferred.unbalanced(made, led_by_others, 50)) == [led_by_others[1]]
-    assert list(preferred.unbalanced(made, led_by_others, 49)) == led_by_others
+    assert list(preferred_leader.unbalanced(made.cluster, led_by_others, 50)) == [led_by_others[1]]
+    assert list(preferred_leader.unbalanced(made.cluster, led_by_others, 49)) == led_by_others

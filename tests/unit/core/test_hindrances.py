@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.cluster import Cluster, Partition
-from controller.core.hindrances import Presence, Seen, waits_for
-from tests.unit.core.builders import AT, cluster, ids, state
+from controller.core.state.topics import Partition
+from controller.core.view import Cluster
+from controller.core.progress.blockers import Presence, Seen, waits_for
+from tests.unit.core.builders import AT, Term, cluster, ids, state
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 from zk_layout.znodes.topics import Assignment
@@ -70,10 +71,10 @@ def test_without_a_leader_the_in_sync_replicas_are_named() -> None:
 
 
 def test_a_bad_log_directory_is_named() -> None:
-    known = cluster("1,2,3")
-    known.offline_replicas[AT] = {3}
+    term = Term("1,2,3")
+    term.memory.fail_replica(AT, BrokerId(3))
 
-    assert reason(1, "1,2", known) == "the log directory of replica 3 is offline"
+    assert reason(1, "1,2", term.cluster) == "the log directory of replica 3 is offline"
 
 
 def test_a_target_that_cannot_lead_is_named() -> None:

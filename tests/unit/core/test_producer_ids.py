@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.cluster import Cluster
+from controller.core.view import Cluster
 from controller.core.effects import Answer, Create, Notice, Set, Write
 from controller.core.errors import ErrorCode
 from controller.core.producer_ids import TRIES, ProducerIds

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.commands import ReplicaStop
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.requests import Mode
-from controller.core.rules import reassignment
-from controller.core.rules.change import Change, Gather
-from tests.unit.core.builders import case, cluster, ids, written
+from controller.core.reassignment import rule as reassignment
+from controller.core.steps.change import Change, Gather
+from tests.unit.core.builders import Term, case, cluster, ids, written
+from zk_layout.ids import LeaderEpoch
 from zk_layout.znodes.topics import Assignment
 
 
@@ -265,12 +267,12 @@ def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_
     assert forced.state == written(-1, "1,2")
 
 
-def test_a_forced_wish_elects_no_replica_that_was_told_to_delete_its_log() -> None:
+def test_a_forced_cancel_elects_no_replica_that_was_told_to_delete_its_log() -> None:
     moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
-    held = cluster("1,2,3")
-    held.doomed[ids("1")[0]] = {moving.at}
+    held = Term("1,2,3")
+    held.memory.note_deleting(ids("1")[0], [ReplicaStop(moving.at.topic, moving.at.partition, LeaderEpoch(3), True)])
 
-    forced = reassignment.cancel(moving, held, Mode.FORCED)
+    forced = reassignment.cancel(moving, held.cluster, Mode.FORCED)
 
     assert isinstance(forced, Change)
     assert forced.state is not None

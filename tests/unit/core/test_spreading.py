@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.rules.spreading import Start, Unspreadable, spread
+from controller.core.topics.placement import Start, Unspreadable, spread
 
 racks_of_brokers = st.lists(st.sampled_from("abc"), min_size=1, max_size=9).map(lambda racks: dict(enumerate(racks)))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from controller.core.cluster import Cluster
+from controller.core.view import Cluster
 from controller.core.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.effects import Create, Delete, Notice, Read, Survey
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Surveyed
-from controller.core.topic_deletions import Removal, TopicDeletions
+from controller.core.topics.deletion import Removal, TopicDeletions
 from tests.unit.core.builders import OWN, cluster, ids, state
 from zk_layout.facts import Stat, absent, present
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid

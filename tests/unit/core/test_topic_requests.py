@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from controller.core import topic_names
 from controller.core.admin import create_partitions, create_topics, elect_leaders, topic_configs
-from controller.core.admin.authorization import CLUSTER, Operation, Resource
-from controller.core.admin.create_topics import Birth, Defaults
-from controller.core.cluster import Cluster
-from controller.core.dice import Dice
+from controller.core.clients.authorization import CLUSTER, Operation, Resource
+from controller.core.topics.create_topics import Birth, Defaults
+from controller.core.view import Cluster
+from controller.core.seeded_random import SeededRandom
 from controller.core.dividing import Divider
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.events import Asked, AskId
@@ -28,8 +28,8 @@ from controller.core.requests import (
     TopicReference,
     TopicRequest,
 )
-from controller.core.rules.change import Change
-from controller.core.tally import Tally
+from controller.core.steps.change import Change
+from controller.core.counts import Tally
 from tests.unit.core.builders import OWN, case, cluster, ids, written
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
@@ -41,7 +41,7 @@ def considered(
     wish: NewTopic, live: str = "1,2,3", racks: Mapping[int, str | None] | None = None, seed: bytes = b"0"
 ) -> object:
     there = cluster(live) if racks is None else racked(racks)
-    return create_topics.consider(wish, (), Defaults(4, 2), there, Dice(seed))
+    return create_topics.consider(wish, (), Defaults(4, 2), there, SeededRandom(seed))
 
 
 def racked(racks: Mapping[int, str | None]) -> Cluster:

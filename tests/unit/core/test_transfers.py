@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.events import ReplicaSize
-from controller.core.transfers import STALE_AFTER_S, Transfers
+from controller.core.progress.transfers import STALE_AFTER_S, Transfers
 from tests.unit.core.builders import AT
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.cluster import Cluster
-from controller.core.tally import Tally
+from controller.core.view import Cluster
+from controller.core.counts import Tally
 from metrics.measures import BY_NAME, MEASURES, Kind
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.core.commands import PartitionView, UpdateMetadata
-from controller.core.dice import Dice
+from controller.core.seeded_random import SeededRandom
 from controller.core.effects import Commit, Connect, Effect, Notice, Set, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import (
@@ -23,7 +23,8 @@ from controller.core.events import (
     ResignationAsked,
     Woke,
 )
-from controller.core.machine import Machine, MachineSettings
+from controller.core.machine import Machine
+from controller.core.settings import MachineSettings
 from controller.core.requests import Caller, DescribeCluster, TopicReference
 from controller.runtime.journal import Difference, Journal, Reign, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
@@ -130,7 +131,7 @@ REIGN = Reign(MachineSettings(BrokerId(1000), "cluster"), 7, b"seed")
 
 def machine_of(reign: Reign) -> Machine:
     assert isinstance(reign.settings, MachineSettings)
-    return Machine(reign.settings, ControllerEpoch(reign.controller_epoch), Dice(reign.seed))
+    return Machine(reign.settings, ControllerEpoch(reign.controller_epoch), SeededRandom(reign.seed))
 
 
 def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effect]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.admin.refusal import refusal
+from controller.core.clients.refusal import refusal
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,

@@ -1,0 +1,100 @@
+"""Which registered brokers are let in? Each one's former life is dealt with before its new one.
+
+A broker that is back may have lost records that were not flushed, so another in-sync replica must lead first; and as an
+old leader it may have written an ISR that only the conflict of that election brings to light. So a broker that has
+gone, or was seen with another epoch, stays out until every topic it hosted has come to rest.
+
+Source: Kafka's onBrokerFailure, then onBrokerStartup.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from controller.core.memory import Memory
+from controller.core.state.brokers import Broker
+from controller.core.state.changes import Changes
+from controller.core.view import Cluster
+from zk_layout.ids import BrokerId, TopicPartition
+
+
+class Passage(Enum):
+    """What became of a broker."""
+
+    APPEARED = "appeared"
+    CHANGED = "changed"
+    VANISHED = "vanished"
+
+
+class Admission:
+    """Follows registrations as they come and go."""
+
+    def __init__(self, cluster: Cluster, memory: Memory, registered: dict[BrokerId, Broker]) -> None:
+        """Nobody is let in yet. `registered` is what ZooKeeper says."""
+        self._cluster = cluster
+        self._memory = memory
+        self._registered = registered
+        self._departing: dict[BrokerId, None] = {}
+
+    def follow(self, changes: Changes) -> dict[BrokerId, Passage]:
+        """Who has come, changed or gone with these changes, by id; a bounce is a going, its coming follows later."""
+        passages: dict[BrokerId, Passage] = {}
+        for broker in sorted(changes.brokers):
+            passage = self._follow_one(broker, changes)
+            if passage is not None:
+                passages[broker] = passage
+        return passages
+
+    def _follow_one(self, broker: BrokerId, changes: Changes) -> Passage | None:
+        seen, held = self._registered.get(broker), self._memory.brokers.get(broker)
+        if held is not None and (seen is None or (held.epoch != seen.epoch and broker != self._cluster.own_id)):
+            self._lose(broker, changes)
+            return Passage.VANISHED
+        if seen is None or broker in self._departing:
+            return None
+        if held is None:
+            self._gain(broker, seen, changes)
+            return Passage.APPEARED
+        if held == seen:
+            return None
+        self._memory.brokers[broker] = seen
+        return Passage.CHANGED
+
+    def readmit(self, broker: BrokerId, changes: Changes) -> bool:
+        """A broker's former life has been dealt with; whether it is let in, because it has returned meanwhile."""
+        self._departing.pop(broker, None)
+        seen = self._registered.get(broker)
+        if seen is None or broker in self._memory.brokers:
+            return False
+        self._gain(broker, seen, changes)
+        return True
+
+    def _gain(self, broker: BrokerId, seen: Broker, changes: Changes) -> None:
+        self._memory.brokers[broker] = seen
+        self.touch_hosted(broker, changes)
+        self.touch_hosted(self._cluster.own_id, changes)  # a broker has come that may take our place
+
+    def _lose(self, broker: BrokerId, changes: Changes) -> None:
+        memory = self._memory
+        del memory.brokers[broker]
+        memory.shutting_down.pop(broker, None)
+        memory.deleting.pop(broker, None)
+        self._departing[broker] = None
+        for at in [at for at, brokers in memory.offline_replicas.items() if broker in brokers]:
+            memory.heal_replica(at, broker)
+        self.touch_hosted(broker, changes)
+
+    def touch_hosted(self, broker: BrokerId, changes: Changes) -> None:
+        """Look at every partition of a broker, and tell everybody of it."""
+        topics = self._cluster.topics
+        for name, numbers in self._cluster.hosted.get(broker, {}).items():
+            partitions = topics[name].partitions
+            for number in numbers:
+                changes.touch(name, number, partitions[number])
+
+
+def touched(at: TopicPartition, cluster: Cluster, changes: Changes) -> None:
+    """Look at one partition, and tell everybody of it."""
+    held = cluster.partition(at)
+    if held is not None:
+        changes.touch(at.topic, at.partition, held)

@@ -1,0 +1,264 @@
+"""Brokers: who is let in, who is told what, what their answers mean, and whether one may shut down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.core.alarms import Again
+from controller.core.brokers import controlled_shutdown
+from controller.core.brokers.admission import Admission, Passage, touched
+from controller.core.commands import LeaderAndIsr, StopReplica
+from controller.core.duty import Duty, Report
+from controller.core.effects import Connect, Disconnect
+from controller.core.errors import ErrorCode
+from controller.core.events import Acknowledged, Alarm, Asked
+from controller.core.outbox import Outbox
+from controller.core.replies import ShutdownPermitted
+from controller.core.requests import ControlledShutdown
+from controller.core.shared import Shared
+from controller.core.stage import in_force
+from controller.core.state.changes import Changes
+from controller.core.state.topics import Partition, TopicView
+from controller.core.telling.batch import Batch
+from controller.core.telling.sending import is_of_its_present_life, send
+from controller.core.transactions.back_off import doubled_s
+from zk_layout.ids import BrokerId, TopicName, TopicPartition
+from zk_layout.znodes.topics import Assignment
+
+OWED_EVERY_S = 30.0
+RESEND_AFTER_S = 0.5
+RESEND_AT_MOST_S = 10.0
+# A broker answers a leader epoch that it has already with STALE_CONTROLLER_EPOCH for the partition.
+EXPECTED = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.STALE_CONTROLLER_EPOCH)
+
+
+class TellAllAgain(Alarm, frozen=True):
+    """A broker refused what it was told: it is told everything again."""
+
+    broker: BrokerId
+
+
+class AskForDeletions(Alarm, frozen=True):
+    """Brokers that owe the deletion of a replica are asked for it again."""
+
+
+class Brokers(Duty):
+    """The brokers of one term, and what they know."""
+
+    requests = (ControlledShutdown,)
+    alarms = (TellAllAgain, AskForDeletions)
+
+    def __init__(self, shared: Shared) -> None:
+        """Nobody is known."""
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._memory = shared.memory
+        self._admission = Admission(shared.cluster, shared.memory, shared.state.brokers)
+        self._fresh: dict[BrokerId, None] = {}
+        self._refusals: dict[BrokerId, int] = {}
+        self._readmitted: dict[BrokerId, None] = {}
+        self._leaving: dict[BrokerId, None] = {}
+        self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = False
+
+    # ---- who is there ---------------------------------------------------------------------------------------
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Connections first; what brokers said, and who came or went, makes partitions due as facts do."""
+        passages = self._admission.follow(changes)
+        readmitted, self._readmitted = self._readmitted, {}
+        for broker in readmitted:
+            if self._admission.readmit(broker, changes):
+                passages[broker] = Passage.APPEARED
+        self._have_brokers_changed = bool(passages)
+        for broker, passage in sorted(passages.items()):
+            self._pass(broker, passage, changes, out)
+        leaving, self._leaving = self._leaving, {}
+        for broker in leaving:
+            self._admission.touch_hosted(broker, changes)
+        memory_touched, self._memory.touched = self._memory.touched, {}
+        for at in memory_touched:
+            touched(at, self._cluster, changes)
+        for _, event in changes.log_dir_events:
+            if event is not None and self._cluster.is_registered(event.broker) and not changes.is_initial:
+                self._fresh[event.broker] = None
+        for name, gone in changes.gone_topics.items():
+            self._memory.forget_topic(name, gone.partitions)
+        self._note_untold(changes)
+
+    def _pass(self, broker: BrokerId, passage: Passage, changes: Changes, out: Outbox) -> None:
+        if broker == self._cluster.own_id:
+            if passage is Passage.VANISHED:
+                out.step_down("this controller's own registration was deleted")
+            return
+        changes.brokers.setdefault(broker, None)
+        if passage is Passage.VANISHED:
+            self._fresh.pop(broker, None)
+            hosted = self._cluster.hosted.get(broker, {})
+            self._shared.rest.put_off(lambda out: self._let_in_again(broker, out), hosted)
+            out.add(Disconnect(broker))
+            return
+        held = self._cluster.brokers[broker]
+        out.add(Connect(broker, held.epoch, held.registration))
+        if passage is Passage.APPEARED:
+            self._fresh[broker] = None
+
+    def _let_in_again(self, broker: BrokerId, out: Outbox) -> None:
+        self._readmitted[broker] = None
+        out.wake(Again(), out.now)
+
+    # ---- what they have not heard ---------------------------------------------------------------------------
+
+    def _note_untold(self, changes: Changes) -> None:
+        """A leader ignores other replicas in a LeaderAndIsr unless the leader epoch has risen.
+
+        After a fail-over nobody knows what it has heard of a move, or of replicas that it is to delete.
+        """
+        for name, numbers in changes.partitions.items():
+            topic = self._cluster.topics.get(name)
+            if topic is None:
+                continue
+            former_topic = changes.topics.get(name)
+            lives_on = former_topic is not None and former_topic.is_queued_for_deletion
+            for number, former in numbers.items():
+                held = topic.partitions[number]
+                self._note_one(TopicPartition(name, number), topic, held, former, is_initial=changes.is_initial)
+                if lives_on and not topic.is_queued_for_deletion:  # brokers have forgotten it
+                    self._memory.untold[TopicPartition(name, number)] = None
+
+    def _note_one(
+        self, at: TopicPartition, topic: TopicView, held: Partition, former: Partition, *, is_initial: bool
+    ) -> None:
+        assignment, state, before = held.assignment, held.state, former.state
+        is_first_sight = is_initial or not former.assignment.replicas
+        if is_first_sight and (assignment.is_moving or at.partition in topic.deletions):
+            self._memory.untold[at] = None
+        if is_initial or state is None:
+            return
+        if before is None or state.leader_epoch != before.leader_epoch:
+            self._memory.untold.pop(at, None)
+        elif not is_first_sight and former is not held and _in_force(former) != _in_force(held):
+            self._memory.untold[at] = None
+
+    # ---- what they are told ---------------------------------------------------------------------------------
+
+    def tell(self, changes: Changes, out: Outbox) -> None:
+        """What has changed, and everything to those who know nothing yet."""
+        cluster = self._cluster
+        owed, self._is_owed_due = self._is_owed_due, False
+        fresh, self._fresh = sorted(b for b in self._fresh if cluster.is_registered(b)), {}
+        self._memory.told_everything = dict.fromkeys(fresh)
+        have_changed = self._have_brokers_changed
+        if changes.partitions or have_changed or changes.gone_topics or fresh or owed:
+            batch = self._batch(changes, fresh, is_owed_due=owed)
+            for broker, command in batch.tells(brokers_changed=have_changed):
+                send(broker, command, cluster, self._memory, out)
+        if cluster.owing and not self._is_alarm_set:
+            self._is_alarm_set = True
+            out.wake(AskForDeletions(), out.now + OWED_EVERY_S)
+
+    def _batch(self, changes: Changes, fresh: Iterable[BrokerId], *, is_owed_due: bool) -> Batch:
+        cluster = self._cluster
+        held: dict[TopicName, None] = {}
+        if fresh:
+            half_read = self._shared.transactions.half_read()
+            held = {TopicName(subject.name): None for subject in half_read if subject.kind == "topic"}
+        if held:
+            self._fresh.update(dict.fromkeys(fresh))  # they hear of these topics when all of them has been read
+        batch = Batch(cluster, fresh, held)
+        batch.add(changes)
+        if is_owed_due:
+            for topics in cluster.owing.values():
+                for name, numbers in topics.items():
+                    for number in numbers:
+                        batch.add_stops(cluster.topics[name], number)
+        return batch
+
+    # ---- what they answer -----------------------------------------------------------------------------------
+
+    def hear(self, report: Report, out: Outbox) -> None:
+        """Bad log directories, and refusals."""
+        if not isinstance(report, Acknowledged) or not is_of_its_present_life(report, self._cluster):
+            return
+        if isinstance(report.command, StopReplica):
+            self._memory.note_answered(report.broker, report.command.stops)
+        if report.error is not ErrorCode.NONE:
+            self._refused(report, out)
+            return
+        self._refusals.pop(report.broker, None)
+        if isinstance(report.command, LeaderAndIsr):
+            self._note_log_directories(report, report.command)
+        kind = type(report.command).__name__
+        for at, error in report.errors.items():
+            if error not in EXPECTED:
+                out.notice("refused by broker", f"broker {report.broker} refused {kind} for {at}: {error.name}")
+
+    def _note_log_directories(self, report: Acknowledged, command: LeaderAndIsr) -> None:
+        for at, error in report.errors.items():
+            if error is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._memory.fail_replica(at, report.broker)
+        if self._memory.offline_replicas:
+            for seen in (*command.partitions, *command.new):
+                at = TopicPartition(seen.topic, seen.partition)
+                if at not in report.errors:
+                    self._memory.heal_replica(at, report.broker)
+
+    def _refused(self, report: Acknowledged, out: Outbox) -> None:
+        """A broker that did not know its own epoch yet refuses everything: it is told all again (KAFKA-9839)."""
+        kind, broker = type(report.command).__name__, report.broker
+        out.notice("refused by broker", f"broker {broker} refused {kind} as a whole: {report.error.name}")
+        if report.error is ErrorCode.STALE_CONTROLLER_EPOCH:
+            # Another controller leads, or ZooKeeper was restored from a backup; a further election raises the epoch.
+            out.step_down(f"broker {broker} knows a higher controller epoch")
+            return
+        times = self._refusals[broker] = self._refusals.get(broker, 0) + 1
+        out.wake(TellAllAgain(broker), out.now + doubled_s(times, RESEND_AFTER_S, RESEND_AT_MOST_S))
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Tell again, ask again."""
+        match alarm:
+            case TellAllAgain(broker):
+                self._fresh[broker] = None
+            case AskForDeletions():
+                self._is_owed_due, self._is_alarm_set = True, False
+            case _:
+                raise TypeError(f"{alarm} is not set here")
+
+    # ---- controlled shutdown --------------------------------------------------------------------------------
+
+    def admit(self, asked: Asked, out: Outbox) -> None:
+        """A broker wants to leave: from now on it does not count as live, but it can still be talked to."""
+        request = asked.request
+        if not isinstance(request, ControlledShutdown):
+            raise TypeError(f"{type(request).__name__} is not served here")
+        cluster, broker, redundancy = self._cluster, request.broker, self._shared.settings.shutdown_redundancy
+        error = controlled_shutdown.refuse(request, cluster)
+        if error is not ErrorCode.NONE:
+            out.answer(asked.ask, ShutdownPermitted((), error))
+            return
+        if broker not in cluster.shutting_down:
+            endangered = controlled_shutdown.endangered(broker, cluster, redundancy)
+            if endangered:
+                out.notice("shutdown refused", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
+                out.answer(asked.ask, ShutdownPermitted(endangered))
+                return
+        self._memory.shutting_down[broker] = None
+        self._leaving[broker] = None
+        out.wake(Again(), out.now)  # the others hear of it with the next turn
+        hosted = cluster.hosted.get(broker, {})
+        for name, numbers in hosted.items():
+            self._shared.agenda.add(name, numbers)
+        self._shared.rest.put_off(
+            lambda out: out.answer(asked.ask, controlled_shutdown.permit(request, cluster)), hosted
+        )
+
+    def figures(self) -> dict[str, float]:
+        """Who is there, and what is still owed."""
+        owing = self._cluster.owing
+        return {
+            "live_brokers": len(self._cluster.live_brokers()),
+            "unconfirmed_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
+        }
+
+
+def _in_force(held: Partition) -> Assignment:
+    return in_force(held.assignment, held.state)

@@ -1,0 +1,219 @@
+"""Which requests await an answer, and what is still missing from it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import assert_never
+
+from msgspec import Struct
+
+from controller.core.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.events import AskId
+from controller.core.outbox import Outbox
+from controller.core.replies import (
+    IsrResult,
+    LeadersElected,
+    PartitionResult,
+    PartitionsAltered,
+    PartitionsCreated,
+    ReassignmentsAltered,
+    Reply,
+    Result,
+    TopicCreated,
+    TopicDeleted,
+    TopicGrown,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from controller.core.requests import (
+    AlterPartition,
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Election,
+    ElectLeaders,
+    Growth,
+    IsrProposal,
+    MoveWish,
+    NewTopic,
+    TopicReference,
+    TopicRequest,
+)
+from zk_layout.ids import PartitionId, TopicName, TopicPartition
+
+WHOLE_TOPIC = PartitionId(-1)
+Wanted = MoveWish | IsrProposal | NewTopic | TopicReference | Growth | Election
+Divided = AlterReassignments | AlterPartition | TopicRequest
+
+
+class Item(Struct, frozen=True):
+    """The part of a request that concerns one partition, or a topic as a whole (`WHOLE_TOPIC`)."""
+
+    ask: AskId
+    index: int
+    at: TopicPartition
+    wanted: Wanted
+
+
+class _Open(Struct):
+    request: Divided
+    items: list[Item]
+    results: list[Result | None]
+    missing: int
+
+
+Held = Callable[[AskId, Reply, Outbox], bool]
+
+
+class OpenRequests:
+    """Requests whose parts are decided topic by topic; each is answered once, when its last part is settled."""
+
+    def __init__(self) -> None:
+        """Nobody waits."""
+        self._open: dict[AskId, _Open] = {}
+        self._inbox: dict[TopicName, list[Item]] = {}
+        self._on_settled: list[Callable[[Item, Result], None]] = []
+        self._on_given_up: list[Callable[[AskId], None]] = []
+        self._holders: list[Held] = []
+
+    def watch(self, settled: Callable[[Item, Result], None], given_up: Callable[[AskId], None], holds: Held) -> None:
+        """Somebody wants to hear what becomes of parts and requests, and may hold an answer to give it later itself."""
+        self._on_settled.append(settled)
+        self._on_given_up.append(given_up)
+        self._holders.append(holds)
+
+    def open(
+        self, ask: AskId, request: Divided, items: Sequence[Item], refused: Sequence[tuple[int, Result]], out: Outbox
+    ) -> None:
+        """Take in a request; the parts in `refused`, by their place, are settled already."""
+        size = len(items) + len(refused)
+        held = self._open[ask] = _Open(request, list(items), [None] * size, size)
+        for item in items:
+            self._inbox.setdefault(item.at.topic, []).append(item)
+        for index, result in refused:
+            held.results[index] = result
+            held.missing -= 1
+        self._close_if_done(ask, out)
+
+    def is_open(self, ask: AskId) -> bool:
+        """Whether somebody still waits for its answer."""
+        return ask in self._open
+
+    def request(self, ask: AskId) -> Divided | None:
+        """The request as it was made; None where it has been answered."""
+        held = self._open.get(ask)
+        return None if held is None else held.request
+
+    def take(self, topic: TopicName) -> list[Item]:
+        """The parts that wait for this topic, in the order of arrival; not those whose request was given up."""
+        return [item for item in self._inbox.pop(topic, []) if item.ask in self._open]
+
+    def put_back(self, items: Iterable[Item]) -> None:
+        """Consider these parts again, before any that came later."""
+        by_topic: dict[TopicName, list[Item]] = {}
+        for item in items:
+            by_topic.setdefault(item.at.topic, []).append(item)
+        for topic, again in by_topic.items():
+            self._inbox[topic] = again + self._inbox.get(topic, [])
+
+    def settle(self, item: Item, result: Result, out: Outbox) -> None:
+        """Note what became of one part, and answer once that was the last. Nobody hears what comes too late."""
+        held = self._open.get(item.ask)
+        if held is None or held.results[item.index] is not None:
+            return
+        held.results[item.index] = result
+        held.missing -= 1
+        for heard in self._on_settled:
+            heard(item, result)
+        self._close_if_done(item.ask, out)
+
+    def give_up(self, ask: AskId, out: Outbox) -> None:
+        """The time of a request is over: what has not been decided yet will not be. Settled parts keep their result."""
+        held = self._open.pop(ask, None)
+        if held is None:
+            return
+        for heard in self._on_given_up:
+            heard(ask)
+        error = ErrorCode.REQUEST_TIMED_OUT
+        for item in held.items:
+            if held.results[item.index] is None:
+                held.results[item.index] = refused(item, error, MESSAGES[error])
+        reply = _reply(held.request, [r for r in held.results if r is not None])
+        if isinstance(reply, ReassignmentsAltered):
+            reply = ReassignmentsAltered(reply.results, error, MESSAGES[error])
+        out.answer(ask, reply)
+
+    def _close_if_done(self, ask: AskId, out: Outbox) -> None:
+        held = self._open[ask]
+        if held.missing:
+            return
+        del self._open[ask]
+        reply = _reply(held.request, [r for r in held.results if r is not None])
+        if not any(holds(ask, reply, out) for holds in self._holders):
+            out.answer(ask, reply)
+
+
+def _reply(request: Divided, results: list[Result]) -> Reply:
+    match request:
+        case AlterPartition():
+            return PartitionsAltered(tuple(r for r in results if isinstance(r, IsrResult)))
+        case CreateTopics():
+            return TopicsCreated(tuple(r for r in results if isinstance(r, TopicCreated)))
+        case DeleteTopics():
+            return TopicsDeleted(tuple(r for r in results if isinstance(r, TopicDeleted)))
+        case CreatePartitions():
+            return PartitionsCreated(tuple(r for r in results if isinstance(r, TopicGrown)))
+        case AlterReassignments():
+            return ReassignmentsAltered(tuple(r for r in results if isinstance(r, PartitionResult)))
+        case ElectLeaders():
+            elected = tuple(r for r in results if isinstance(r, PartitionResult))
+            if request.partitions is None:
+                elected = tuple(r for r in elected if r.error is not ErrorCode.ELECTION_NOT_NEEDED)
+            return LeadersElected(elected)
+        case _:
+            assert_never(request)
+
+
+def granted(item: Item) -> Result:
+    """The answer to a part whose writes are done, where nothing else has to be said."""
+    return refused(item, ErrorCode.NONE, None)
+
+
+def oversized(item: Item, message: str) -> Result:
+    """The answer to a part that would make a znode too large."""
+    match item.wanted:
+        case NewTopic() | Growth():
+            return refused(item, ErrorCode.INVALID_PARTITIONS, message)
+        case MoveWish():
+            return refused(item, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        case _:
+            return refused(item, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
+def denied(item: Item, refusal: Refusal) -> Result:
+    """The answer to a part that is refused."""
+    return refused(item, refusal.error, refusal.message)
+
+
+def refused(item: Item, error: ErrorCode, message: str | None) -> Result:
+    """The answer to a part with nothing but an error in it, or none."""
+    topic = item.at.topic
+    match item.wanted:
+        case IsrProposal() as wanted:
+            return IsrResult(topic, wanted.topic.topic_id, item.at.partition, error)
+        case NewTopic():
+            return TopicCreated(topic, error, message)
+        case TopicReference() as wanted:
+            return TopicDeleted(topic, wanted.topic_id, error, message)
+        case Growth():
+            return TopicGrown(topic, error, message)
+        case MoveWish() | Election():
+            return moved(item, error, message)
+        case _:
+            assert_never(item.wanted)
+
+
+def moved(item: Item, error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> PartitionResult:
+    """What became of a wish to move or to cancel."""
+    return PartitionResult(item.at, error, message)

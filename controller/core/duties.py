@@ -1,0 +1,53 @@
+"""Which duties has the controller? One line each; the order is that in which they are told and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from controller.core.brokers.duty import Brokers
+from controller.core.counts import PartitionCounts
+from controller.core.delegation_tokens import DelegationTokens
+from controller.core.duty import Duty
+from controller.core.elections.duty import Elections
+from controller.core.features import FeatureVersioning
+from controller.core.intake import Intake
+from controller.core.isr.duty import IsrChanges
+from controller.core.metadata import Metadata
+from controller.core.notifications import Notifications
+from controller.core.producer_ids import ProducerIds
+from controller.core.progress.duty import RequestProgress
+from controller.core.reassignment.folder import ReassignmentFolder
+from controller.core.reassignment.legacy_znode import LegacyZnode
+from controller.core.reassignment.moves import Moves
+from controller.core.shared import Shared
+from controller.core.steps.step import TopicDuty
+from controller.core.steps.steps import Steps
+from controller.core.topics.duty import Topics
+from controller.core.unreadable import UnreadableZnodes
+
+BEFORE_STEPS: Sequence[Callable[[Shared], Duty]] = (
+    UnreadableZnodes,
+    Brokers,
+    PartitionCounts,
+    FeatureVersioning,
+    Notifications,
+    Metadata,
+)
+AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (ProducerIds, DelegationTokens, RequestProgress)
+# These decide about single topics, together: what they decide about one is one step.
+DECIDERS: Sequence[Callable[[Shared], TopicDuty]] = (IsrChanges, Topics, Elections, Moves)
+
+
+def all_duties(shared: Shared, intake: Intake) -> tuple[Duty, ...]:
+    """The duties of one term."""
+    folder = (ReassignmentFolder(shared),) if shared.settings.keeps_reassignment_znodes else ()
+    legacy = LegacyZnode(shared)
+    deciders = (*(decider(shared) for decider in DECIDERS), *folder, legacy)
+    return (
+        *(duty(shared) for duty in BEFORE_STEPS),
+        *deciders[:-1],
+        Steps(shared, deciders),
+        legacy,  # takes its entries out after the steps, which may do it along with other writes
+        *(duty(shared) for duty in AFTER_STEPS),
+        intake,
+    )

@@ -1,0 +1,48 @@
+"""Shall this partition be led by another replica because somebody asks for it?
+
+Source: Kafka's KafkaController.processReplicaLeaderElection; KIP-460. Where a move is under way, its first replica may
+lead as soon as it is in sync.
+"""
+
+from __future__ import annotations
+
+from controller.core.elections import leader_election
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.requests import Election
+from controller.core.steps.change import Case, Change, raised
+from controller.core.view import Cluster
+
+BEING_DELETED = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+NOT_NEEDED = Refusal(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+
+
+def consider(wanted: Election, case: Case | None, cluster: Cluster) -> Change | Refusal:
+    """The change of leader that is asked for, or why there is none.
+
+    Shape:
+        `case` is None where the partition does not exist, or its znodes cannot be read.
+    """
+    if case is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+    return _unclean(case, cluster) if wanted.is_unclean else _preferred(case, cluster)
+
+
+def _preferred(case: Case, cluster: Cluster) -> Change | Refusal:
+    state, preferred = case.state, case.assignment.replicas[0]
+    if state is not None and state.leader == preferred:
+        return NOT_NEEDED
+    if state is None or preferred not in state.isr or not cluster.is_online(preferred, case.at):
+        text = f"Failed to elect leader for partition {case.at}: {preferred} is offline or not in sync"
+        return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
+    why = f"asked for: {preferred} is the preferred leader of {case.at}, it takes over from {state.leader}"
+    return Change(why, state=raised(state, cluster.controller_epoch, preferred))
+
+
+def _unclean(case: Case, cluster: Cluster) -> Change | Refusal:
+    if case.state is not None and cluster.is_online(case.state.leader, case.at):
+        return NOT_NEEDED
+    elected = leader_election.elect_any(case, cluster)
+    if elected is None:
+        text = f"Failed to elect leader for partition {case.at}: no replica is online"
+        return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
+    return elected

@@ -1,0 +1,103 @@
+"""Who leads a partition whose leader is gone or wants to go, and who is still in sync?
+
+Source: Kafka's PartitionLeaderElectionAlgorithms (offline and controlled shutdown), ReplicaStateMachine's removal
+of offline replicas from the ISR.
+"""
+
+from __future__ import annotations
+
+from controller.core.stage import in_force
+from controller.core.steps.change import Case, Change, Look, Next, listed, raised
+from controller.core.view import Cluster
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas
+from zk_layout.znodes.configs import UNCLEAN_ELECTION, TopicConfigAddress, is_unclean_allowed
+from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
+
+
+def next_step(case: Case, cluster: Cluster) -> Next:
+    """A new leader where the present one cannot serve; else a smaller ISR where it names offline replicas.
+
+    None where leader and ISR are sound, or where nothing better can be had.
+    """
+    state = case.state
+    if state is None:
+        return None
+    replicas = in_force(case.assignment, state).replicas
+    in_sync = tuple(r for r in state.isr if r in replicas and cluster.is_online(r, case.at))
+    if cluster.is_online(state.leader, case.at) and state.leader in replicas:
+        return _shrink(case, state, in_sync, cluster)
+    leader = next((r for r in replicas if r in in_sync), None)
+    if leader is not None:
+        gone = f"leader {_named(state)} of {case.at} is {_reason(state, cluster)}"
+        why = f"{gone}; {leader} is the first online in-sync replica"
+        return Change(why, state=raised(state, cluster.controller_epoch, leader, in_sync))
+    if state.leader in cluster.shutting_down:
+        return None
+    return _unclean(case, state, replicas, cluster)
+
+
+def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Cluster) -> Next:
+    if len(in_sync) == len(state.isr):
+        return None
+    gone = tuple(r for r in state.isr if r not in in_sync)
+    why = f"{listed(gone)} left the ISR {listed(state.isr)} of {case.at}: offline or no longer a replica"
+    return Change(why, state=raised(state, cluster.controller_epoch, isr=in_sync))
+
+
+def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Cluster) -> Next:
+    """No in-sync replica is online: take one that may lack records where that is allowed, else have no leader.
+
+    Replicas that are being let go are no candidates, nor are those that are still being added.
+    """
+    candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
+    if candidate is not None:
+        if case.config is None:
+            return Look(f"may {case.at} elect a replica that is not in sync?", (TopicConfigAddress(case.at.topic),))
+        if is_unclean_allowed(case.config, cluster.unclean_election):
+            return _take(candidate, f"{UNCLEAN_ELECTION} allows {candidate}", case, state, cluster)
+    if state.leader == NO_LEADER:
+        return None
+    gone = f"leader {state.leader} of {case.at} is {_reason(state, cluster)}"
+    why = f"{gone} and no in-sync replica of {listed(state.isr)} is online"
+    return Change(why, state=raised(state, cluster.controller_epoch, NO_LEADER))
+
+
+def elect_any(case: Case, cluster: Cluster) -> Change | None:
+    """A leader at any price, because a person asks for it: an in-sync replica if one is online, else any other.
+
+    None where no replica is online.
+    """
+    state = case.state
+    if state is None:
+        return None
+    clean = next_step(case, cluster)
+    if isinstance(clean, Change) and clean.state is not None and clean.state.leader != NO_LEADER:
+        return clean
+    replicas = in_force(case.assignment, state).replicas
+    candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
+    return None if candidate is None else _take(candidate, f"{candidate} was asked for", case, state, cluster)
+
+
+def _take(candidate: BrokerId, reason: str, case: Case, state: PartitionState, cluster: Cluster) -> Change:
+    why = f"no in-sync replica of {case.at} is online; {reason}: records may be lost"
+    recovery = RECOVERING if cluster.has_leader_recovery else RECOVERED
+    return Change(why, state=raised(state, cluster.controller_epoch, candidate, (candidate,), recovery))
+
+
+def _may_have_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:
+    """One being added has next to nothing; one told to delete its log will have nothing, also if it is wanted again."""
+    if replica in case.assignment.adding or case.at in cluster.deleting.get(replica, ()):
+        return False
+    return cluster.is_online(replica, case.at)
+
+
+def _named(state: PartitionState) -> str:
+    return "none" if state.leader == NO_LEADER else str(state.leader)
+
+
+def _reason(state: PartitionState, cluster: Cluster) -> str:
+    if state.leader == NO_LEADER:
+        return "missing"
+    if state.leader in cluster.shutting_down:
+        return "shutting down"
+    return "no longer a replica" if cluster.is_live(state.leader) else "offline"

@@ -1,0 +1,42 @@
+"""Shall leadership go back to the first replica of a partition?
+
+Source: Kafka's PartitionLeaderElectionAlgorithms.preferredReplicaPartitionLeaderElection and
+KafkaController.checkAndTriggerAutoLeaderRebalance; KAFKA-9866 (only where that replica is in sync) and KAFKA-10149
+(moves elsewhere do not hold it up).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from controller.core.steps.change import Case, Change, Next, raised
+from controller.core.view import Cluster
+from zk_layout.ids import BrokerId, TopicPartition
+
+
+def next_step(case: Case, cluster: Cluster) -> Next:
+    """Lead from the first replica, where that was asked for and it is in sync; the ISR stays."""
+    state = case.state
+    if state is None or case.at not in cluster.preferring or case.assignment.is_moving:
+        return None
+    preferred = case.assignment.replicas[0]
+    if state.leader == preferred or preferred not in state.isr or not cluster.is_online(preferred, case.at):
+        return None
+    why = f"{preferred} is the preferred leader of {case.at}: it takes over from {state.leader}"
+    return Change(why, state=raised(state, cluster.controller_epoch, preferred))
+
+
+def unbalanced(cluster: Cluster, led_by_others: Iterable[TopicPartition], percentage: int) -> Iterator[TopicPartition]:
+    """The partitions of brokers that lead too few of those they are preferred for.
+
+    Units:
+        `percentage` is Kafka's `leader.imbalance.per.broker.percentage`: so many may be led by others.
+    """
+    by_preferred: dict[BrokerId, list[TopicPartition]] = {}
+    for at in sorted(led_by_others):
+        held = cluster.partition(at)
+        if held is not None and not held.assignment.is_moving:
+            by_preferred.setdefault(held.assignment.replicas[0], []).append(at)
+    for broker, partitions in sorted(by_preferred.items()):
+        if cluster.is_live(broker) and 100 * len(partitions) > percentage * cluster.preferred_counts[broker]:
+            yield from partitions

@@ -1,0 +1,113 @@
+"""May a request be considered now, and until when does somebody wait for its answer?
+
+Every request over the wire is judged here first: by its caller's rights, by whether everything is loaded yet, and in
+the end by its time.
+
+Source: KIP-455: `TimeoutMs`, "The time in ms to wait for the request to complete", and REQUEST_TIMED_OUT; Kafka's own
+controller ignores both (KAFKA-8873).
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from controller.core.clients import authorization
+from controller.core.clients.outcomes import BrokersHadTime
+from controller.core.clients.refusal import refusal
+from controller.core.duty import Duty, Report
+from controller.core.errors import ErrorCode
+from controller.core.events import Acknowledged, Alarm, Asked, AskId
+from controller.core.outbox import Outbox
+from controller.core.requests import Request
+from controller.core.shared import Shared
+from controller.core.state.changes import Changes
+
+
+class RequestDeadline(Alarm, frozen=True):
+    """The time of the request that has waited longest is over; one alarm serves them all."""
+
+
+class NoTimeGiven(Alarm, frozen=True):
+    """A client does not want to wait for the outcome of its request about topics."""
+
+    ask: AskId
+
+
+class Intake(Duty):
+    """The requests of a term from their arrival to their answer, or to the end of their time."""
+
+    alarms = (RequestDeadline, NoTimeGiven, BrokersHadTime)
+
+    def __init__(self, shared: Shared, unanswered: dict[AskId, Request]) -> None:
+        """Nobody waits. `unanswered` is what the outbox removes from when it answers."""
+        self._shared = shared
+        self._unanswered = unanswered
+        self._arrived: dict[AskId, Asked] = {}
+        self._deadlines: list[tuple[float, AskId]] = []
+        self._alarm: float | None = None
+
+    # ---- arrival --------------------------------------------------------------------------------------------
+
+    def receive(self, asked: Asked, out: Outbox) -> None:
+        """A request has come in; it is considered when everything is loaded, and known facts have been followed."""
+        self._unanswered[asked.ask] = asked.request
+        self._arrived[asked.ask] = asked
+        timeout_ms = getattr(asked.request, "timeout_ms", 0)
+        if timeout_ms > 0:
+            heapq.heappush(self._deadlines, (out.now + timeout_ms / 1000, asked.ask))
+            self._set_alarm(out)
+
+    def take(self, out: Outbox) -> list[Asked]:
+        """The requests to consider now; those whose caller has no right to them are refused."""
+        arrived, self._arrived = self._arrived, {}
+        allowed = []
+        for asked in arrived.values():
+            refused = authorization.refuse(asked, self._shared.is_allowed)
+            if refused is None:
+                allowed.append(asked)
+            else:
+                out.answer(asked.ask, refused)
+        return allowed
+
+    # ---- outcome --------------------------------------------------------------------------------------------
+
+    def hear(self, report: Report, out: Outbox) -> None:
+        """Brokers take in what a client waits for."""
+        if isinstance(report, Acknowledged):
+            self._shared.outcomes.hear(report, out)
+
+    def tell(self, changes: Changes, out: Outbox) -> None:
+        """The brokers have been told: what has come about is answered when they know."""
+        self._shared.outcomes.look(changes, out)
+
+    # ---- time -----------------------------------------------------------------------------------------------
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Whoever has waited as long as it wanted is told so; what is on its way to ZooKeeper may still happen."""
+        match alarm:
+            case RequestDeadline():
+                self._alarm = None
+                while self._deadlines and self._deadlines[0][0] <= out.now:
+                    self._give_up(heapq.heappop(self._deadlines)[1], out)
+                self._set_alarm(out)
+            case NoTimeGiven(ask):
+                self._give_up(ask, out)
+            case BrokersHadTime(ask):
+                self._shared.outcomes.stop_telling(ask, out)
+            case _:
+                raise TypeError(f"{alarm} is not set here")
+
+    def _set_alarm(self, out: Outbox) -> None:
+        while self._deadlines and self._deadlines[0][1] not in self._unanswered:
+            heapq.heappop(self._deadlines)
+        if self._deadlines and (self._alarm is None or self._deadlines[0][0] < self._alarm):
+            self._alarm = self._deadlines[0][0]
+            out.wake(RequestDeadline(), self._alarm)
+
+    def _give_up(self, ask: AskId, out: Outbox) -> None:
+        arrived = self._arrived.pop(ask, None)
+        if arrived is not None:
+            out.answer(ask, refusal(arrived.request, ErrorCode.REQUEST_TIMED_OUT))
+            return
+        self._shared.outcomes.give_up(ask, out)
+        self._shared.requests.give_up(ask, out)

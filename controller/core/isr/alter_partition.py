@@ -1,0 +1,132 @@
+"""May a leader change its ISR like this?
+
+Source: Kafka's KafkaController.tryProcessAlterPartition (3.4 and later) and its validation order.
+"""
+
+from __future__ import annotations
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import IsrResult
+from controller.core.requests import AlterPartition, IsrProposal
+from controller.core.stage import in_force
+from controller.core.state.topics import Partition
+from controller.core.steps.change import Change, listed
+from controller.core.view import Cluster
+from zk_layout.ids import TopicName, TopicPartition
+from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
+
+
+def refuse_sender(request: AlterPartition, cluster: Cluster) -> ErrorCode:
+    """Whether the sender is the broker it says it is, in its present life; NONE where it is."""
+    held = cluster.brokers.get(request.broker)
+    if held is None or held.epoch != request.broker_epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    return ErrorCode.NONE
+
+
+def topic_of(proposal: IsrProposal, cluster: Cluster) -> TopicName | None:
+    """The topic's name, also where the leader names it by id; None for an unknown id."""
+    if proposal.topic.topic_id is not None:
+        return cluster.topic_names.get(proposal.topic.topic_id)
+    return proposal.topic.name
+
+
+def consider(
+    request: AlterPartition, proposal: IsrProposal, at: TopicPartition, cluster: Cluster
+) -> Change | IsrResult:
+    """The change that gives the leader its ISR, or the answer at once: a refusal, or "that is so already".
+
+    The leader epoch stays: the leader learns the new partition epoch from the answer.
+    """
+    held = cluster.partition(at)
+    if held is None or held.state is None:
+        return _refused(proposal, at, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    error = _error(request, proposal, at, held, held.state, cluster)
+    if error is not ErrorCode.NONE:
+        return _refused(proposal, at, error)
+    state = held.state
+    if _is_so_already(request, proposal, state):
+        return granted(proposal, at, held)
+    wanted = PartitionState(
+        request.broker,
+        state.leader_epoch,
+        cluster.controller_epoch,
+        proposal.isr,
+        proposal.leader_recovery_state,
+    )
+    return Change(
+        f"leader {request.broker} of {at} changes the ISR {listed(state.isr)} to {listed(proposal.isr)}",
+        state=wanted,
+    )
+
+
+def granted(proposal: IsrProposal, at: TopicPartition, held: Partition) -> IsrResult:
+    """The answer that gives the leader what is now in force."""
+    state = held.state
+    if state is None:
+        return _refused(proposal, at, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return IsrResult(
+        at.topic,
+        proposal.topic.topic_id,
+        at.partition,
+        ErrorCode.NONE,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.leader_recovery_state,
+        held.epoch,
+    )
+
+
+def _error(
+    request: AlterPartition,
+    proposal: IsrProposal,
+    at: TopicPartition,
+    held: Partition,
+    state: PartitionState,
+    cluster: Cluster,
+) -> ErrorCode:
+    if proposal.partition_epoch > held.epoch or proposal.leader_epoch > state.leader_epoch:
+        # The leader knows more than we do, so this controller is behind another one (KAFKA-14154).
+        return ErrorCode.NOT_CONTROLLER
+    if proposal.leader_epoch < state.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if _is_so_already(request, proposal, state):
+        return ErrorCode.NONE
+    if request.broker != state.leader:
+        return ErrorCode.INVALID_REQUEST
+    if proposal.partition_epoch < held.epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    is_recovering = proposal.leader_recovery_state == RECOVERING
+    if not proposal.isr or request.broker not in proposal.isr or (is_recovering and len(proposal.isr) > 1):
+        return ErrorCode.INVALID_REQUEST
+    if is_recovering and state.leader_recovery_state == RECOVERED:
+        return ErrorCode.INVALID_REQUEST
+    if not _is_eligible(proposal, at, held, cluster):
+        return ErrorCode.INELIGIBLE_REPLICA if request.names_topics_by_id else ErrorCode.OPERATION_NOT_ATTEMPTED
+    return ErrorCode.NONE
+
+
+def _is_eligible(proposal: IsrProposal, at: TopicPartition, held: Partition, cluster: Cluster) -> bool:
+    """Every member is a live replica, in the life the leader saw (KAFKA-14140; broker epochs from version 3 on)."""
+    replicas = in_force(held.assignment, held.state).replicas
+    if not all(r in replicas and cluster.is_online(r, at) for r in proposal.isr):
+        return False
+    return all(
+        epoch == -1 or cluster.brokers[r].epoch == epoch
+        for r, epoch in zip(proposal.isr, proposal.broker_epochs, strict=False)
+    )
+
+
+def _is_so_already(request: AlterPartition, proposal: IsrProposal, state: PartitionState) -> bool:
+    """A repeated request is answered as the first was (KAFKA-14144)."""
+    return (
+        state.leader == request.broker
+        and state.leader_epoch == proposal.leader_epoch
+        and state.isr == proposal.isr
+        and state.leader_recovery_state == proposal.leader_recovery_state
+    )
+
+
+def _refused(proposal: IsrProposal, at: TopicPartition, error: ErrorCode) -> IsrResult:
+    return IsrResult(at.topic, proposal.topic.topic_id, at.partition, error)

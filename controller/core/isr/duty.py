@@ -1,0 +1,100 @@
+"""ISR changes: leaders ask for them, or write them themselves and leave a notification (IBP below 2.7-IV2)."""
+
+from __future__ import annotations
+
+from controller.core.clients.open_requests import Item
+from controller.core.errors import ErrorCode
+from controller.core.events import Asked
+from controller.core.isr import alter_partition
+from controller.core.outbox import Outbox
+from controller.core.replies import IsrResult, PartitionsAltered, Result
+from controller.core.requests import AlterPartition, IsrProposal
+from controller.core.shared import Shared
+from controller.core.state.changes import Changes
+from controller.core.steps.step import Step, TopicDuty
+from zk_layout.catalog import Address
+from zk_layout.ids import TopicPartition
+from zk_layout.znodes.partition_state import StateAddress
+
+
+class IsrChanges(TopicDuty):
+    """The ISRs as their leaders see them."""
+
+    requests = (AlterPartition,)
+    parts = (IsrProposal,)
+
+    def __init__(self, shared: Shared) -> None:
+        """Nothing is being changed."""
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._watched: dict[TopicPartition, None] = {}
+
+    def admit(self, asked: Asked, out: Outbox) -> None:
+        """Each partition is decided by itself, unless the sender is not who it says it is."""
+        request = asked.request
+        if not isinstance(request, AlterPartition):
+            raise TypeError(f"{type(request).__name__} is not served here")
+        error = alter_partition.refuse_sender(request, self._cluster)
+        if error is not ErrorCode.NONE:
+            out.answer(asked.ask, PartitionsAltered((), error))
+            return
+        items: list[Item] = []
+        refused: list[tuple[int, Result]] = []
+        for index, proposal in enumerate(request.proposals):
+            topic = alter_partition.topic_of(proposal, self._cluster)
+            if topic is None:
+                unknown = IsrResult(None, proposal.topic.topic_id, proposal.partition, ErrorCode.UNKNOWN_TOPIC_ID)
+                refused.append((index, unknown))
+            else:
+                items.append(Item(asked.ask, index, TopicPartition(topic, proposal.partition), proposal))
+        self._shared.requests.open(asked.ask, request, items, refused, out)
+        for item in items:
+            self._shared.agenda.add(item.at.topic, is_urgent=True)
+
+    def consider(self, item: Item, step: Step, out: Outbox) -> None:
+        """A leader must find in its answer the ISR it asked for: nothing else is decided about the partition."""
+        proposal, request = item.wanted, self._shared.requests.request(item.ask)
+        assert isinstance(proposal, IsrProposal)
+        if not isinstance(request, AlterPartition):
+            raise TypeError(f"an ISR proposal came with {type(request).__name__}")
+        number = item.at.partition
+        if step.planned.touches(number):
+            step.postponed.append(item)
+            return
+        step.closed[number] = None
+        outcome = alter_partition.consider(request, proposal, item.at, self._cluster)
+        if isinstance(outcome, IsrResult):
+            self._shared.requests.settle(item, outcome, out)
+        else:
+            step.planned.take(number, outcome)
+            step.accepted.append(item)
+
+    def granted(self, item: Item) -> Result:
+        """What is now in force."""
+        assert isinstance(item.wanted, IsrProposal)
+        held = self._cluster.partition(item.at)
+        return self.missing(item) if held is None else alter_partition.granted(item.wanted, item.at, held)
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Read what leaders wrote themselves, and watch the states of moving partitions where they may do so."""
+        changed = dict.fromkeys(at for _, change in changes.isr_changes if change for at in change.partitions)
+        to_read: list[Address] = [StateAddress(*at) for at in changed if self._cluster.partition(at)]
+        if to_read:
+            out.read(to_read)
+        for name, gone in changes.gone_topics.items():
+            for number in gone.partitions:
+                self._watched.pop(TopicPartition(name, number), None)
+        if self._shared.settings.leaders_write_isr:
+            self._watch_moving(changes, out)
+
+    def _watch_moving(self, changes: Changes, out: Outbox) -> None:
+        moving = self._cluster.moving
+        to_watch = []
+        for name, numbers in changes.partitions.items():
+            for number in numbers if name in moving else ():
+                at = TopicPartition(name, number)
+                if number in moving[name] and at not in self._watched:
+                    self._watched[at] = None
+                    to_watch.append(StateAddress(name, number))
+        if to_watch:
+            out.read(to_watch, watch=True)

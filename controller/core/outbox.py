@@ -1,0 +1,63 @@
+"""What leaves the controller in one turn? Everything that duties have to say, in the order in which they say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.core.commands import Command
+from controller.core.effects import Answer, Effect, Measured, Notice, Read, StepDown, Tell, Wake
+from controller.core.events import Alarm, AskId
+from controller.core.replies import Reply
+from controller.core.requests import Request
+from zk_layout.catalog import Address
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
+
+
+class Outbox:
+    """The effects of one turn. A request is answered once: whatever comes later for it is dropped."""
+
+    def __init__(self, now: float, unanswered: dict[AskId, Request]) -> None:
+        """Nothing said yet. `now` is in monotonic seconds; `unanswered` are the requests of the term."""
+        self.now = now
+        self.effects: list[Effect] = []
+        self.told: list[Tell] = []
+        self.is_over = False
+        self._unanswered = unanswered
+
+    def add(self, effect: Effect) -> None:
+        """Anything that has no method of its own here."""
+        self.effects.append(effect)
+
+    def notice(self, kind: str, text: str) -> None:
+        """Something a person should know."""
+        self.effects.append(Notice(kind, text))
+
+    def measured(self, measure: str, value: float = 1.0, *labels: str) -> None:
+        """A figure for the metrics."""
+        self.effects.append(Measured(measure, value, labels))
+
+    def wake(self, alarm: Alarm, at: float) -> None:
+        """Ring at this time, in monotonic seconds."""
+        self.effects.append(Wake(alarm, at))
+
+    def read(self, addresses: Iterable[Address], *, watch: bool = False) -> None:
+        """Read these znodes, each once."""
+        self.effects.append(Read(tuple(dict.fromkeys(addresses)), watch))
+
+    def tell(
+        self, broker: BrokerId, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch, command: Command
+    ) -> None:
+        """Send a command to a broker."""
+        tell = Tell(broker, broker_epoch, controller_epoch, command)
+        self.told.append(tell)
+        self.effects.append(tell)
+
+    def answer(self, ask: AskId, reply: Reply) -> None:
+        """Answer a request, if nobody has yet."""
+        if self._unanswered.pop(ask, None) is not None:
+            self.effects.append(Answer(ask, reply))
+
+    def step_down(self, reason: str) -> None:
+        """This process must not lead any more; nothing is decided after that."""
+        self.effects.append(StepDown(reason))
+        self.is_over = True

@@ -1,0 +1,138 @@
+"""Why is a move not done yet? One sentence about what it waits for."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from controller.core.stage import Stage, stage
+from controller.core.state.topics import Partition
+from controller.core.view import Cluster
+from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.reassignment_status import ReplicaProgress
+
+_UNITS = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
+_SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+class Presence(Struct):
+    """Since when brokers are away, or do not answer; memory of one term.
+
+    Units:
+        Monotonic seconds. `began` is when this term began to look: who was away then may have been so for longer.
+    """
+
+    began: float = 0.0
+    away_since: dict[BrokerId, float] = field(default_factory=dict)
+    silent_since: dict[BrokerId, tuple[float, str]] = field(default_factory=dict)
+
+    def absence(self, broker: BrokerId, now: float) -> str:
+        """How long it has been away."""
+        since = self.away_since.get(broker)
+        if since is None:
+            return f"broker {broker} has been offline for at least {span(now - self.began)}"
+        return f"broker {broker} has been offline for {span(now - since)}"
+
+    def silence(self, broker: BrokerId, now: float) -> str:
+        """How long it has not answered, and why."""
+        since, reason = self.silent_since[broker]
+        return f"has not answered for {span(now - since)} ({reason})"
+
+
+def size(count: float) -> str:
+    """Bytes as people say them.
+
+    >>> size(41 * 2**30), size(812), size(1.5 * 2**20)
+    ('41.0 GB', '812 B', '1.5 MB')
+    """
+    for unit, name in _UNITS:
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count:.0f} B"
+
+
+def span(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> span(12.4), span(90), span(7300)
+    ('12 s', '1 min', '2 h')
+    """
+    for unit, name in _SPANS:
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+class Seen(Struct):
+    """One moving partition, with what is known beyond the facts.
+
+    Shape:
+        `confirmed` are the brokers that said they deleted their replica; `replicas` the receiving ones.
+    """
+
+    at: TopicPartition
+    held: Partition
+    confirmed: frozenset[BrokerId]
+    replicas: tuple[ReplicaProgress, ...]
+
+
+def waits_for(seen: Seen, cluster: Cluster, presence: Presence, now: float) -> str | None:
+    """What the move of one partition waits for; None where the controller itself has the next step."""
+    state, assignment = seen.held.state, seen.held.assignment
+    if state is None:
+        return None
+    where = stage(assignment, state)
+    if where is Stage.CATCHING_UP:
+        return _catching_up(seen, state, cluster, presence, now)
+    if where is Stage.HANDING_OVER:
+        if any(r in state.isr and cluster.is_online(r, seen.at) for r in assignment.target):
+            return None
+        reasons = [_why_offline(r, seen.at, cluster, presence, now) for r in assignment.target]
+        return f"no replica of the target can lead: {'; '.join(filter(None, reasons))}"
+    waiting = [r for r in assignment.removing if r not in seen.confirmed and cluster.is_registered(r)]
+    if where is Stage.LETTING_GO and waiting:
+        return f"waits for {_brokers(waiting)} to confirm that the replica there is deleted"
+    return None
+
+
+def _catching_up(seen: Seen, state: PartitionState, cluster: Cluster, presence: Presence, now: float) -> str:
+    at, leader = seen.at, state.leader
+    if leader == NO_LEADER or not cluster.is_online(leader, at):
+        in_sync = [_why_offline(r, at, cluster, presence, now) for r in state.isr]
+        return f"no replica leads the partition, so nothing is copied: {'; '.join(filter(None, in_sync))}"
+    if leader in presence.silent_since:
+        return f"the leader {leader} {presence.silence(leader, now)}"
+    progress = {replica.broker: replica for replica in seen.replicas}
+    late = [r for r in seen.held.assignment.target if r not in state.isr]
+    return "; ".join(
+        _why_offline(r, at, cluster, presence, now) or _why_late(r, progress.get(r), presence, now) for r in late
+    )
+
+
+def _why_offline(broker: BrokerId, at: TopicPartition, cluster: Cluster, presence: Presence, now: float) -> str:
+    """Empty where the replica is online."""
+    if broker not in cluster.brokers:
+        return presence.absence(broker, now)
+    if broker in cluster.offline_replicas.get(at, ()):
+        return f"the log directory of replica {broker} is offline"
+    return f"broker {broker} is shutting down" if broker in cluster.shutting_down else ""
+
+
+def _why_late(broker: BrokerId, progress: ReplicaProgress | None, presence: Presence, now: float) -> str:
+    if broker in presence.silent_since:
+        return f"broker {broker} {presence.silence(broker, now)}"
+    if progress is None or progress.copied_bytes is None or progress.total_bytes is None:
+        return f"replica {broker} is not in sync yet"
+    behind = progress.total_bytes - progress.copied_bytes
+    if not behind:
+        return f"replica {broker} has copied everything and is to join the ISR"
+    if progress.bytes_per_second is None:
+        return f"replica {broker} is {size(behind)} behind"
+    if not progress.bytes_per_second:
+        return f"replica {broker} is {size(behind)} behind and copies nothing"
+    note = "" if progress.remaining_seconds is not None else ", no faster than the leader's log grows"
+    return f"replica {broker} is {size(behind)} behind at {size(progress.bytes_per_second)}/s{note}"
+
+
+def _brokers(brokers: list[BrokerId]) -> str:
+    return f"broker {brokers[0]}" if len(brokers) == 1 else f"brokers {', '.join(map(str, brokers))}"

@@ -1,0 +1,166 @@
+"""Progress: what is told of moves, to whom asked for them, to whom asks about them, and in ZooKeeper?
+
+Brings together the requests (`ledger`), their znodes (`status_znodes`) and the measuring (`measuring`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from msgspec import structs
+
+from controller.core.clients.open_requests import Item
+from controller.core.duty import Duty, Report
+from controller.core.errors import ErrorCode
+from controller.core.events import Alarm, Asked, AskId, LogDirsDescribed
+from controller.core.outbox import Outbox
+from controller.core.progress import list_reassignments
+from controller.core.progress.ledger import BY_REQUEST, Entry, OpenRequest, RequestLedger
+from controller.core.progress.measuring import PACE_S, Progress
+from controller.core.progress.status_text import StatusText
+from controller.core.progress.status_znodes import StatusZnodes
+from controller.core.replies import PartitionResult, ReassignmentsAltered, Reply, Result
+from controller.core.requests import ListReassignments, MoveWish
+from controller.core.shared import Shared
+from controller.core.state.changes import Changes
+from controller.core.transactions.proposal import Outcome, Proposal
+from zk_layout.ids import RequestId, TopicPartition
+from zk_layout.znodes.reassignment_status import RequestStatus
+
+GATHER_S = 0.5
+SOFTWARE = "kafka-zk-controller 0.1"
+"""What tools know this controller by."""
+
+
+class LookAfterMoves(Alarm, frozen=True):
+    """Measure, find moves that belong to no request, review the statuses."""
+
+
+class RequestProgress(Duty):
+    """What is told of moves in one term."""
+
+    requests = (ListReassignments,)
+    alarms = (LookAfterMoves,)
+
+    def __init__(self, shared: Shared) -> None:
+        """Nothing moves, and nobody asked."""
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._ledger = RequestLedger(shared.cluster, shared.memory)
+        self._progress = Progress(shared.cluster, self._ledger, shared.settings.clock_zero_ms)
+        self._text = StatusText(self._progress, shared.settings.znode_size_limit)
+        self._znodes = StatusZnodes(shared, self._ledger, self._text)
+        self._adopt_at: float | None = None
+        self._look_at: float | None = None
+        self._alarm_at: float | None = None
+        shared.requests.watch(settled=self._note, given_up=self._give_up, holds=self._hold)
+
+    # ---- what happens ---------------------------------------------------------------------------------------
+
+    def _note(self, item: Item, result: Result) -> None:
+        if isinstance(item.wanted, MoveWish) and isinstance(result, PartitionResult) and not result.error:
+            self._ledger.claim(item.ask, item.at, is_cancel=item.wanted.replicas is None)
+
+    def _give_up(self, ask: AskId) -> None:
+        """It is answered before all its parts were settled: its moves are found later, and get another id."""
+        self._ledger.granted(ask)
+
+    def _hold(self, ask: AskId, reply: Reply, out: Outbox) -> bool:
+        """Whether an answer has to wait for the request's id."""
+        if not isinstance(reply, ReassignmentsAltered) or reply.error is not ErrorCode.NONE:
+            return False
+        entries = {}
+        for at, is_cancel in self._ledger.granted(ask).items():
+            held = self._cluster.partition(at)
+            if held is not None:
+                entries[at] = Entry(held.assignment.target, is_cancel)
+        if not entries:
+            return False
+        asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, ask=ask, reply=reply)
+        self._ledger.register(asked, asked.requested_ms)
+        self._znodes.open(asked)
+        return True
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Partitions and brokers changed, came or went."""
+        if changes.is_initial:
+            self._progress.begin(self._shared.state.statuses, out.now)
+            self._znodes.begin(out.now)
+        for name, numbers in changes.partitions.items():
+            held = self._cluster.topics[name].partitions
+            for number in numbers:
+                listed = held[number] if held[number].assignment.replicas else None
+                self._progress.see(TopicPartition(name, number), listed, out.now)
+        for name, gone in changes.gone_topics.items():
+            for at in (TopicPartition(name, number) for number in gone.partitions):
+                self._progress.see(at, self._cluster.partition(at), out.now)
+        self._progress.note_brokers(changes, out.now)
+
+    def hear(self, report: Report, out: Outbox) -> None:
+        """A broker said how large its replicas are."""
+        if isinstance(report, LogDirsDescribed):
+            self._progress.hear(report, out.now)
+
+    # ---- what follows ---------------------------------------------------------------------------------------
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Look after what moves."""
+        self._alarm_at = None
+        if self._adopt_at is not None and self._adopt_at <= out.now:
+            self._adopt_at = None
+            for found in self._ledger.adopt(self._progress.at_ms(out.now)):
+                self._znodes.open(found)
+        if self._look_at is not None and self._look_at <= out.now:
+            self._progress.inquire(out)
+            self._look_at = out.now + self._progress.pace_s if self._is_anything_going_on else None
+        self._znodes.review(out.now)
+
+    def propose(self, out: Outbox) -> Sequence[Proposal]:
+        """Statuses to be written now; and when to look again, where that is earlier than thought before."""
+        proposals = list(chain(self._znodes.opening(out.now), self._znodes.updates(out.now)))
+        if self._ledger.orphans and self._adopt_at is None:
+            self._adopt_at = out.now + GATHER_S
+        if self._look_at is None and self._is_anything_going_on:
+            self._look_at = out.now + PACE_S
+        times = [at for at in (self._adopt_at, self._look_at, self._znodes.next_at(out.now)) if at is not None]
+        if times and (self._alarm_at is None or min(times) < self._alarm_at):
+            self._alarm_at = min(times)
+            out.wake(LookAfterMoves(), self._alarm_at)
+        return proposals
+
+    def drain(self, out: Outbox) -> Sequence[Proposal]:
+        """Whoever waits for an id still gets it."""
+        return self._znodes.opening(out.now)
+
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        """A status is written, or was refused."""
+        self._znodes.settled(proposal, outcome, out)
+
+    def retry(self, proposal: Proposal, out: Outbox) -> None:
+        """A refused status may be written again."""
+        self._znodes.retry(proposal)
+
+    @property
+    def _is_anything_going_on(self) -> bool:
+        return self._progress.is_anything_moving or bool(self._ledger.open)
+
+    # ---- what is known --------------------------------------------------------------------------------------
+
+    def admit(self, asked: Asked, out: Outbox) -> None:
+        """The moves in progress with how far they are, and the status asked for."""
+        request = asked.request
+        if not isinstance(request, ListReassignments):
+            raise TypeError(f"{type(request).__name__} is not served here")
+        reply = list_reassignments.reply(request, self._cluster)
+        moves = tuple(structs.replace(m, progress=self._progress.of(m.topic_partition, out.now)) for m in reply.moves)
+        status = None if request.request_id is None else self._status(request.request_id, out.now)
+        out.answer(asked.ask, structs.replace(reply, moves=moves, controller=SOFTWARE, request_status=status))
+
+    def _status(self, request: RequestId, now: float) -> RequestStatus | None:
+        """How far a request is; None where its id is unknown, or its status was deleted."""
+        asked = self._ledger.open.get(request)
+        if asked is not None:
+            return self._text.whole(asked, request, now)
+        kept = self._shared.state.statuses.kept.get(request)
+        return kept.status if kept is not None else None

@@ -1,0 +1,231 @@
+"""Which reassignment request does each move belong to, and what has become of the request?
+
+Every accepted request gets an id that only ever rises: the version that `/admin/reassign_partitions_status` gets in the
+transaction that also creates the request's status below it. An id is told to the client once that is written. Moves
+that nobody asked us for by request, those of the legacy znode among them, are taken together under an id of their own.
+What each partition came to is judged by the facts, so that a successor comes to the same end.
+
+Source: KIP-179 "Implementation".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from controller.core.events import AskId
+from controller.core.memory import Memory
+from controller.core.replies import ReassignmentsAltered
+from controller.core.state.topics import Partition
+from controller.core.view import Cluster
+from zk_layout.ids import Replicas, RequestId, TopicPartition
+from zk_layout.znodes.reassignment_status import RequestStatus
+
+BY_REQUEST = "AlterPartitionReassignments"
+BY_LEGACY_ZNODE = "/admin/reassign_partitions"
+BY_MOVE_ZNODE = "/admin/reassignments"
+FOUND = "found under way"
+
+IN_PROGRESS, COMPLETED, CANCELLED = "in progress", "completed", "cancelled"
+SUPERSEDED, DELETED = "superseded", "deleted"
+
+
+class Entry(Struct):
+    """One partition of a request: where it goes, and what became of it."""
+
+    replicas: Replicas
+    is_cancel: bool = False
+    outcome: str | None = None
+    copied_bytes: int | None = None
+
+
+class OpenRequest(Struct, eq=False):
+    """A request that is not done, or whose end is not written yet.
+
+    Units:
+        `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
+    """
+
+    origin: str
+    requested_ms: int
+    entries: dict[TopicPartition, Entry]
+    unfinished: int = 0
+    request: RequestId | None = None
+    ask: AskId | None = None
+    reply: ReassignmentsAltered | None = None
+    finished_ms: int | None = None
+    written_at: float = 0.0
+    has_news: bool = False
+    is_being_written: bool = False
+    is_put_off: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many partitions came to what."""
+        return dict(sorted(Counter(entry.outcome or IN_PROGRESS for entry in self.entries.values()).items()))
+
+
+class RequestLedger:
+    """The requests that are not done, by id and by the partitions they still move."""
+
+    def __init__(self, cluster: Cluster, memory: Memory) -> None:
+        """Nothing was asked."""
+        self._cluster = cluster
+        self._memory = memory
+        self._of: dict[TopicPartition, list[OpenRequest]] = {}
+        self._claimed: dict[AskId, dict[TopicPartition, bool]] = {}
+        self.orphans: dict[TopicPartition, None] = {}
+        self.open: dict[RequestId, OpenRequest] = {}
+        self.finished: list[OpenRequest] = []
+
+    def reopen(self, status: RequestStatus, request: RequestId, now_ms: int) -> None:
+        """Go on with a request of an earlier term; what happened to its partitions meanwhile shows in the facts."""
+        entries = {
+            TopicPartition(topic.topic, p.partition): Entry(p.replicas, p.is_cancel, p.outcome, p.copied_bytes)
+            for topic in status.topics
+            for p in topic.partitions
+        }
+        reopened = OpenRequest(status.origin, status.requested_ms, entries, request=request)
+        self.open[request] = reopened
+        self._follow(reopened, now_ms)
+
+    def register(self, asked: OpenRequest, now_ms: int) -> None:
+        """A request was accepted, or moves were found that belong to none; it has no id yet."""
+        for at, entry in asked.entries.items():
+            self.orphans.pop(at, None)
+            for earlier in tuple(self._of.get(at, ())):
+                if earlier.entries[at].replicas != entry.replicas and not entry.is_cancel:
+                    self._settle(at, earlier, SUPERSEDED, None, now_ms)
+        self._follow(asked, now_ms)
+
+    def _follow(self, asked: OpenRequest, now_ms: int) -> None:
+        for at, entry in asked.entries.items():
+            if entry.outcome is None:
+                asked.unfinished += 1
+                self._of.setdefault(at, []).append(asked)
+        if not asked.unfinished:
+            self._end(asked, now_ms)
+        for at in asked.entries:
+            self.see(at, self._cluster.partition(at), now_ms)
+
+    def opened(self, asked: OpenRequest, request: RequestId, *, is_final: bool) -> None:
+        """The status of a request was created; `is_final` says that it shows the request's end already."""
+        asked.request = request
+        if is_final:
+            return
+        self.open[request] = asked
+        if asked.finished_ms is not None:
+            self.finished.append(asked)
+
+    def closed(self, asked: OpenRequest) -> None:
+        """The end of a request is written."""
+        if asked.request is not None:
+            self.open.pop(asked.request, None)
+
+    def forget(self, asked: OpenRequest) -> None:
+        """Somebody deleted its status: nobody wants to know."""
+        if asked.request is not None:
+            self.open.pop(asked.request, None)
+        for at in asked.entries:
+            self._drop(at, asked)
+
+    def claim(self, ask: AskId, at: TopicPartition, *, is_cancel: bool) -> None:
+        """A wish was granted; the request's other parts may not be settled yet."""
+        self._claimed.setdefault(ask, {})[at] = is_cancel
+
+    def granted(self, ask: AskId) -> dict[TopicPartition, bool]:
+        """All parts of a request are settled: those granted, and whether they took a move back."""
+        return self._claimed.pop(ask, {})
+
+    def note_news(self, at: TopicPartition) -> None:
+        """A move has reached another stage."""
+        for asked in self._of.get(at, ()):
+            asked.has_news = True
+
+    def request_of(self, at: TopicPartition) -> RequestId | None:
+        """The last request that moves a partition."""
+        return max((asked.request for asked in self._of.get(at, ()) if asked.request is not None), default=None)
+
+    def see(self, at: TopicPartition, held: Partition | None, now_ms: int, copied_bytes: int | None = None) -> None:
+        """Judge by the facts what the requests for a partition came to; None where it is gone.
+
+        Shape:
+            `copied_bytes` is what its receiving replicas have copied, as far as was measured.
+        """
+        asking = self._of.get(at)
+        is_moving = held is not None and held.assignment.is_moving
+        if asking is None and not is_moving:
+            return
+        for asked in tuple(asking or ()):
+            outcome = _outcome(asked.entries[at], held)
+            if outcome is not None:
+                self._settle(at, asked, outcome, copied_bytes, now_ms)
+        if not is_moving:
+            self.orphans.pop(at, None)
+        elif at not in self._of:
+            self.orphans[at] = None
+
+    def origin(self, at: TopicPartition) -> str:
+        """Who asked for a move that belongs to no request."""
+        if at in self._cluster.legacy:
+            return BY_LEGACY_ZNODE
+        return BY_MOVE_ZNODE if at in self._memory.asked_by_child else FOUND
+
+    def adopt(self, now_ms: int) -> Iterator[OpenRequest]:
+        """Take the moves that belong to no request together, by their origin."""
+        by_origin: dict[str, dict[TopicPartition, Entry]] = {}
+        claimed = {at for granted in self._claimed.values() for at in granted}
+        for at in [at for at in self.orphans if at not in claimed]:
+            del self.orphans[at]
+            held = self._cluster.partition(at)
+            if held is not None and held.assignment.is_moving:
+                by_origin.setdefault(self.origin(at), {})[at] = Entry(held.assignment.target)
+        for origin in sorted(by_origin):
+            found = OpenRequest(origin, now_ms, by_origin[origin])
+            self.register(found, now_ms)
+            yield found
+
+    def _settle(
+        self, at: TopicPartition, asked: OpenRequest, outcome: str, copied_bytes: int | None, now_ms: int
+    ) -> None:
+        entry = asked.entries[at]
+        entry.outcome, asked.has_news = outcome, True
+        if outcome == COMPLETED and not entry.is_cancel:
+            entry.copied_bytes = copied_bytes
+        self._drop(at, asked)
+        asked.unfinished -= 1
+        if not asked.unfinished:
+            self._end(asked, now_ms)
+
+    def _end(self, asked: OpenRequest, now_ms: int) -> None:
+        asked.finished_ms, asked.has_news = now_ms, True
+        if asked.request is not None:
+            self.finished.append(asked)
+
+    def _drop(self, at: TopicPartition, asked: OpenRequest) -> None:
+        asking = self._of.get(at)
+        if asking is not None and asked in asking:
+            asking.remove(asked)
+            if not asking:
+                del self._of[at]
+
+
+def _outcome(entry: Entry, held: Partition | None) -> str | None:
+    """What one entry came to; None while the partition moves where the entry says.
+
+    >>> from zk_layout.znodes.topics import Assignment
+    >>> _outcome(Entry((3, 1)), Partition(Assignment((3, 1))))
+    'completed'
+    >>> _outcome(Entry((3, 1)), Partition(Assignment((2, 1))))
+    'cancelled'
+    >>> _outcome(Entry((3, 1)), Partition(Assignment((3, 1, 2), adding=(3,), removing=(2,)))) is None
+    True
+    """
+    if held is None:
+        return DELETED
+    assignment = held.assignment
+    if assignment.is_moving:
+        return None if assignment.target == entry.replicas else SUPERSEDED
+    return COMPLETED if assignment.replicas == entry.replicas else CANCELLED

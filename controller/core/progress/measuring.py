@@ -1,0 +1,218 @@
+"""How far is every move, which request asked for it, and what does it wait for?
+
+Asks brokers for the sizes of replicas, but only while some have to catch up, one request a broker, and the less often
+the more there is to ask. Writes what it knows into the requests' statuses, but rarely: ZooKeeper is no place for
+figures that change all the time.
+
+Source: KIP-179.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from controller.core.effects import DescribeLogDirs
+from controller.core.events import LogDirsDescribed
+from controller.core.memory import NOBODY
+from controller.core.outbox import Outbox
+from controller.core.progress.blockers import Presence, Seen, waits_for
+from controller.core.progress.ledger import RequestLedger
+from controller.core.progress.transfers import STALE_AFTER_S, Transfers
+from controller.core.stage import Stage, stage
+from controller.core.state.changes import Changes
+from controller.core.state.statuses import Statuses
+from controller.core.state.topics import Partition
+from controller.core.view import Cluster
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas, TopicPartition
+from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress
+
+PACE_S = 1.0
+SLOWEST_PACE_S = 60.0
+MOVES_A_SECOND = 1_000
+REPLICAS_A_SECOND = 20_000  # a broker looks at every log it has to answer for one
+GIVEN_UP_AFTER_S = 60.0
+
+
+class _Standing(Struct, frozen=True):
+    """Where a move stands, since when, and what it is: another target makes it another move."""
+
+    stage: Stage
+    since_ms: int
+    target: Replicas
+    receivers: int
+
+
+class Progress:
+    """Memory of one term beside the facts; losing it costs some seconds of measuring."""
+
+    def __init__(self, cluster: Cluster, ledger: RequestLedger, clock_zero_ms: int) -> None:
+        """Nothing moves."""
+        self._cluster = cluster
+        self._ledger = ledger
+        self._clock_zero_ms = clock_zero_ms
+        self._transfers = Transfers()
+        self._presence = Presence()
+        self._stages: dict[TopicPartition, _Standing] = {}
+        self._earlier: dict[TopicPartition, tuple[str, int]] = {}
+        self._asked: dict[BrokerId, tuple[float, tuple[TopicPartition, ...]]] = {}
+        self._shown: set[str] = set()
+        self.pace_s = PACE_S
+
+    def at_ms(self, now: float) -> int:
+        """The Unix time in milliseconds at a moment of this machine's clock."""
+        return self._clock_zero_ms + round(now * 1000)
+
+    @property
+    def is_anything_moving(self) -> bool:
+        """Whether there is something to look after."""
+        return bool(self._stages)
+
+    # ---- what happens ---------------------------------------------------------------------------------------
+
+    def begin(self, statuses: Statuses, now: float) -> None:
+        """A term begins to look; where a move has been for a while, the statuses of earlier terms say since when."""
+        self._presence.began = now
+        for kept in statuses.kept.values():
+            for topic in kept.status.topics if kept.status is not None else ():
+                for partition in topic.partitions:
+                    if partition.progress is not None:
+                        at = TopicPartition(topic.topic, partition.partition)
+                        self._earlier[at] = (partition.progress.stage, partition.progress.since_ms)
+
+    def see(self, at: TopicPartition, held: Partition | None, now: float) -> None:
+        """A partition changed, or is gone."""
+        now_ms = self.at_ms(now)
+        copied = None
+        before = self._stages.get(at)
+        if held is None or not held.assignment.is_moving:
+            if before is not None:
+                largest = self._transfers.largest(at)
+                copied = None if largest is None else largest * before.receivers
+                self._transfers.forget(at)
+                del self._stages[at]
+        else:
+            where, target = stage(held.assignment, held.state), held.assignment.target
+            if before is None or (before.stage, before.target) != (where, target):
+                earlier = self._earlier.pop(at, None)
+                since_ms = earlier[1] if earlier is not None and earlier[0] == where.value else now_ms
+                self._stages[at] = _Standing(where, since_ms, target, len(held.assignment.adding))
+                self._ledger.note_news(at)
+        self._ledger.see(at, held, now_ms, copied)
+
+    def note_brokers(self, changes: Changes, now: float) -> None:
+        """Brokers came and went."""
+        for broker in changes.brokers:
+            self._presence.silent_since.pop(broker, None)
+            if broker not in self._cluster.brokers:
+                self._presence.away_since[broker] = now
+                self._asked.pop(broker, None)
+            else:
+                self._presence.away_since.pop(broker, None)
+
+    def hear(self, event: LogDirsDescribed, now: float) -> None:
+        """A broker said how large its replicas are, or did not."""
+        asked = self._asked.pop(event.broker, None)
+        held = self._cluster.brokers.get(event.broker)
+        if asked is None or held is None or held.epoch != event.broker_epoch:
+            return
+        if event.error is not None:
+            self._presence.silent_since.setdefault(event.broker, (asked[0], event.error))
+            return
+        self._presence.silent_since.pop(event.broker, None)
+        self._transfers.hear(event.broker, asked[1], event.sizes)
+        for at in asked[1]:
+            partition = self._cluster.partition(at)
+            if at in self._stages and partition is not None and partition.state is not None:
+                if event.broker in partition.assignment.adding:
+                    self._transfers.sample(at, partition.state.leader, event.broker, now)
+            else:
+                self._transfers.forget(at)
+
+    # ---- what is asked of brokers ---------------------------------------------------------------------------
+
+    def inquire(self, out: Outbox) -> None:
+        """Ask both ends of every transfer; a broker that has not answered yet is not asked again."""
+        wanted, now = self._transfers_by_broker(), out.now
+        hosted = max((self._cluster.replica_counts.get(broker, 0) for broker in wanted), default=0)
+        pace_s = PACE_S + len(self._stages) / MOVES_A_SECOND + hosted / REPLICAS_A_SECOND
+        self.pace_s = min(pace_s, SLOWEST_PACE_S)
+        self._transfers.stale_after_s = STALE_AFTER_S + 3 * self.pace_s
+        for broker in sorted(wanted):
+            if not self._cluster.is_registered(broker):
+                continue
+            asked_at = self._asked.get(broker, (-GIVEN_UP_AFTER_S, ()))[0]
+            if now - asked_at < max(GIVEN_UP_AFTER_S, self.pace_s) and broker in self._asked:
+                continue
+            self._asked[broker] = (now, tuple(wanted[broker]))
+            held = self._cluster.brokers[broker]
+            out.add(DescribeLogDirs(broker, held.epoch, held.registration, tuple(wanted[broker])))
+        self._measure(out)
+
+    def _transfers_by_broker(self) -> dict[BrokerId, list[TopicPartition]]:
+        wanted: dict[BrokerId, list[TopicPartition]] = {}
+        for name in sorted(self._cluster.moving):
+            for number in sorted(self._cluster.moving[name]):
+                at = TopicPartition(name, number)
+                held = self._cluster.partition(at)
+                receiving = _receiving(held) if held is not None else ()
+                if held is None or held.state is None or held.state.leader == NO_LEADER or not receiving:
+                    continue
+                for broker in (held.state.leader, *receiving):
+                    wanted.setdefault(broker, []).append(at)
+        return wanted
+
+    def _measure(self, out: Outbox) -> None:
+        """By receiving broker; there is none for each partition, of which there may be very many."""
+        remaining: dict[str, float] = {}
+        rates: dict[str, float] = {}
+        for at in self._stages:
+            for replica in self.replicas(at, out.now):
+                broker = str(replica.broker)
+                behind = (replica.total_bytes or 0) - (replica.copied_bytes or 0)
+                remaining[broker] = remaining.get(broker, 0.0) + max(0, behind)
+                rates[broker] = rates.get(broker, 0.0) + (replica.bytes_per_second or 0.0)
+        for broker in sorted(self._shown | remaining.keys()):
+            out.measured("reassignment_remaining_bytes", remaining.get(broker, 0.0), broker)
+            out.measured("reassignment_bytes_per_second", rates.get(broker, 0.0), broker)
+        self._shown = set(remaining)
+        oldest_ms = min((standing.since_ms for standing in self._stages.values()), default=None)
+        age_s = 0.0 if oldest_ms is None else (self.at_ms(out.now) - oldest_ms) / 1000
+        out.measured("reassignment_longest_stage_seconds", age_s)
+        out.measured("reassignment_requests_open", len(self._ledger.open))
+
+    # ---- what is known --------------------------------------------------------------------------------------
+
+    def of(self, at: TopicPartition, now: float) -> MoveProgress | None:
+        """How far the move of one partition is; None where it does not move."""
+        known, held = self._stages.get(at), self._cluster.partition(at)
+        if known is None or held is None:
+            return None
+        replicas = self.replicas(at, now)
+        seen = Seen(at, held, self._cluster.confirmed.get(at, NOBODY), replicas)
+        reason = waits_for(seen, self._cluster, self._presence, now)
+        return MoveProgress(self._ledger.request_of(at), known.stage.value, known.since_ms, reason, replicas)
+
+    def replicas(self, at: TopicPartition, now: float) -> tuple[ReplicaProgress, ...]:
+        """How far each receiving replica of one partition is."""
+        held = self._cluster.partition(at)
+        if held is None or held.state is None:
+            return ()
+        state, made = held.state, []
+        for receiver in held.assignment.adding:
+            is_in_sync = receiver in state.isr
+            replica = self._transfers.progress(at, state.leader, receiver, now, is_in_sync=is_in_sync)
+            error = None if is_in_sync else self._error(receiver)
+            made.append(replica if error is None else structs.replace(replica, error=error))
+        return tuple(made)
+
+    def _error(self, receiver: BrokerId) -> str | None:
+        if receiver not in self._cluster.brokers:
+            return "the broker is offline"
+        silence = self._presence.silent_since.get(receiver)
+        return None if silence is None else silence[1]
+
+
+def _receiving(held: Partition) -> tuple[BrokerId, ...]:
+    """The replicas that still copy."""
+    state = held.state
+    return () if state is None else tuple(r for r in held.assignment.adding if r not in state.isr)

@@ -1,0 +1,142 @@
+"""What does the status of a request say at this moment?"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from msgspec import Struct, field, structs
+
+from controller.core.progress.ledger import COMPLETED, Entry, OpenRequest
+from controller.core.progress.measuring import Progress
+from zk_layout import catalog
+from zk_layout.ids import BrokerId, RequestId, TopicPartition
+from zk_layout.znodes.reassignment_status import PartitionStatus, ReplicaProgress, RequestStatus, TopicStatus
+
+LARGEST_WITH_PROGRESS_BYTES = 256 * 1024
+MOST_WITH_PROGRESS = 1_000
+MOST_LISTED_AT_THE_END = 1_000
+
+
+class _Sums(Struct):
+    """Bytes over all receiving replicas, and what remains by receiving broker."""
+
+    copied: int = 0
+    total: int = 0
+    rates: dict[BrokerId, float] = field(default_factory=dict)
+    behind: dict[BrokerId, int] = field(default_factory=dict)
+    closing: dict[BrokerId, float] = field(default_factory=dict)
+
+    def add(self, replica: ReplicaProgress) -> None:
+        if replica.copied_bytes is None or replica.total_bytes is None:
+            return
+        self.copied += replica.copied_bytes
+        self.total += replica.total_bytes
+        behind = replica.total_bytes - replica.copied_bytes
+        if behind > 0:
+            broker = replica.broker
+            self.behind[broker] = self.behind.get(broker, 0) + behind
+            self.rates[broker] = self.rates.get(broker, 0.0) + (replica.bytes_per_second or 0.0)
+            closing = behind / replica.remaining_seconds if replica.remaining_seconds else 0.0
+            self.closing[broker] = self.closing.get(broker, 0.0) + closing
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Brokers receive side by side; one that comes no nearer has no end."""
+        if any(not self.closing[broker] for broker in self.behind):
+            return None
+        return round(max((self.behind[b] / self.closing[b] for b in self.behind), default=0.0), 1)
+
+
+class StatusText:
+    """Puts statuses together, small enough for a znode or whole."""
+
+    def __init__(self, progress: Progress, znode_size_limit: int) -> None:
+        """Sizes are in bytes."""
+        self._progress = progress
+        self._znode_size_limit = znode_size_limit
+
+    def at_ms(self, now: float) -> int:
+        """The Unix time in milliseconds at a moment of this machine's clock."""
+        return self._progress.at_ms(now)
+
+    def whole(self, asked: OpenRequest, request: RequestId, now: float, *, has_progress: bool = True) -> RequestStatus:
+        """Everything known of a request."""
+        sums = _Sums()
+        look = self._with_progress if has_progress else self._without_progress
+        known = {
+            at: _ended(entry, at, sums) or look(entry, at, sums, now) for at, entry in sorted(asked.entries.items())
+        }
+        topics = tuple(
+            TopicStatus(topic, tuple(known[at] for at in partitions))
+            for topic, partitions in groupby(known, lambda at: at.topic)
+        )
+        is_known = sums.total > 0
+        return RequestStatus(
+            request,
+            asked.origin,
+            asked.requested_ms,
+            self.at_ms(now),
+            asked.finished_ms,
+            asked.counts,
+            tuple(TopicStatus(t.topic, tuple(_owned(p, request) for p in t.partitions)) for t in topics),
+            sums.copied if is_known else None,
+            sums.total if is_known else None,
+            round(sum(sums.rates.values()), 1) if is_known else None,
+            sums.remaining_s if is_known else None,
+        )
+
+    def bounded(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
+        """What a znode can take: without progress where it is long, and in the end only what was not completed."""
+        status = self.whole(asked, request, now, has_progress=asked.unfinished <= MOST_WITH_PROGRESS)
+        if asked.finished_ms is not None and len(asked.entries) > MOST_LISTED_AT_THE_END:
+            status = _without_completed(status)
+        size_bytes = _size(status)
+        if size_bytes > LARGEST_WITH_PROGRESS_BYTES and asked.unfinished <= MOST_WITH_PROGRESS:
+            status = structs.replace(status, topics=_without_progress(status.topics))
+            size_bytes = _size(status)
+        if size_bytes <= self._znode_size_limit:
+            return status
+        status = _without_completed(status)
+        return status if _size(status) <= self._znode_size_limit else structs.replace(status, topics=())
+
+    def _with_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
+        progress = self._progress.of(at, now)
+        for replica in progress.replicas if progress is not None else ():
+            sums.add(replica)
+        return PartitionStatus(at.partition, entry.replicas, entry.is_cancel, progress=progress)
+
+    def _without_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
+        for replica in self._progress.replicas(at, now):
+            sums.add(replica)
+        return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
+
+
+def _ended(entry: Entry, at: TopicPartition, sums: _Sums) -> PartitionStatus | None:
+    if entry.outcome is None:
+        return None
+    sums.copied += entry.copied_bytes or 0
+    sums.total += entry.copied_bytes or 0
+    return PartitionStatus(
+        at.partition, entry.replicas, entry.is_cancel, entry.outcome, copied_bytes=entry.copied_bytes
+    )
+
+
+def _owned(partition: PartitionStatus, request: RequestId) -> PartitionStatus:
+    """A request that has no id yet, or shares a move with a later one, still shows its own."""
+    progress = partition.progress
+    if progress is None or progress.request_id == request:
+        return partition
+    return structs.replace(partition, progress=structs.replace(progress, request_id=request))
+
+
+def _without_progress(topics: tuple[TopicStatus, ...]) -> tuple[TopicStatus, ...]:
+    return tuple(TopicStatus(t.topic, tuple(structs.replace(p, progress=None) for p in t.partitions)) for t in topics)
+
+
+def _without_completed(status: RequestStatus) -> RequestStatus:
+    left = [(t.topic, tuple(p for p in t.partitions if p.outcome != COMPLETED)) for t in status.topics]
+    return structs.replace(status, topics=tuple(TopicStatus(topic, kept) for topic, kept in left if kept))
+
+
+def _size(status: RequestStatus) -> int:
+    return len(catalog.encode(status))

@@ -1,0 +1,258 @@
+"""What do the znodes of `/admin/reassign_partitions_status` say, and when are they written, and deleted?
+
+At the beginning of a request, some seconds after a move has reached another stage, every half minute while it copies,
+and at the end. The finished ones are kept for a while, in whatever term that ends.
+
+Source: KIP-179 "Implementation".
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+
+from msgspec import Struct, structs
+
+from controller.core.effects import Create, Delete, Set, Write
+from controller.core.outbox import Outbox
+from controller.core.progress.ledger import OpenRequest, RequestLedger
+from controller.core.progress.status_text import StatusText
+from controller.core.shared import Shared
+from controller.core.state.statuses import ABSENT
+from controller.core.transactions.back_off import AT_ONCE
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, TooLarge
+from zk_layout.ids import RequestId
+from zk_layout.znodes.reassignment_status import (
+    ReassignmentStatusAddress,
+    RequestStatus,
+    StatusRoot,
+    StatusRootAddress,
+)
+
+NOTICE = "request status"
+NEWS_AFTER_S = 5.0
+WRITTEN_EVERY_S = 30.0
+WRITTEN_UNCHANGED_EVERY_S = 600.0
+REQUESTS_UNSLOWED = 100
+PARTITIONS_UNSLOWED = 2_000
+WRITES_A_TURN = 100
+PAUSE_MS = 5_000
+ROOT = Subject("znode", StatusRootAddress().path)
+
+
+class _Memo(Struct, frozen=True, eq=False):
+    """What a proposal is about; without a status it deletes one."""
+
+    request: RequestId
+    status: RequestStatus | None = None
+    asked: OpenRequest | None = None
+
+
+class StatusZnodes:
+    """The bookkeeping of the status znodes in one term."""
+
+    def __init__(self, shared: Shared, ledger: RequestLedger, text: StatusText) -> None:
+        """Nothing is due."""
+        self._shared = shared
+        self._statuses = shared.state.statuses
+        self._transactions = shared.transactions
+        self._ledger = ledger
+        self._text = text
+        self._retention_ms = shared.settings.status_retention_ms
+        self._opening: deque[OpenRequest] = deque()
+        self._due: deque[OpenRequest] = deque()
+        self._expired: deque[RequestId] = deque()
+        self._expiries: list[tuple[int, RequestId]] = []
+
+    def begin(self, now: float) -> None:
+        """Go on with what earlier terms wrote down; what cannot be read is left alone."""
+        now_ms = self._text.at_ms(now)
+        for request, kept in sorted(self._statuses.kept.items()):
+            if kept.status is None:
+                continue
+            if kept.status.finished_ms is None:
+                self._ledger.reopen(kept.status, request, now_ms)
+            else:
+                self._retain(request, min(kept.status.finished_ms, now_ms))
+
+    def open(self, asked: OpenRequest) -> None:
+        """Give a request an id, in its turn."""
+        self._opening.append(asked)
+
+    def next_at(self, now: float) -> float | None:
+        """When the next status is to be created or deleted; None while nothing waits for a time to come."""
+        times = []
+        if self._due or self._expired or self._ledger.finished:
+            times.append(now)
+        if self._expiries:
+            times.append(now + max(0, self._expiries[0][0] - self._text.at_ms(now)) / 1000)
+        return min(times, default=None)
+
+    def review(self, now: float) -> None:
+        """Find what is due by now: news that has settled, figures that have grown old, statuses kept long enough."""
+        slower = max(1.0, len(self._ledger.open) / REQUESTS_UNSLOWED)
+        for asked in self._ledger.open.values():
+            age_s = now - asked.written_at
+            slow = max(slower, len(asked.entries) / PARTITIONS_UNSLOWED)
+            is_due = age_s >= (NEWS_AFTER_S if asked.has_news else WRITTEN_EVERY_S) * slow
+            if is_due and not asked.is_being_written and asked.finished_ms is None and asked not in self._due:
+                self._due.append(asked)
+        now_ms = self._text.at_ms(now)
+        while self._expiries and self._expiries[0][0] <= now_ms:
+            self._expired.append(heapq.heappop(self._expiries)[1])
+
+    # ---- proposing ------------------------------------------------------------------------------------------
+
+    def opening(self, now: float) -> list[Proposal]:
+        """The status of the request that has waited longest for its id."""
+        if not self._opening or not self._transactions.may_propose(ROOT):
+            return []
+        asked, statuses = self._opening[0], self._statuses
+        request = statuses.next_id
+        status = self._text.bounded(asked, request, now)
+        root, value = StatusRootAddress(), StatusRoot(request)
+        counted: Write = (
+            Create(root, value) if statuses.root_version == ABSENT else Set(root, value, statuses.root_version)
+        )
+        writes = (counted, Create(ReassignmentStatusAddress(request), status))
+        why = f"request {request} ({asked.origin}) concerns {len(asked.entries)} partitions"
+        return [self._proposal(ROOT, writes, why, _Memo(request, status, asked))]
+
+    def updates(self, now: float) -> Iterator[Proposal]:
+        """Statuses that say something else now, or have been kept long enough."""
+        due, self._ledger.finished = [*self._ledger.finished, *self._due], []
+        self._due.clear()
+        for asked in due[:WRITES_A_TURN]:
+            yield from self._update(asked, now)
+        self._due.extend(due[WRITES_A_TURN:])
+        for _ in range(min(len(self._expired), WRITES_A_TURN)):
+            yield from self._deletion(self._expired.popleft(), now)
+
+    def _update(self, asked: OpenRequest, now: float) -> Iterator[Proposal]:
+        if asked.is_being_written:
+            return  # it is looked at again when that is answered
+        request = asked.request
+        kept = self._statuses.kept.get(request) if request is not None else None
+        if kept is None or request is None:
+            self._ledger.forget(asked)
+            return
+        if not self._transactions.may_propose(_subject(request)):
+            self._put_off(asked)
+            return
+        status = self._text.bounded(asked, request, now)
+        if asked.finished_ms is None and not asked.has_news and _says_the_same(kept.status, status):
+            asked.written_at += WRITTEN_EVERY_S
+            return
+        what = "is done" if asked.finished_ms is not None else "goes on"
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in status.counts.items())
+        write = Set(ReassignmentStatusAddress(request), status, kept.version)
+        memo = _Memo(request, status, asked)
+        yield self._proposal(_subject(request), (write,), f"request {request} {what}: {counts}", memo)
+
+    def _put_off(self, asked: OpenRequest) -> None:
+        asked.has_news = True
+        asked.is_put_off = asked.finished_ms is not None
+
+    def _deletion(self, request: RequestId, now: float) -> Iterator[Proposal]:
+        kept = self._statuses.kept.get(request)
+        if kept is None or kept.status is None:
+            return
+        if not self._transactions.may_propose(_subject(request)):
+            self._retain(request, self._text.at_ms(now) - self._retention_ms + PAUSE_MS)
+            return
+        write = Delete(ReassignmentStatusAddress(request), kept.version)
+        why = f"the status of request {request} was kept long enough"
+        yield self._proposal(_subject(request), (write,), why, _Memo(request))
+
+    def _proposal(self, subject: Subject, writes: tuple[Write, ...], why: str, memo: _Memo) -> Proposal:
+        if memo.asked is not None:
+            memo.asked.is_being_written, memo.asked.has_news = True, False
+        return Proposal(subject, (Atom(writes, (why,)),), memo=memo)
+
+    # ---- outcomes -------------------------------------------------------------------------------------------
+
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        """A status is written, or its znodes were read again after a refusal: then they tell what is left to do."""
+        memo = proposal.memo
+        assert isinstance(memo, _Memo)
+        if isinstance(outcome, Accepted):
+            self._written(memo, out)
+            return
+        kept, asked = self._statuses.kept.get(memo.request), memo.asked
+        if asked is not None and isinstance(outcome, TooLarge):
+            self._go_without(asked, out)
+        elif asked is None:
+            if kept is not None:
+                self._retain(memo.request, self._text.at_ms(out.now) - self._retention_ms + PAUSE_MS)
+        elif kept is not None and kept.status == memo.status:
+            self._written(memo, out)
+        elif asked.request is None:
+            self._not_opened(asked, out)
+        elif kept is None or kept.status is None:
+            self._ledger.forget(asked)
+        else:
+            asked.is_being_written, asked.has_news = False, True
+            if asked.finished_ms is not None:
+                self._ledger.finished.append(asked)
+
+    def retry(self, proposal: Proposal) -> None:
+        """A refused status may be written again; the end of a request may have waited for that."""
+        memo = proposal.memo
+        if isinstance(memo, _Memo) and memo.asked is not None and memo.asked.is_put_off:
+            memo.asked.is_put_off = False
+            self._ledger.finished.append(memo.asked)
+
+    def _written(self, memo: _Memo, out: Outbox) -> None:
+        asked, status = memo.asked, memo.status
+        if asked is None or status is None:
+            return
+        asked.is_being_written, asked.written_at = False, out.now
+        if asked.request is None:
+            self._opening.popleft()
+            self._ledger.opened(asked, memo.request, is_final=status.finished_ms is not None)
+            _answer(asked, memo.request, out)
+        elif status.finished_ms is not None:
+            self._ledger.closed(asked)
+        elif asked.finished_ms is not None:
+            self._ledger.finished.append(asked)
+        if status.finished_ms is not None:
+            self._retain(memo.request, status.finished_ms)
+
+    def _not_opened(self, asked: OpenRequest, out: Outbox) -> None:
+        """The moves go on without an id for now, and the client is not kept waiting."""
+        asked.is_being_written = False
+        tries = self._transactions.refusals(ROOT)
+        if tries >= AT_ONCE and asked.ask is not None:
+            text = f"a request is answered without an id: {StatusRootAddress().path} could not be written"
+            out.notice(NOTICE, f"{text} {tries} times; it is tried again")
+            _answer(asked, None, out)
+
+    def _go_without(self, asked: OpenRequest, out: Outbox) -> None:
+        """Not even the shortest status fits into a znode: the request goes on without one, or with what was written."""
+        asked.is_being_written = False
+        if asked.request is None:
+            self._opening.popleft()
+            _answer(asked, None, out)
+        self._ledger.forget(asked)
+
+    def _retain(self, request: RequestId, finished_ms: int) -> None:
+        heapq.heappush(self._expiries, (finished_ms + self._retention_ms, request))
+
+
+def _subject(request: RequestId) -> Subject:
+    return Subject("znode", ReassignmentStatusAddress(request).path)
+
+
+def _says_the_same(written: RequestStatus | None, now: RequestStatus) -> bool:
+    """Whether nothing has moved for some minutes: what is stuck is no reason to write again and again."""
+    if written is None or now.updated_ms - written.updated_ms >= WRITTEN_UNCHANGED_EVERY_S * 1000:
+        return False
+    return written.copied_bytes == now.copied_bytes and written.counts == now.counts
+
+
+def _answer(asked: OpenRequest, request: RequestId | None, out: Outbox) -> None:
+    ask, reply = asked.ask, asked.reply
+    if ask is not None and reply is not None:
+        asked.ask = asked.reply = None
+        out.answer(ask, structs.replace(reply, request_id=request))

@@ -1,0 +1,296 @@
+"""The folder door: children of `/admin/reassignments` ask for moves, and show those that are in progress (KIP-236).
+
+A child that differs from where the topic znode sends its partition is a request, because the controller never leaves
+such a child behind: what it changes itself changes in the same transaction, or where that would be too large before it.
+A child that was there in this term and is gone while its move goes on asks for a cancel, for the controller deletes a
+child no earlier than its move. What was not there when the term began says nothing: it is created again.
+
+Source: KIP-236 "Proposed Changes": a new child starts a move, changed contents start it again, the old replicas as
+contents cancel it, and "the child nodes are precisely the replicas currently being reassigned".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from controller.core.effects import Create, Delete, Set, Write
+from controller.core.errors import Refusal
+from controller.core.outbox import Outbox
+from controller.core.reassignment import alter_reassignments
+from controller.core.requests import MoveWish
+from controller.core.shared import Shared
+from controller.core.state.changes import Changes
+from controller.core.state.reassignment_znodes import ABSENT, ReassignmentZnode
+from controller.core.state.topics import Partition, TopicView
+from controller.core.steps.step import Step, TopicDuty
+from controller.core.transactions.back_off import AT_ONCE
+from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge, topic_subject
+from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition, Zxid
+from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
+
+NOTICE = "reassignment znode"
+FOLDER = Subject("znode", ROOT)
+STRAYS = Subject("children of", ROOT)
+DELETIONS_AT_ONCE = 200
+GONE = Zxid(-1)
+
+
+class ReassignmentFolder(TopicDuty):
+    """The folder in one term. Not registered unless `controller.reassignments.znodes` asks for it."""
+
+    def __init__(self, shared: Shared) -> None:
+        """Nothing seen yet."""
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._state = shared.state.reassignments
+        self._removed: dict[TopicName, dict[PartitionId, None]] = {}
+        self._void: dict[TopicPartition, Zxid] = {}
+        self._strays: dict[TopicPartition, None] = {}
+        self._noticed: dict[TopicPartition, Zxid] = {}
+        self._is_marked = self._had_folder = False
+        self._waiting: dict[PartitionId, None] = {}
+
+    # ---- what happens ---------------------------------------------------------------------------------------
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Look at the partitions whose children or topics have changed."""
+        due = self._shared.agenda.add
+        if changes.is_initial:
+            self._doubt_leftovers(out)
+        for at, former in changes.children.items():
+            self._note(at, former)
+            due(at.topic, (at.partition,))
+            self._look_for_stray(at, out)
+        for name in {**changes.gone_topics, **changes.marks}:
+            children = self._state.children.get(name, {})
+            if self._belongs_to_nobody(name):
+                self._strays.update({TopicPartition(name, n): None for n in children})
+            else:
+                due(name, children)
+        for name in changes.topics:
+            if name in self._state.children and name in self._cluster.topics:
+                due(name, self._differing(name))
+        has_folder = self._state.version != ABSENT
+        if has_folder is not self._had_folder:
+            self._had_folder = has_folder
+            for name, numbers in self._cluster.moving.items():
+                due(name, numbers)
+
+    def _note(self, at: TopicPartition, former: ReassignmentZnode | None) -> None:
+        if self._state.child(at) is not None:
+            self._removed.get(at.topic, {}).pop(at.partition, None)
+            return
+        self._void.pop(at, None)
+        if former is not None:
+            self._removed.setdefault(at.topic, {})[at.partition] = None
+
+    def _doubt_leftovers(self, out: Outbox) -> None:
+        """Tell requests of before from what a controller left behind that does not keep the folder.
+
+        Every term that keeps it writes its epoch there first of all. Where a later one has written a partition's
+        state, and the topic znode is younger than the child, nobody can say which of the two was meant last: the
+        child is not followed.
+        """
+        for name, children in sorted(self._state.children.items()):
+            topic = self._cluster.topics.get(name)
+            for number, child in sorted(children.items()) if topic is not None else ():
+                held = topic.partitions.get(number) if topic is not None else None
+                if topic is None or held is None or held.state is None or child.replicas is None:
+                    continue
+                is_younger = child.mzxid > topic.as_of
+                if child.replicas == held.assignment.target or is_younger:
+                    continue
+                if held.state.controller_epoch > self._state.kept_by:
+                    at = TopicPartition(name, number)
+                    self._void[at] = child.mzxid
+                    text = "a controller that does not follow it has led since it was written"
+                    self._say_refused(at, f"{text}; write it again if it is still wanted", out)
+
+    def _look_for_stray(self, at: TopicPartition, out: Outbox) -> None:
+        child = self._state.child(at)
+        if child is None:
+            return
+        if self._noticed.get(at) == GONE:
+            del self._noticed[at]
+        if self._belongs_to_nobody(at.topic):
+            self._strays[at] = None
+            held = self._cluster.partition(at)
+            if held is None or held.assignment.target != child.replicas:
+                self._refuse(at, "The partition does not exist.", out)
+
+    def _differing(self, name: TopicName) -> list[PartitionId]:
+        """A topic znode can be read again, or somebody else has written it."""
+        partitions, children = self._cluster.topics[name].partitions, self._state.children[name]
+        return [
+            number
+            for number, child in children.items()
+            if number not in partitions or partitions[number].assignment.target != child.replicas
+        ]
+
+    def _belongs_to_nobody(self, name: TopicName) -> bool:
+        topic = self._cluster.topics.get(name)
+        return topic is None or topic.is_queued_for_deletion
+
+    def _refuse(self, at: TopicPartition, reason: str, out: Outbox) -> None:
+        """Say once why a child is not followed."""
+        child = self._state.child(at)
+        mzxid = child.mzxid if child is not None else GONE
+        if self._noticed.get(at) != mzxid:
+            self._noticed[at] = mzxid
+            self._say_refused(at, reason, out)
+
+    def _say_refused(self, at: TopicPartition, reason: str, out: Outbox) -> None:
+        held = self._cluster.partition(at)
+        is_moving = held is not None and held.assignment.is_moving
+        fate = "it says again where the partition moves" if is_moving else "it is removed"
+        out.notice(NOTICE, f"{_address(at).path} is not followed: {reason}; {fate}")
+
+    # ---- deciding -------------------------------------------------------------------------------------------
+
+    def open_step(self, step: Step, out: Outbox) -> None:
+        """What children ask for, unless a request of this step decides about the same partition's replicas."""
+        self._settle_removed(step)
+        draft = step.planned
+        self._waiting = {}
+        for at, replicas in list(self._asked_for(step)):
+            number = at.partition
+            if draft.touches(number):
+                self._waiting[number] = None
+                continue
+            wanted = MoveWish(at, replicas)
+            outcome = alter_reassignments.consider(wanted, draft.case(number), self._cluster)
+            if isinstance(outcome, Refusal):
+                self._refuse(at, outcome.message or outcome.error.name, out)
+                continue
+            if outcome is not None:
+                draft.take(number, replace(outcome, why=f"{outcome.why} by {ROOT}"))
+                step.closed[number] = None
+                self._shared.memory.asked_by_child[at] = None
+            step.requested[number] = None
+
+    def _settle_removed(self, step: Step) -> None:
+        """Of partitions that do not move, it means nothing that their children are gone."""
+        moving = self._cluster.moving.get(step.name, {})
+        settled = [n for n in step.numbers if n not in moving]
+        removed = self._removed.get(step.name, {})
+        for number in settled:
+            removed.pop(number, None)
+            self._shared.memory.asked_by_child.pop(TopicPartition(step.name, number), None)
+        if not removed:
+            self._removed.pop(step.name, None)
+
+    def _asked_for(self, step: Step) -> Iterator[tuple[TopicPartition, Replicas | None]]:
+        """What the children of the partitions that are due ask for and is not under way yet.
+
+        Of a child and an entry of the legacy znode the later one counts, also where the child wants things to stay. A
+        child older than the topic was an earlier topic's.
+        """
+        topic, cluster = step.topic, self._cluster
+        children, removed = self._state.children.get(topic.name, {}), self._removed.get(topic.name, {})
+        for number in sorted(step.numbers) if children or removed else ():
+            at, held, child = TopicPartition(topic.name, number), topic.partitions.get(number), children.get(number)
+            if child is None:
+                if number in removed and held is not None and held.assignment.is_moving and not _is_unread(topic, held):
+                    yield at, None
+            elif child.replicas is not None and not _is_unread(topic, held) and self._void.get(at) != child.mzxid:
+                target = held.assignment.target if held is not None else ()
+                is_older = at in cluster.legacy and child.mzxid < cluster.legacy_czxid
+                differs = child.replicas != target or cluster.legacy.get(at, target) != target
+                if differs and not is_older and child.mzxid > topic.czxid:
+                    yield at, child.replicas
+
+    def close_step(self, step: Step, out: Outbox) -> None:
+        """Let the children of these partitions, and of those this step decided about, say what will be under way.
+
+        Children that are there are written before the topic, where the transaction has to be cut or ZooKeeper refuses
+        it again and again: a successor then finds the same decision as a request, or a child to create.
+        """
+        topic, draft = step.topic, step.planned
+        if topic.is_malformed:
+            return
+        corrected: list[Write] = []
+        created: list[Write] = []
+        numbers = {n: None for n in step.numbers if n not in self._waiting} | dict.fromkeys(draft.assigned)
+        for number in sorted(numbers):
+            write = self._kept(step, number)
+            if write is not None:
+                (created if isinstance(write, Create) else corrected).append(write)
+        if not corrected and not created:
+            return
+        draft.shows = f"{ROOT} shows the moves of topic {topic.name}"
+        if self._shared.transactions.refusals(topic_subject(topic.name)) > AT_ONCE:
+            draft.apart.append(Atom((*corrected, *created), (draft.shows,)))
+        else:
+            draft.before.extend(corrected)
+            draft.after.extend(created)
+
+    def _kept(self, step: Step, number: PartitionId) -> Write | None:
+        """What makes a partition's child say where it moves; None where it does, or nobody can tell."""
+        topic, draft, cluster = step.topic, step.planned, self._cluster
+        at, held = TopicPartition(topic.name, number), topic.partitions.get(number)
+        child, assignment = self._state.child(at), draft.assignment_of(number)
+        target = assignment.target if assignment is not None and assignment.is_moving else None
+        is_unread = _is_unread(topic, held)
+        if child is None:
+            # A child later than an entry of the legacy znode overrules it: none is made before the entry was judged.
+            is_judged = at not in cluster.legacy or not is_unread
+            if target is None or self._state.version == ABSENT or not is_judged:
+                return None
+            return Create(_address(at), Reassignment(target))
+        is_awaited = child.replicas is None and not child.is_malformed  # somebody has still to write into it
+        if is_awaited or (number not in draft.assigned and is_unread):
+            return None
+        if target is None:
+            return Delete(_address(at), child.version)
+        return None if child.replicas == target else Set(_address(at), Reassignment(target), child.version)
+
+    def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
+        """What a child asks for may be too much for the topic's znode: it is not followed, then."""
+        if isinstance(outcome, TooLarge):
+            for number in step.closed:
+                at = TopicPartition(step.name, number)
+                child = self._state.child(at)
+                if child is not None and at in self._shared.memory.asked_by_child:
+                    self._void[at] = child.mzxid
+
+    # ---- the folder itself, and children that belong to no partition ----------------------------------------
+
+    def propose(self, out: Outbox) -> Sequence[Proposal]:
+        """Say in the folder who keeps it, and remove strays."""
+        may_propose = self._shared.transactions.may_propose
+        proposals = []
+        mark = self._mark() if may_propose(FOLDER) else None
+        if mark is not None:
+            proposals.append(Proposal(FOLDER, (mark,)))
+        self._strays = {at: None for at in self._strays if self._state.child(at) and self._belongs_to_nobody(at.topic)}
+        if self._strays and may_propose(STRAYS):
+            proposals.append(Proposal(STRAYS, tuple(self._removals())))
+        return proposals
+
+    def _mark(self) -> Atom | None:
+        epoch, version = self._cluster.controller_epoch, self._state.version
+        if version == ABSENT:
+            return Atom((Create(ReassignmentsAddress(), FolderKeeper(epoch)),), (f"{ROOT} is kept from now on",))
+        if self._state.kept_by == epoch:
+            return None
+        write = Set(ReassignmentsAddress(), FolderKeeper(epoch), version)
+        return Atom((write,), (f"{ROOT} is kept by controller epoch {epoch}",))
+
+    def _removals(self) -> Iterator[Atom]:
+        strays = list(self._strays)
+        for start in range(0, len(strays), DELETIONS_AT_ONCE):
+            some = strays[start : start + DELETIONS_AT_ONCE]
+            children = [(at, self._state.child(at)) for at in some]
+            writes = tuple(Delete(_address(at), child.version) for at, child in children if child is not None)
+            yield Atom(writes, (f"{len(writes)} children of {ROOT} belong to no partition",))
+
+
+def _is_unread(topic: TopicView, held: Partition | None) -> bool:
+    """Whether nothing can be said of a partition before its znodes were read, or mended."""
+    return topic.is_malformed or (held is not None and (not held.is_state_known or held.is_malformed))
+
+
+def _address(at: TopicPartition) -> ReassignmentAddress:
+    return ReassignmentAddress(at.topic, at.partition)

@@ -1,0 +1,38 @@
+"""What becomes of the moves that old tools write into `/admin/reassign_partitions`?
+
+Source: KIP-455 "`/admin/reassign_partitions` znode"; KAFKA-9478 (entries that never leave) is avoided by judging each
+entry by what the topic znode says.
+"""
+
+from __future__ import annotations
+
+from controller.core.errors import Refusal
+from controller.core.reassignment import rule
+from controller.core.steps.change import Case, Change
+from controller.core.view import Cluster
+from zk_layout.ids import Replicas
+
+
+def next_step(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusal | None:
+    """Start or redirect the partition's move toward an entry's target; None while that is under way or done.
+
+    A refused entry is to be struck out with its reason, so that it does not block the others.
+    """
+    if case.assignment.is_moving and case.assignment.target == target:
+        return None
+    if is_done(case, target):
+        return None
+    begun = rule.begin(case, cluster, target)
+    if not isinstance(begun, Change):
+        return begun
+    return Change(f"{begun.why} by /admin/reassign_partitions", begun.assignment, begun.state, begun.owed)
+
+
+def is_done(case: Case, target: Replicas) -> bool:
+    """Whether an entry can be struck out: its move has ended where it wanted.
+
+    >>> from zk_layout.znodes.topics import Assignment
+    >>> is_done(Case(("t", 0), None, Assignment((1, 2)), None), (1, 2))
+    True
+    """
+    return not case.assignment.is_moving and case.assignment.replicas == target

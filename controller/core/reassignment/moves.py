@@ -1,0 +1,166 @@
+"""Reassignment: moves asked for through the API, the next step of every move, and the replicas that have to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.core.clients.open_requests import Item, denied, moved
+from controller.core.clients.refusal import refusal
+from controller.core.duty import Report
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.events import Acknowledged, Alarm, Asked
+from controller.core.outbox import Outbox
+from controller.core.reassignment import alter_reassignments, own_replica, rule
+from controller.core.reassignment.removal import GATHER_S, Removal
+from controller.core.replies import Result
+from controller.core.requests import AlterReassignments, Mode, MoveWish
+from controller.core.shared import Shared
+from controller.core.stage import Stage, stage
+from controller.core.state.changes import Changes
+from controller.core.steps.change import Case, Change, Gather, Next, Precedence, Rule
+from controller.core.steps.step import Step, TopicDuty
+from controller.core.telling.sending import is_accepted
+from controller.core.view import Cluster
+from zk_layout.ids import TopicName, TopicPartition
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import TopicAddress
+
+
+class PatienceOver(Alarm, frozen=True):
+    """Some moves have waited long enough for brokers to confirm that they deleted their replicas."""
+
+
+class EndsGathered(Alarm, frozen=True):
+    """The ends of moves of a topic have been gathered long enough."""
+
+    topic: TopicName
+
+
+class Moves(TopicDuty):
+    """All moves of partitions, whoever asked for them."""
+
+    requests = (AlterReassignments,)
+    parts = (MoveWish,)
+    alarms = (PatienceOver, EndsGathered)
+
+    def __init__(self, shared: Shared) -> None:
+        """Nothing moves."""
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._removal = Removal(shared.memory, shared.settings.deletion_patience_s)
+        self._letting_go: list[TopicPartition] = []
+        self._gathered: list[TopicPartition] = []
+        self._ends_moves = False
+
+    @property
+    def rules(self) -> Iterable[tuple[Precedence, Rule]]:
+        """Replicas on the controller's own id, and moves in progress."""
+        return ((Precedence.OWN_REPLICA, own_replica.next_step), (Precedence.REASSIGNMENT, self._next_step))
+
+    # ---- requests -------------------------------------------------------------------------------------------
+
+    def admit(self, asked: Asked, out: Outbox) -> None:
+        """Each partition is decided by itself; of several targets for one the last counts, as in Kafka."""
+        request = asked.request
+        if not isinstance(request, AlterReassignments):
+            raise TypeError(f"{type(request).__name__} is not served here")
+        if request.mode not in tuple(Mode):
+            message = f"mode {request.mode!r} is unknown; leave it out, or use 'gentle' or 'forced'"
+            out.answer(asked.ask, refusal(request, ErrorCode.INVALID_REQUEST, message))
+            return
+        wanted = {wish.topic_partition: wish for wish in request.wishes}
+        request = AlterReassignments(tuple(wanted.values()), request.mode, request.timeout_ms)
+        items = [Item(asked.ask, i, w.topic_partition, w) for i, w in enumerate(request.wishes)]
+        self._shared.requests.open(asked.ask, request, items, (), out)
+        for item in items:
+            self._shared.agenda.add(item.at.topic, is_urgent=True)
+
+    def consider(self, item: Item, step: Step, out: Outbox) -> None:
+        """Move a partition, redirect its move, or cancel it."""
+        wanted, request = item.wanted, self._shared.requests.request(item.ask)
+        assert isinstance(wanted, MoveWish)
+        mode = Mode(request.mode) if isinstance(request, AlterReassignments) else Mode.SAFE
+        number = item.at.partition
+        outcome = _unreadable(step, item.at) or alter_reassignments.consider(
+            wanted, step.planned.case(number), self._cluster, mode
+        )
+        if isinstance(outcome, Refusal):
+            self._shared.requests.settle(item, moved(item, outcome.error, outcome.message), out)
+        elif outcome is None:
+            self._shared.requests.settle(item, moved(item), out)
+        else:
+            step.planned.take(number, outcome)
+            step.accepted.append(item)
+            step.requested[number] = None
+            if outcome.warning is not None:
+                out.notice("forced reassignment", outcome.warning)
+
+    def missing(self, item: Item) -> Result:
+        """Kafka looks at what is asked for first."""
+        assert isinstance(item.wanted, MoveWish)
+        outcome = alter_reassignments.consider(item.wanted, None, self._cluster)
+        return denied(item, outcome) if isinstance(outcome, Refusal) else moved(item)
+
+    # ---- what happens ---------------------------------------------------------------------------------------
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Forget what no longer matters once a partition has changed."""
+        for name, numbers in changes.partitions.items():
+            topic = self._cluster.topics[name]
+            for number in numbers:
+                at = TopicPartition(name, number)
+                self._removal.see(at, topic.partitions[number], topic.deletions.get(number, ()))
+
+    def hear(self, report: Report, out: Outbox) -> None:
+        """A broker has deleted replicas."""
+        if isinstance(report, Acknowledged) and is_accepted(report, self._cluster):
+            for at in self._removal.confirm(report, self._cluster):
+                self._shared.agenda.add(at.topic, (at.partition,))
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Enough was waited for."""
+        match alarm:
+            case PatienceOver():
+                expired, next_at = self._removal.lose_patience(out.now)
+                for at in expired:
+                    self._shared.agenda.add(at.topic, (at.partition,))
+                if next_at is not None:
+                    out.wake(PatienceOver(), next_at)
+            case EndsGathered(topic):
+                self._shared.agenda.add(topic, self._removal.gathered(topic))
+            case _:
+                raise TypeError(f"{alarm} is not set here")
+
+    def _next_step(self, case: Case, cluster: Cluster) -> Next:
+        """The rule's next step; what it waits for is remembered until the step is closed."""
+        step = rule.next_step(case, cluster)
+        match step:
+            case Gather():
+                self._gathered.append(case.at)
+            case Change(assignment=assignment):
+                self._ends_moves |= assignment is not None and not assignment.is_moving
+            case None if stage(case.assignment, case.state) is Stage.LETTING_GO and not case.is_untold:
+                self._letting_go.append(case.at)
+            case _:
+                pass
+        return step
+
+    def close_step(self, step: Step, out: Outbox) -> None:
+        """Waits begin, and ends of moves that come at about the same time are gathered."""
+        until = self._removal.wait_for(self._letting_go, out.now)
+        if until is not None:
+            out.wake(PatienceOver(), until)
+        if self._gathered:
+            self._removal.put_off(step.name, [at.partition for at in self._gathered])
+        if self._ends_moves and self._removal.gather(step.name, len(self._cluster.moving.get(step.name, ()))):
+            out.wake(EndsGathered(step.name), out.now + GATHER_S)
+        self._letting_go, self._gathered, self._ends_moves = [], [], False
+
+
+def _unreadable(step: Step, at: TopicPartition) -> Refusal | None:
+    """Nobody can tell what a partition's replicas or its leader are while their znode says nothing sensible."""
+    held, is_topic_malformed = step.topic.partitions.get(at.partition), step.topic.is_malformed
+    if not is_topic_malformed and not (held is not None and held.is_malformed):
+        return None
+    path = TopicAddress(at.topic).path if is_topic_malformed else StateAddress(at.topic, at.partition).path
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} cannot be read; mend it first")

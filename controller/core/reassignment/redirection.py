@@ -1,0 +1,73 @@
+"""What becomes of the replicas in sync when a partition's replicas change at once: who leads, who must go?
+
+Kafka stops what a cancel or a new target drops without a look at the ISR (KAFKA-14424). Here that is refused where the
+dropped replicas hold the only in-sync copies that can serve, unless it is forced.
+"""
+
+from __future__ import annotations
+
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.requests import Mode
+from controller.core.steps.change import Case, Change, listed, raised
+from controller.core.view import Cluster
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas
+from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
+from zk_layout.znodes.topics import Assignment
+
+
+def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode) -> Change | Refusal:
+    """Give a partition the replicas `to`; leader and ISR are chosen from them in the same write.
+
+    Replicas that are dropped are owed a deletion until they confirm it.
+    """
+    state = case.state
+    if state is None:
+        return Change(why, to, owed=())  # the partition never had a leader: nobody was told to make a log
+    dropped = tuple(r for r in case.assignment.replicas if r not in to.replicas)
+    owed = tuple(r for r in (*case.owed, *dropped) if r not in to.replicas and r != cluster.own_id)
+    kept = tuple(r for r in state.isr if r in to.replicas)
+    stopped = tuple(r for r in state.isr if r in dropped)
+    electable = tuple(r for r in to.replicas if r in kept and cluster.is_online(r, case.at))
+    is_unsafe = bool(stopped) and not electable
+    if is_unsafe and mode is not Mode.FORCED:
+        return _unsafe(case, to, stopped)
+    warning = _warning(case, to, stopped if is_unsafe else ()) if mode is Mode.FORCED else None
+    if is_unsafe and not kept:
+        return Change(f"{why}, forced", to, _given_up(case, state, to, cluster), owed, warning)
+    leader = state.leader
+    if leader not in to.replicas or not cluster.is_online(leader, case.at):
+        still_serves = leader in to.replicas and leader in cluster.shutting_down
+        leader = electable[0] if electable else leader if still_serves else NO_LEADER
+    return Change(why, to, raised(state, cluster.controller_epoch, leader, kept or state.isr), owed, warning)
+
+
+def _unsafe(case: Case, to: Assignment, stopped: Replicas) -> Refusal:
+    message = (
+        f"{case.at} cannot go to {listed(to.target)} now: it would stop the only in-sync replicas {listed(stopped)}. "
+        f"Wait until one of {listed(to.target)} is live and in sync, or force it and lose records."
+    )
+    return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _warning(case: Case, to: Assignment, given_up: Replicas) -> str:
+    what = f"{case.at} was forced to {listed(to.target)}"
+    if not given_up:
+        return f"{what}; an in-sync replica stays, nothing is lost"
+    return f"{what}: the only in-sync replicas {listed(given_up)} that can serve are stopped, records may be lost"
+
+
+def _given_up(case: Case, state: PartitionState, to: Assignment, cluster: Cluster) -> PartitionState:
+    """No in-sync replica is kept: the first online one leads with what it has, as after an unclean election.
+
+    Where none is online, whichever of the old ones returns first will lead.
+    """
+    leader = next((r for r in to.original if _has_records(r, case, cluster)), None)
+    if leader is None:
+        return raised(state, cluster.controller_epoch, NO_LEADER, to.original)
+    recovery = RECOVERING if cluster.has_leader_recovery else RECOVERED
+    return raised(state, cluster.controller_epoch, leader, (leader,), recovery)
+
+
+def _has_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:
+    """One told to delete its log will have nothing, also if it is wanted again."""
+    return cluster.is_online(replica, case.at) and case.at not in cluster.deleting.get(replica, ())

@@ -1,0 +1,92 @@
+"""Which leaving replicas are confirmed to be deleted, and how long is waiting for the others still due?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.core.commands import StopReplica
+from controller.core.events import Acknowledged
+from controller.core.memory import NOBODY, Memory
+from controller.core.stage import Stage, stage
+from controller.core.state.topics import Partition
+from controller.core.view import Cluster
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
+
+WORTH_GATHERING = 20
+GATHER_S = 0.25
+
+
+class Removal:
+    """The waiting of one term: losing it costs asking again."""
+
+    def __init__(self, memory: Memory, patience_s: float) -> None:
+        """Nobody leaves."""
+        self._memory = memory
+        self._patience_s = patience_s
+        self._until: dict[TopicPartition, float] = {}
+        self._gathered: dict[TopicName, dict[PartitionId, None]] = {}
+
+    def see(self, at: TopicPartition, held: Partition, owed: Replicas) -> None:
+        """Forget what no longer matters once a partition has changed."""
+        moving = held.assignment.is_moving
+        if not moving:
+            self._until.pop(at, None)
+            self._memory.out_of_patience.pop(at, None)
+        confirmed = self._memory.confirmed.get(at)
+        if confirmed:
+            letting_go = moving and stage(held.assignment, held.state) is Stage.LETTING_GO
+            leaving = {*owed, *(held.assignment.removing if letting_go else ())}
+            self._keep(at, frozenset(b for b in confirmed if b in leaving))
+
+    def confirm(self, answer: Acknowledged, cluster: Cluster) -> list[TopicPartition]:
+        """A broker took a StopReplica in: the partitions for which it confirmed a deletion.
+
+        An answer to an older leader epoch does not count: the replica may have been added again since.
+        """
+        confirmed: list[TopicPartition] = []
+        for stop in answer.command.stops if isinstance(answer.command, StopReplica) else ():
+            at = TopicPartition(stop.topic, stop.partition)
+            held = cluster.partition(at)
+            if not stop.is_deletion or at in answer.errors or held is None or held.state is None:
+                continue
+            if held.state.leader_epoch == stop.leader_epoch:
+                self._keep(at, self._memory.confirmed.get(at, NOBODY) | {answer.broker})
+                confirmed.append(at)
+        return confirmed
+
+    def wait_for(self, partitions: Iterable[TopicPartition], now: float) -> float | None:
+        """These moves wait for confirmations: when the earliest of all waits ends, if that is news."""
+        new = [at for at in partitions if at not in self._until and at not in self._memory.out_of_patience]
+        for at in new:
+            self._until[at] = now + self._patience_s
+        return min(self._until.values()) if new else None
+
+    def lose_patience(self, now: float) -> tuple[list[TopicPartition], float | None]:
+        """The moves that have waited long enough, and when the next wait ends."""
+        expired = [at for at, until in self._until.items() if until <= now]
+        for at in expired:
+            del self._until[at]
+        self._memory.out_of_patience.update(dict.fromkeys(expired))
+        return expired, min(self._until.values(), default=None)
+
+    def gather(self, topic: TopicName, moving: int) -> bool:
+        """Ends of moves were written: whether further ones of this topic are to wait for each other for a while."""
+        if moving < WORTH_GATHERING or topic in self._memory.gathering:
+            return False
+        self._memory.gathering[topic] = None
+        return True
+
+    def put_off(self, topic: TopicName, numbers: Iterable[PartitionId]) -> None:
+        """The ends of these moves wait."""
+        self._gathered.setdefault(topic, {}).update(dict.fromkeys(numbers))
+
+    def gathered(self, topic: TopicName) -> Iterable[PartitionId]:
+        """The while is over: what has gathered."""
+        self._memory.gathering.pop(topic, None)
+        return self._gathered.pop(topic, {})
+
+    def _keep(self, at: TopicPartition, brokers: frozenset[BrokerId]) -> None:
+        if brokers:
+            self._memory.confirmed[at] = brokers
+        else:
+            self._memory.confirmed.pop(at, None)

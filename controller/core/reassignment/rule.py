@@ -1,0 +1,151 @@
+"""Moving a partition to other brokers: may it begin, and what comes next?
+
+Source: KIP-455 "Algorithm" and "Cancellation"; Kafka's KafkaController.onPartitionReassignment, with the dangers of
+KAFKA-9672, KAFKA-13972 and KAFKA-14424 avoided by choosing the leader and the ISR in the same write.
+"""
+
+from __future__ import annotations
+
+from controller.core.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.reassignment import redirection
+from controller.core.requests import Mode
+from controller.core.stage import Stage, in_force, stage, toward
+from controller.core.steps.change import Case, Change, Gather, Next, listed, raised
+from controller.core.view import Cluster
+from zk_layout.ids import NO_LEADER, Replicas
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+
+def next_step(case: Case, cluster: Cluster) -> Next:
+    """The next step of a move in progress, or of telling the leader about changed replicas; None while waiting."""
+    where = stage(case.assignment, case.state)
+    if case.state is not None:
+        if where is Stage.HANDING_OVER:
+            handed_over = _hand_over(case, case.state, cluster)
+            if handed_over is not None:
+                return handed_over
+        if case.is_untold:
+            return _tell(case, case.state, cluster)
+    return _let_go(case, cluster) if where is Stage.LETTING_GO else _forgive(case)
+
+
+def begin(case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE) -> Change | Refusal | None:
+    """Start a move to `target`, or redirect the one in progress; None where that is what it already does.
+
+    What an earlier target was adding and this one does not name leaves at once; where that would stop the only
+    in-sync copies the wish is refused unless it is forced. A move that is letting go has arrived: its target is where
+    this one starts from, for the leaving replicas may be gone already. Where the whole target is in sync, as of a
+    reordering or a shrink, there is nothing to wait for: the move is done in one step.
+
+    Source: KIP-455 "Possible partition-level errors"; Kafka's onPartitionReassignment, which completes such a move
+    within the call.
+    """
+    start = in_force(case.assignment, case.state)
+    invalid = refused_target(start, target, cluster)
+    if invalid is not None:
+        return invalid
+    to = toward(start, target)
+    if to in (start, case.assignment):
+        return None
+    if to.is_moving and _is_served_by(target, case, cluster):
+        to = Assignment(target)
+    return redirection.redirect(case, cluster, to, f"asked to move {case.at} to {listed(target)}", mode)
+
+
+def _is_served_by(target: Replicas, case: Case, cluster: Cluster) -> bool:
+    """Whether all of a target is in sync, and one of it can lead."""
+    if case.state is None:
+        return True
+    isr = case.state.isr
+    return all(r in isr for r in target) and any(cluster.is_online(r, case.at) for r in target)
+
+
+def cancel(case: Case, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Refusal:
+    """Restore the replicas from before the move, as a set: their first order is not kept anywhere.
+
+    A gentle cancel keeps the added replicas that have joined the ISR as well and stops only the rest: the partition
+    may then have more replicas than before. A move that is letting go has arrived and cannot be cancelled any more.
+
+    Source: KIP-455 "Cancellation", and the same section of its earlier revision.
+    """
+    if not in_force(case.assignment, case.state).is_moving:
+        error = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        return Refusal(error, MESSAGES[error])
+    isr = case.state.isr if case.state is not None and mode is Mode.GENTLE else ()
+    kept = tuple(r for r in case.assignment.replicas if r not in case.assignment.adding or r in isr)
+    joined = tuple(r for r in case.assignment.adding if r in kept)
+    why = f"asked to cancel the move of {case.at}, back to {listed(kept)}"
+    if joined:
+        why = f"asked to stop the move of {case.at} gently: {listed(joined)} have joined the ISR and stay"
+    return redirection.redirect(case, cluster, Assignment(kept), why, mode)
+
+
+def refused_target(held: Assignment, target: Replicas, cluster: Cluster) -> Refusal | None:
+    """Why a target can never be right, in the order in which Kafka looks; None where nothing speaks against it.
+
+    Source: Kafka's validateReplicas.
+    """
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if not target:
+        return Refusal(code, "Empty replica list specified in partition reassignment.")
+    if len(set(target)) != len(target):
+        return Refusal(code, f"Duplicate replica ids in partition reassignment replica list: {listed(target)}")
+    if min(target) < 0:
+        return Refusal(code, f"Invalid broker id in replica list: {listed(target)}")
+    adding = tuple(r for r in target if r not in held.original)
+    if not all(cluster.is_live(r) for r in adding):
+        lists = f"Replica list: {listed(adding)}, live broker list: {listed(cluster.live_brokers())}"
+        return Refusal(code, f"Replica assignment has brokers that are not alive. {lists}")
+    return None
+
+
+def _tell(case: Case, state: PartitionState, cluster: Cluster) -> Next:
+    """Brokers accept changed replicas, and that others must go, only with a higher leader epoch."""
+    if state.leader != NO_LEADER and not cluster.is_online(state.leader, case.at):
+        return None
+    replicas = in_force(case.assignment, state).replicas
+    who = "the brokers" if state.leader == NO_LEADER else f"leader {state.leader}"
+    why = f"{who} of {case.at} must hear of the replicas {listed(replicas)}"
+    return Change(why, state=raised(state, cluster.controller_epoch))
+
+
+def _hand_over(case: Case, state: PartitionState, cluster: Cluster) -> Next:
+    target = case.assignment.target
+    isr = tuple(r for r in state.isr if r in target)
+    stays = state.leader in target and cluster.is_online(state.leader, case.at)
+    leader = state.leader if stays else next((r for r in target if r in isr and cluster.is_online(r, case.at)), None)
+    if leader is None:
+        return None
+    why = f"target {listed(target)} of {case.at} in sync; " + (
+        f"{leader} keeps leading" if stays else f"leader {state.leader} leaves, {leader} is the first live target"
+    )
+    return Change(why, state=raised(state, cluster.controller_epoch, leader, isr))
+
+
+def _let_go(case: Case, cluster: Cluster) -> Next:
+    """The move is done once every leaving replica is deleted, or cannot be asked to: that is then remembered.
+
+    Moves of a topic that end about the same time share one write of its znode.
+    """
+    waiting = tuple(r for r in case.assignment.removing if r not in case.confirmed)
+    if case.state is None:
+        waiting = ()  # the partition never had a leader: there is nothing to delete
+    if not case.is_patience_over and any(cluster.is_registered(r) for r in waiting):
+        return None
+    if case.is_gathering:
+        return Gather()
+    target = case.assignment.target
+    settled = (*target, *case.confirmed, cluster.own_id)  # our own id hosts nothing that could be deleted
+    owed = tuple(r for r in (*case.owed, *waiting) if r not in settled)
+    note = f"; {listed(waiting)} did not confirm the deletion and will be asked again" if waiting else ""
+    return Change(f"{case.at} has moved to {listed(target)}{note}", Assignment(target), owed=owed)
+
+
+def _forgive(case: Case) -> Next:
+    """Strike out owed deletions that are confirmed or no longer wanted."""
+    owed = tuple(r for r in case.owed if r not in case.confirmed and r not in case.assignment.replicas)
+    if owed == case.owed:
+        return None
+    done = tuple(r for r in case.owed if r not in owed)
+    return Change(f"{listed(done)} deleted their replica of {case.at}", owed=owed)

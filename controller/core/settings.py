@@ -1,0 +1,54 @@
+"""What of the configuration do decisions depend on?"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.ids import BrokerId
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class TopicDefaults(Struct, frozen=True):
+    """What a topic gets whose creator leaves it to the cluster: `num.partitions`, `default.replication.factor`."""
+
+    partition_count: int = 1
+    replication_factor: int = 1
+
+
+class MachineSettings(Struct, frozen=True):
+    """What of the configuration decisions depend on.
+
+    Shape:
+        `leaders_write_isr` says that brokers may have an inter.broker.protocol.version below 2.7-IV2: leaders then
+        write state znodes themselves, and those of moving partitions are watched. `has_feature_versioning` says that it
+        is at least 2.7-IV0: `/feature` is then enabled.
+
+    Units:
+        `deletion_patience_s` is how long a move waits for leaving live replicas to confirm their deletion.
+        `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
+        `znode_size_limit` is in bytes: a little less than ZooKeeper's jute.maxbuffer.
+        `status_retention_ms` is how long the status of a finished reassignment request is kept.
+        `keeps_reassignment_znodes` says that `/admin/reassignments` is followed (KIP-236). `token_expiry_check_s` is
+        Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is the
+        Unix time at which the machine's clock showed 0.
+    """
+
+    own_id: BrokerId
+    cluster_id: str | None = None
+    unclean_election: bool = False
+    leaders_write_isr: bool = False
+    has_leader_recovery: bool = True
+    has_feature_versioning: bool = True
+    assigns_topic_ids: bool = True
+    deletes_topics: bool = True
+    deletion_patience_s: float = 10.0
+    znode_size_limit: int = 1_000_000
+    rebalance_every_s: float | None = None
+    imbalance_percentage: int = 10
+    shutdown_redundancy: int = 0
+    defaults: TopicDefaults = TopicDefaults()
+    status_retention_ms: int = DAY_MS
+    token_expiry_check_s: float | None = None
+    clock_zero_ms: int = 0
+    keeps_reassignment_znodes: bool = False

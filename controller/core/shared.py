@@ -1,0 +1,47 @@
+"""What do all duties of a term share?"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from controller.core.agenda import Agenda
+from controller.core.clients.authorization import Authorizer
+from controller.core.clients.open_requests import Item, OpenRequests, Wanted
+from controller.core.clients.outcomes import Outcomes
+from controller.core.memory import Memory
+from controller.core.replies import Result
+from controller.core.rest import Rest
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings
+from controller.core.state.cluster import ClusterState
+from controller.core.transactions.owner import Transactions
+from controller.core.view import Cluster
+
+
+class Decider(Protocol):
+    """Who decides parts of requests of one type, as far as the others have to know."""
+
+    def missing(self, item: Item) -> Result:
+        """The answer to a part whose topic or partition does not exist."""
+
+    def being_deleted(self, item: Item) -> Result:
+        """The answer to a part whose topic is being deleted."""
+
+
+class Shared(Struct, frozen=True, eq=False):
+    """One of each for all duties. Rules get `cluster` only, which cannot change anything."""
+
+    settings: MachineSettings
+    is_allowed: Authorizer
+    state: ClusterState
+    memory: Memory
+    cluster: Cluster
+    transactions: Transactions
+    agenda: Agenda
+    requests: OpenRequests
+    outcomes: Outcomes
+    rest: Rest
+    random: SeededRandom
+    deciders: dict[type[Wanted], Decider]

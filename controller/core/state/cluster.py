@@ -1,0 +1,242 @@
+"""What has ZooKeeper said of the cluster? Facts folded into state, by whoever leads, stands by or replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec import Struct
+
+from controller.core.state.brokers import Broker
+from controller.core.state.changes import Changes
+from controller.core.state.placement import PlacementIndex
+from controller.core.state.reassignment_znodes import ReassignmentZnodes
+from controller.core.state.statuses import Statuses
+from controller.core.state.topic_facts import Topics
+from controller.core.state.topics import Partition
+from zk_layout.facts import Fact, Malformed, absent, is_newer
+from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.znodes.admin import (
+    LegacyReassignment,
+    LegacyReassignmentAddress,
+    PreferredElection,
+    PreferredElectionAddress,
+    TopicDeletionAddress,
+)
+from zk_layout.znodes.brokers import BrokerAddress, Registration
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
+from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
+from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
+from zk_layout.znodes.features import FeatureAddress
+from zk_layout.znodes.notifications import (
+    ConfigChange,
+    ConfigChangeAddress,
+    IsrChange,
+    IsrChangeAddress,
+    LogDirEvent,
+    LogDirEventAddress,
+)
+from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
+from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, StatusRootAddress
+from zk_layout.znodes.reassignments import ReassignmentAddress, ReassignmentsAddress
+from zk_layout.znodes.release import ReleaseAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
+from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
+
+NEVER = Zxid(-1)
+ABSENT = ZnodeVersion(-1)
+MOST_TOMBSTONES = 10_000
+
+Notification = IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress
+_Lone = (
+    BrokerAddress
+    | LegacyReassignmentAddress
+    | ProducerIdBlockAddress
+    | FeatureAddress
+    | ReassignmentsAddress
+    | ReassignmentAddress
+    | ReassignmentStatusAddress
+    | StatusRootAddress
+    | DefaultBrokerConfigAddress
+    | DelegationTokenAddress
+    | ConfigChangeAddress
+    | Notification
+)
+
+
+class Token(Struct, frozen=True):
+    """A delegation token; `times` is None where its znode cannot be read."""
+
+    times: TokenTimes | None
+    version: ZnodeVersion
+
+
+class _Sightings:
+    """Of each path that may come and go: when it was last seen, and whether it was there.
+
+    That something was absent is forgotten after so many others: no read is late for as long.
+    """
+
+    def __init__(self) -> None:
+        self._there: dict[str, Zxid] = {}
+        self._gone: dict[str, Zxid] = {}
+
+    def is_news(self, fact: Fact) -> bool:
+        """Whether a fact is newer than all that was seen of its path; remembers it if so."""
+        path = fact.address.path
+        is_held_present = path in self._there
+        held_as_of = self._there[path] if is_held_present else self._gone.get(path, NEVER)
+        if not is_newer(fact, held_as_of, is_held_present=is_held_present):
+            return False
+        self._there.pop(path, None)
+        self._gone.pop(path, None)
+        (self._there if fact.is_present else self._gone)[path] = fact.as_of
+        if len(self._gone) > MOST_TOMBSTONES:
+            del self._gone[next(iter(self._gone))]
+        return True
+
+
+class ClusterState:
+    """The folded state. It holds only what ZooKeeper said; the same facts give the same state in whatever order."""
+
+    def __init__(self, *, deletes_topics: bool = True) -> None:
+        """An empty cluster, before any fact. `deletes_topics` is Kafka's `delete.topic.enable`."""
+        self.changes = Changes()
+        self.placement = PlacementIndex()
+        self.topics = Topics(self.changes, self.placement, deletes_topics=deletes_topics)
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.reassignments = ReassignmentZnodes(self.changes)
+        self.statuses = Statuses()
+        self.legacy = absent(LegacyReassignmentAddress(), NEVER)
+        self.preferred_election = absent(PreferredElectionAddress(), NEVER)
+        self.producer_ids = absent(ProducerIdBlockAddress(), NEVER)
+        self.features = absent(FeatureAddress(), NEVER)
+        self.broker_defaults = Config({})
+        self.notifications: dict[Notification, ZnodeVersion] = {}
+        self.tokens: dict[str, Token] = {}
+        self._sightings = _Sightings()
+
+    def partition(self, at: TopicPartition) -> Partition | None:
+        """A partition that its topic's znode lists."""
+        return self.topics.partition(at.topic, at.partition)
+
+    def take_changes(self) -> Changes:
+        """What has changed since this was last called."""
+        taken = self.changes
+        self.changes = self.topics.changes = self.reassignments.changes = Changes()
+        return taken
+
+    def apply_all(self, facts: Iterable[Fact]) -> None:
+        """Fold several facts in."""
+        for fact in facts:
+            self.apply(fact)
+
+    def apply(self, fact: Fact) -> None:  # noqa: C901 (one flat match over the closed union of znodes)
+        """Fold one fact in. One that is not newer than what is held changes nothing, so order does not matter."""
+        address = fact.address
+        match address:
+            case StateAddress():
+                self._complain_of(fact, is_news=self.topics.apply_state(address.topic, address.partition, fact))
+            case TopicAddress():
+                self._complain_of(fact, is_news=self.topics.apply_topic(address.topic, fact))
+            case PartitionAddress():
+                self.topics.apply_partition_znode(address.topic, address.partition, fact)
+            case PartitionsAddress():
+                self.topics.apply_partitions_znode(address.topic, fact)
+            case ReplicaDeletionsAddress():
+                self.topics.apply_deletions(address.topic, fact)
+            case TopicDeletionAddress():
+                self.topics.apply_mark(address.topic, fact)
+            case TopicConfigAddress():
+                self.topics.apply_config(address.topic, fact)
+            case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
+                pass  # who leads is decided elsewhere, and nothing is known of remnants
+            case DelegationTokenChangeAddress():
+                pass  # for brokers to read
+            case _:
+                is_news = self._sightings.is_news(fact)
+                self._complain_of(fact, is_news=is_news)
+                if is_news:
+                    self._apply_lone(address, fact)
+
+    def _apply_lone(self, address: _Lone, fact: Fact) -> None:
+        """Znodes that are remembered by their path."""
+        match address:
+            case ReassignmentStatusAddress() | StatusRootAddress():
+                self.statuses.apply(fact)
+            case BrokerAddress():
+                self._apply_broker(address.broker, fact)
+            case LegacyReassignmentAddress():
+                self._apply_legacy(fact)
+            case ProducerIdBlockAddress():
+                self.producer_ids = fact
+            case FeatureAddress():
+                self.features = fact
+                self.changes.features = True
+            case ReassignmentsAddress() | ReassignmentAddress():
+                self.reassignments.apply(fact)
+            case DefaultBrokerConfigAddress():
+                self.broker_defaults = fact.value if isinstance(fact.value, Config) else Config({})
+                self.changes.broker_defaults = True
+            case DelegationTokenAddress(token):
+                self._apply_token(token, fact)
+            case IsrChangeAddress() | LogDirEventAddress() | ConfigChangeAddress() | PreferredElectionAddress():
+                self._apply_notification(address, fact)
+            case _:
+                assert_never(address)
+
+    def _apply_broker(self, broker: BrokerId, fact: Fact) -> None:
+        self.changes.brokers.setdefault(broker, self.brokers.get(broker))
+        if fact.stat is None or not isinstance(fact.value, Registration):
+            self.brokers.pop(broker, None)
+        else:
+            self.brokers[broker] = Broker(fact.value, BrokerEpoch(fact.stat.czxid))
+
+    def _apply_legacy(self, fact: Fact) -> None:
+        self.legacy = fact
+        self.changes.legacy = True
+        if isinstance(fact.value, LegacyReassignment):
+            path = fact.address.path
+            self.changes.malformed.extend((path, f"{reason}; it is dropped") for reason in fact.value.rejected)
+
+    def _apply_token(self, token: str, fact: Fact) -> None:
+        self.changes.tokens = True
+        if fact.stat is None:
+            self.tokens.pop(token, None)
+        else:
+            self.tokens[token] = Token(fact.value if isinstance(fact.value, TokenTimes) else None, fact.stat.version)
+
+    def _apply_notification(self, address: Notification | ConfigChangeAddress, fact: Fact) -> None:
+        if isinstance(address, ConfigChangeAddress):
+            if isinstance(fact.value, ConfigChange) and fact.value.topic is not None:
+                self.changes.reconfigured[fact.value.topic] = None
+            return
+        value = fact.value
+        is_left_alone = isinstance(address, PreferredElectionAddress) and not isinstance(value, PreferredElection)
+        if fact.stat is None or is_left_alone:
+            self.notifications.pop(address, None)
+            return
+        self.notifications[address] = fact.stat.version
+        match address:
+            case IsrChangeAddress():
+                self.changes.isr_changes.append((address, value if isinstance(value, IsrChange) else None))
+            case LogDirEventAddress():
+                self.changes.log_dir_events.append((address, value if isinstance(value, LogDirEvent) else None))
+            case PreferredElectionAddress():
+                self.preferred_election = fact
+                self.changes.preferred_election = fact.stat.version
+            case _:
+                assert_never(address)
+
+    def _complain_of(self, fact: Fact, *, is_news: bool) -> None:
+        """Once for each version of a znode that cannot be read, however often it is seen."""
+        malformed = fact.value
+        if not is_news or not isinstance(malformed, Malformed):
+            return
+        fate = "it is left as it is until it is mended"
+        if isinstance(fact.address, IsrChangeAddress | LogDirEventAddress):
+            fate = "it is removed"
+        if isinstance(fact.address, ReassignmentAddress):
+            fate = "it is removed, or says again where the partition moves"
+        self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))

@@ -1,0 +1,387 @@
+"""How do the facts about one topic become one view, whatever their order?
+
+Facts about one topic come from several znodes and in any order. What arrives before the topic's own znode is kept; what
+is older than the topic's creation belonged to an earlier topic of the same name and counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from controller.core.state.changes import Changes
+from controller.core.state.placement import PlacementIndex
+from controller.core.state.topics import (
+    ABSENT,
+    BLANK,
+    NEVER,
+    UNASSIGNED,
+    DeletionMark,
+    Partition,
+    TopicConfig,
+    TopicView,
+)
+from controller.core.topic_names import look_of
+from zk_layout.facts import Fact, Malformed, is_newer
+from zk_layout.ids import PartitionEpoch, PartitionId, TopicId, TopicName, Zxid
+from zk_layout.znodes.configs import Config
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.replica_deletions import ReplicaDeletions
+from zk_layout.znodes.topics import Assignment, Topic
+
+MOST_TOMBSTONES = 10_000
+
+
+class _Record:
+    """Everything known under one topic name, whether its own znode has been seen or not."""
+
+    __slots__ = (
+        "absent_as_of",
+        "config",
+        "config_as_of",
+        "id_as_of",
+        "mark_as_of",
+        "owed",
+        "owed_as_of",
+        "owed_version",
+        "partitions",
+        "partitions_znode",
+        "partitions_znode_as_of",
+        "view",
+    )
+
+    def __init__(self) -> None:
+        self.view: TopicView | None = None
+        self.partitions: dict[PartitionId, Partition] = {}
+        self.absent_as_of = self.id_as_of = self.mark_as_of = self.config_as_of = self.owed_as_of = NEVER
+        self.partitions_znode_as_of = NEVER
+        self.partitions_znode = False
+        self.config: TopicConfig | None = None
+        self.owed: ReplicaDeletions | None = None
+        self.owed_version = ABSENT
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether nothing is left but when things were absent."""
+        is_anything_there = any(p.state is not None or p.is_malformed for p in self.partitions.values())
+        return self.view is None and self.owed_version == ABSENT and not is_anything_there
+
+
+class Topics:
+    """The topics as folded from facts, with the indexes that keep a turn as cheap as its change."""
+
+    def __init__(self, changes: Changes, placement: PlacementIndex, *, deletes_topics: bool) -> None:
+        """None seen. With `deletes_topics` false (`delete.topic.enable`) no topic is queued for deletion."""
+        self.changes = changes
+        self.views: dict[TopicName, TopicView] = {}
+        self.names: dict[TopicId, TopicName] = {}
+        self.marks: dict[TopicName, DeletionMark] = {}
+        self.alike: dict[str, dict[TopicName, None]] = {}
+        self._placement = placement
+        self._deletes_topics = deletes_topics
+        self._records: dict[TopicName, _Record] = {}
+        self._tombstones: dict[TopicName, None] = {}
+
+    def partition(self, topic: TopicName, number: PartitionId) -> Partition | None:
+        """A partition that its topic's znode lists."""
+        record = self._records.get(topic)
+        held = record.partitions.get(number) if record is not None and record.view is not None else None
+        return held if held is not None and held.assignment.replicas else None
+
+    def config(self, name: TopicName) -> TopicConfig | None:
+        """A topic's settings as last read; None where they never were. There may be some without the topic."""
+        record = self._records.get(name)
+        return None if record is None else record.config
+
+    def is_known_missing(self, name: TopicName, since: Zxid) -> bool:
+        """Whether the topic was seen to be absent at this zxid or later."""
+        record = self._records.get(name)
+        return record is not None and record.view is None and record.absent_as_of >= since
+
+    # ---- folding --------------------------------------------------------------------------------------------
+
+    def apply_topic(self, name: TopicName, fact: Fact) -> bool:
+        """The topic's own znode; whether that was news."""
+        record, stat = self._record(name), fact.stat
+        view = record.view
+        held_as_of = view.as_of if view is not None else record.absent_as_of
+        if not is_newer(fact, held_as_of, is_held_present=view is not None):
+            self._learn_id(record, fact)
+            return False
+        if stat is None:
+            if view is not None:
+                self._forget(record, view, fact.as_of)
+            record.absent_as_of = fact.as_of
+            if name in self.marks:
+                self.changes.marks[name] = None
+            self._bury(name, record)
+            return True
+        if view is not None and view.czxid != stat.czxid:
+            self._forget(record, view, stat.czxid)
+            view = None
+        if view is None:
+            view = self._meet(name, record, stat.czxid)
+        else:
+            self.changes.topics.setdefault(name, view)
+        self._read(record, replace(view, as_of=fact.as_of, version=stat.version), fact)
+        return True
+
+    def apply_state(self, name: TopicName, number: PartitionId, fact: Fact) -> bool:
+        """A partition's state znode; whether that was news."""
+        record = self._record(name)
+        view, stat = record.view, fact.stat
+        if view is not None and fact.as_of < view.czxid:
+            return False
+        held = record.partitions.get(number, BLANK)
+        if not is_newer(fact, held.as_of, is_held_present=held.state is not None or held.is_malformed):
+            return False
+        value = fact.value
+        state = value if isinstance(value, PartitionState) else None
+        if stat is None:
+            after = Partition(
+                held.assignment, None, held.epoch, fact.as_of, True, False, held.has_znode, held.znode_as_of
+            )
+        else:
+            epoch = PartitionEpoch(stat.version)
+            znode_as_of = max(held.znode_as_of, fact.as_of)
+            is_malformed = isinstance(value, Malformed)
+            after = Partition(held.assignment, state, epoch, fact.as_of, True, is_malformed, True, znode_as_of)
+            if fact.as_of > record.partitions_znode_as_of:
+                record.partitions_znode, record.partitions_znode_as_of = True, fact.as_of
+                if view is not None and not view.has_partitions_znode:
+                    self._replace(record, replace(view, has_partitions_znode=True))
+        record.partitions[number] = after
+        if view is not None:
+            self.changes.touch(name, number, held)
+        else:
+            self._bury(name, record)
+        return True
+
+    def apply_partition_znode(self, name: TopicName, number: PartitionId, fact: Fact) -> None:
+        """The parent of a state znode."""
+        record = self._record(name)
+        held = record.partitions.get(number, BLANK)
+        is_former = record.view is not None and fact.as_of < record.view.czxid
+        if not is_former and is_newer(fact, held.znode_as_of, is_held_present=held.has_znode):
+            record.partitions[number] = replace(held, has_znode=fact.is_present, znode_as_of=fact.as_of)
+
+    def apply_partitions_znode(self, name: TopicName, fact: Fact) -> None:
+        """The parent of all partitions' znodes."""
+        record = self._record(name)
+        view = record.view
+        if view is not None and fact.as_of < view.czxid:
+            return
+        if not is_newer(fact, record.partitions_znode_as_of, is_held_present=record.partitions_znode):
+            return
+        record.partitions_znode, record.partitions_znode_as_of = fact.is_present, fact.as_of
+        if view is not None:
+            self.changes.topics.setdefault(name, view)
+            self._replace(record, replace(view, has_partitions_znode=fact.is_present))
+
+    def apply_deletions(self, name: TopicName, fact: Fact) -> None:
+        """The replicas that brokers have still to delete."""
+        record = self._record(name)
+        if not is_newer(fact, record.owed_as_of, is_held_present=record.owed_version != ABSENT):
+            return
+        record.owed_as_of = fact.as_of
+        record.owed_version = fact.stat.version if fact.stat else ABSENT
+        record.owed = fact.value if isinstance(fact.value, ReplicaDeletions) else None
+        if record.view is not None:
+            self.changes.topics.setdefault(name, record.view)
+            self._owe(record, record.view)
+
+    def apply_mark(self, name: TopicName, fact: Fact) -> None:
+        """The request to delete a topic."""
+        record = self._record(name)
+        if not is_newer(fact, record.mark_as_of, is_held_present=name in self.marks):
+            return
+        record.mark_as_of = fact.as_of
+        if fact.stat is None:
+            self.marks.pop(name, None)
+        else:
+            self.marks[name] = DeletionMark(fact.stat.czxid, fact.stat.version)
+        self.changes.marks[name] = None
+        if record.view is not None:
+            self._queue(record, record.view)
+        self._bury(name, record)
+
+    def apply_config(self, name: TopicName, fact: Fact) -> None:
+        """The topic's settings; they are read when they matter, not watched."""
+        record = self._record(name)
+        held = record.config
+        is_held_present = held is not None and held.version != ABSENT
+        if fact.as_of < record.config_as_of or (
+            fact.as_of == record.config_as_of and is_held_present and not fact.is_present
+        ):
+            return
+        record.config_as_of = fact.as_of
+        config = fact.value if isinstance(fact.value, Config) else Config({})
+        record.config = TopicConfig(config, fact.stat.version if fact.stat else ABSENT)
+        self.changes.configs[name] = None
+
+    # ---- inside ---------------------------------------------------------------------------------------------
+
+    def _record(self, name: TopicName) -> _Record:
+        record = self._records.get(name)
+        if record is None:
+            record = self._records[name] = _Record()
+        return record
+
+    def _bury(self, name: TopicName, record: _Record) -> None:
+        """Remember for a while what was absent when, so that a late sighting of before does not count."""
+        if not record.is_tombstone or name in self.marks:
+            return
+        self._tombstones.pop(name, None)
+        self._tombstones[name] = None
+        while len(self._tombstones) > MOST_TOMBSTONES:
+            oldest = next(iter(self._tombstones))
+            del self._tombstones[oldest]
+            buried = self._records.get(oldest)
+            if buried is not None and buried.is_tombstone and oldest not in self.marks:
+                del self._records[oldest]
+
+    def _meet(self, name: TopicName, record: _Record, czxid: Zxid) -> TopicView:
+        """A topic is seen for the first time: what was seen of it earlier counts, if it is of this life."""
+        self._tombstones.pop(name, None)
+        look = look_of(name)
+        if look is not None:
+            self.alike.setdefault(look, {})[name] = None
+        for number, held in list(record.partitions.items()):
+            if max(held.as_of, held.znode_as_of) < czxid:
+                del record.partitions[number]
+            else:
+                if held.as_of < czxid:
+                    record.partitions[number] = Partition(has_znode=held.has_znode, znode_as_of=held.znode_as_of)
+                self.changes.touch(name, number, BLANK)
+        if record.partitions_znode_as_of < czxid:
+            record.partitions_znode = False
+        record.id_as_of = NEVER
+        view = TopicView(
+            name,
+            MappingProxyType(record.partitions),
+            czxid=czxid,
+            has_partitions_znode=record.partitions_znode,
+        )
+        self.changes.topics.setdefault(name, None)
+        return view
+
+    def _read(self, record: _Record, view: TopicView, fact: Fact) -> None:
+        """Take in what the topic's znode says now."""
+        value = fact.value
+        if not isinstance(value, Topic):
+            view = replace(view, is_malformed=True)
+        else:
+            view = self._named(record, replace(view, is_malformed=False), value.topic_id, fact.as_of)
+        self._replace(record, view)
+        self._queue(record, view)
+        if isinstance(value, Topic):
+            name = view.name
+            for number, assignment in value.partitions.items():
+                self._assign(record, name, number, assignment)
+            for number in [n for n, p in record.partitions.items() if p.assignment.replicas]:
+                if number not in value.partitions:
+                    self._assign(record, name, number, UNASSIGNED)
+        assert record.view is not None
+        self._owe(record, record.view)
+
+    def _replace(self, record: _Record, view: TopicView) -> None:
+        record.view = self.views[view.name] = view
+
+    def _named(self, record: _Record, view: TopicView, topic_id: TopicId | None, as_of: Zxid) -> TopicView:
+        if topic_id is None:
+            return replace(view, has_lost_id=view.topic_id is not None)
+        record.id_as_of = as_of
+        if view.topic_id == topic_id:
+            return replace(view, has_lost_id=False) if view.has_lost_id else view
+        if view.topic_id is not None:
+            self.names.pop(view.topic_id, None)
+        self.names[topic_id] = view.name
+        for (
+            number,
+            held,
+        ) in record.partitions.items():  # brokers take an id in without a higher leader epoch (KAFKA-12835)
+            self.changes.touch(view.name, number, held)
+        return replace(view, topic_id=topic_id, has_lost_id=False)
+
+    def _learn_id(self, record: _Record, fact: Fact) -> None:
+        """An older sighting of the same topic still tells an id that has been lost since."""
+        view, value = record.view, fact.value
+        if view is None or fact.stat is None or fact.stat.czxid != view.czxid or not isinstance(value, Topic):
+            return
+        if value.topic_id is None or fact.as_of <= record.id_as_of or view.is_malformed:
+            return
+        self.changes.topics.setdefault(view.name, view)
+        named = self._named(record, view, value.topic_id, fact.as_of)
+        self._replace(record, replace(named, has_lost_id=True))
+
+    def _assign(self, record: _Record, name: TopicName, number: PartitionId, assignment: Assignment) -> None:
+        held = record.partitions.get(number, BLANK)
+        before = held.assignment
+        if before == assignment:
+            return
+        self.changes.touch(name, number, held)
+        record.partitions[number] = Partition(
+            assignment,
+            held.state,
+            held.epoch,
+            held.as_of,
+            held.is_state_known,
+            held.is_malformed,
+            held.has_znode,
+            held.znode_as_of,
+        )
+        is_queued = record.view is not None and record.view.is_queued_for_deletion
+        self._placement.assign(name, number, before, assignment, is_moving=assignment.is_moving and not is_queued)
+
+    def _queue(self, record: _Record, view: TopicView) -> None:
+        """A topic is deleted if that was asked for in its own life; a mark from before is an earlier topic's."""
+        mark = self.marks.get(view.name)
+        if mark is not None:
+            self.changes.marks[view.name] = None
+        is_queued = self._deletes_topics and mark is not None and mark.czxid > view.czxid
+        if is_queued == view.is_queued_for_deletion:
+            return
+        self.changes.topics.setdefault(view.name, view)
+        self._replace(record, replace(view, is_queued_for_deletion=is_queued))
+        for number, held in record.partitions.items():
+            self._placement.note_moving(view.name, number, held.assignment.is_moving and not is_queued)
+            self.changes.touch(view.name, number, held)
+
+    def _owe(self, record: _Record, view: TopicView) -> None:
+        """Replicas owed by this topic; those of an earlier one, by zxid or by id, are nothing to this one."""
+        value = record.owed
+        is_ours = value is not None and record.owed_as_of >= view.czxid and value.topic_id in (None, view.topic_id)
+        owed = dict(value.replicas) if value is not None and is_ours else {}
+        if owed == view.deletions and record.owed_version == view.deletions_version:
+            return
+        self.changes.topics.setdefault(view.name, view)
+        self._placement.owe(view.name, view.deletions, owed)
+        self._replace(record, replace(view, deletions=MappingProxyType(owed), deletions_version=record.owed_version))
+
+    def _forget(self, record: _Record, view: TopicView, as_of: Zxid) -> None:
+        """A topic is gone; what was seen later than that already belongs to its successor."""
+        name = view.name
+        for number, held in record.partitions.items():
+            self._placement.assign(name, number, held.assignment, UNASSIGNED, is_moving=False)
+        self._placement.owe(name, view.deletions, {})
+        if view.topic_id is not None:
+            self.names.pop(view.topic_id, None)
+        look = look_of(name)
+        if look is not None:
+            self.alike[look].pop(name, None)
+            if not self.alike[look]:
+                del self.alike[look]
+        self.changes.forget_topic(view)
+        del self.views[name]
+        record.view = None
+        record.partitions = {n: p for n, p in _later(record.partitions, as_of)}
+        if record.partitions_znode_as_of <= as_of:
+            record.partitions_znode = False
+
+
+def _later(partitions: Mapping[PartitionId, Partition], as_of: Zxid) -> Iterator[tuple[PartitionId, Partition]]:
+    for number, held in partitions.items():
+        if held.as_of > as_of or held.znode_as_of > as_of:
+            yield number, replace(held, assignment=UNASSIGNED)

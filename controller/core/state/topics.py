@@ -1,0 +1,75 @@
+"""What does ZooKeeper say of a topic and its partitions? Values that nobody can change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from zk_layout.ids import PartitionEpoch, PartitionId, Replicas, TopicId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.configs import Config
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+NEVER = Zxid(-1)
+ABSENT = ZnodeVersion(-1)
+UNASSIGNED = Assignment(())
+NOTHING_OWED: Mapping[PartitionId, Replicas] = MappingProxyType({})
+
+
+class Partition(Struct, frozen=True, gc=False):
+    """One partition: its assignment and its state.
+
+    Shape:
+        `state` is None where the znode is absent or was not read yet; `is_state_known` tells the two apart.
+        `assignment` is empty where the topic znode does not list the partition. `as_of` is that of the state.
+    """
+
+    assignment: Assignment = UNASSIGNED
+    state: PartitionState | None = None
+    epoch: PartitionEpoch = PartitionEpoch(-1)
+    as_of: Zxid = NEVER
+    is_state_known: bool = False
+    is_malformed: bool = False
+    has_znode: bool = False
+    znode_as_of: Zxid = NEVER
+
+
+BLANK = Partition()
+
+
+class TopicView(Struct, frozen=True):
+    """One topic as its znodes show it. Nothing can be changed through it.
+
+    Shape:
+        `partitions` and `deletions` are read-only and follow the facts. `has_lost_id`: somebody who knows no topic ids
+        has written the znode anew; brokers refuse any other id, so `topic_id` is still the one from before.
+    """
+
+    name: TopicName
+    partitions: Mapping[PartitionId, Partition] = MappingProxyType({})
+    as_of: Zxid = NEVER
+    czxid: Zxid = NEVER
+    version: ZnodeVersion = ABSENT
+    topic_id: TopicId | None = None
+    has_lost_id: bool = False
+    has_partitions_znode: bool = False
+    is_queued_for_deletion: bool = False
+    is_malformed: bool = False
+    deletions: Mapping[PartitionId, Replicas] = NOTHING_OWED
+    deletions_version: ZnodeVersion = ABSENT
+
+
+class DeletionMark(Struct, frozen=True, gc=False):
+    """Somebody asked for a topic to be deleted: the znode in `/admin/delete_topics`."""
+
+    czxid: Zxid
+    version: ZnodeVersion
+
+
+class TopicConfig(Struct, frozen=True):
+    """A topic's settings as last read; a version of `ABSENT` means that it has no znode for them."""
+
+    config: Config
+    version: ZnodeVersion

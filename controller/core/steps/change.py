@@ -1,0 +1,106 @@
+"""What does a rule look at, and what can it decide?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+
+from msgspec import Struct
+
+from controller.core.state.topics import TopicView
+from controller.core.view import Cluster
+from zk_layout.catalog import Address
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Replicas, TopicPartition
+from zk_layout.znodes.configs import Config
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
+
+
+class Case(Struct, frozen=True):
+    """One partition as a rule sees it: the facts, with what this turn has already decided on top.
+
+    Shape:
+        `state` is None only where the partition never had one. `confirmed` are the brokers that said they deleted
+        their replica; `is_patience_over` says that no more waiting is due for the others. `owed` are replicas that
+        left the assignment earlier and whose deletion is unconfirmed. `is_gathering` says that the topic's znode was
+        written a moment ago and that other moves of the topic will soon end too. `config` are the topic's settings,
+        None unless they have just been read.
+    """
+
+    at: TopicPartition
+    topic: TopicView
+    assignment: Assignment
+    state: PartitionState | None
+    is_untold: bool = False
+    confirmed: frozenset[BrokerId] = frozenset()
+    is_patience_over: bool = False
+    is_gathering: bool = False
+    owed: Replicas = ()
+    config: Config | None = None
+
+
+class Change(Struct, frozen=True):
+    """A decision about one partition: what its znodes shall say, and the reason.
+
+    Shape:
+        None means "stays as it is"; an empty `owed` means that nothing is owed any more. `warning` is what an operator
+        must find in the log, where the decision was forced.
+    """
+
+    why: str
+    assignment: Assignment | None = None
+    state: PartitionState | None = None
+    owed: Replicas | None = None
+    warning: str | None = None
+
+
+class Look(Struct, frozen=True):
+    """A decision that needs znodes read first."""
+
+    why: str
+    addresses: tuple[Address, ...]
+
+
+class Gather(Struct, frozen=True):
+    """A decision that is made, but whose write waits a moment, to be one with others of its kind."""
+
+
+Next = Change | Look | Gather | None
+Rule = Callable[[Case, Cluster], Next]
+
+
+class Precedence(IntEnum):
+    """In which order rules are asked; the first that has something to say decides about the partition."""
+
+    LEGACY_ENTRY = 0
+    OWN_REPLICA = 1
+    FIRST_LEADER = 2
+    LEADER = 3
+    REASSIGNMENT = 4
+    PREFERENCE = 5
+
+
+def raised(
+    state: PartitionState,
+    controller_epoch: ControllerEpoch,
+    leader: BrokerId | None = None,
+    isr: Replicas | None = None,
+    recovery: int | None = None,
+) -> PartitionState:
+    """The state with the next leader epoch, so that brokers accept it."""
+    return PartitionState(
+        state.leader if leader is None else leader,
+        LeaderEpoch(state.leader_epoch + 1),
+        controller_epoch,
+        state.isr if isr is None else isr,
+        state.leader_recovery_state if recovery is None else recovery,
+    )
+
+
+def listed(replicas: Replicas) -> str:
+    """Replicas as people read them.
+
+    >>> listed((1, 2))
+    '[1, 2]'
+    """
+    return "[" + ", ".join(map(str, replicas)) + "]"

@@ -1,0 +1,178 @@
+"""What should one topic's znodes say after this step? All decisions of a turn about it, as writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from controller.core.effects import Create, Delete, Set, Write
+from controller.core.memory import NOBODY
+from controller.core.state.topics import TopicView
+from controller.core.steps.change import Case, Change
+from controller.core.transactions.proposal import Atom
+from controller.core.view import Cluster
+from zk_layout.ids import LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
+from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+ABSENT = ZnodeVersion(-1)
+
+
+class Draft:
+    """The step of one topic while it is being decided: the facts, and what was decided on top of them.
+
+    Other znodes that must change with the topic's are written `before` it, along with it, or `after` the states: that
+    order counts where a transaction has to be cut. `shows` says why, where nothing else is written.
+    """
+
+    def __init__(self, topic: TopicView, cluster: Cluster) -> None:
+        """Nothing decided yet."""
+        self.topic = topic
+        self.before: list[Write] = []
+        self.along: list[Write] = []
+        self.after: list[Write] = []
+        self.apart: list[Atom] = []
+        self.shows = ""
+        self._cluster = cluster
+        self._assignments: dict[PartitionId, Assignment] = {}
+        self._states: dict[PartitionId, PartitionState] = {}
+        self._owed: dict[PartitionId, Replicas] = {}
+        self._why: dict[PartitionId, list[str]] = {}
+        self._topic_id: TopicId | None = None
+        self._added: dict[PartitionId, Replicas] = {}
+        self._requests: list[Atom] = []
+
+    @property
+    def assigned(self) -> Iterable[PartitionId]:
+        """The partitions whose replicas this step changes."""
+        return self._assignments.keys()
+
+    def assignment_of(self, number: PartitionId) -> Assignment | None:
+        """The replicas of a partition after this step; None where there is no such partition."""
+        held = self.topic.partitions.get(number)
+        return self._assignments.get(number, held.assignment if held is not None else None)
+
+    def touches(self, number: PartitionId) -> bool:
+        """Whether anything has been decided about a partition."""
+        return number in self._why
+
+    def case(self, number: PartitionId) -> Case | None:
+        """One partition as the rules see it; None where its znodes are missing, unread or unreadable."""
+        held, cluster = self.topic.partitions.get(number), self._cluster
+        if held is None or not held.assignment.replicas or not held.is_state_known or held.is_malformed:
+            return None
+        at = TopicPartition(self.topic.name, number)
+        decided = self._states.get(number)
+        is_told_here = decided is not None and (held.state is None or decided.leader_epoch != held.state.leader_epoch)
+        return Case(
+            at,
+            self.topic,
+            self._assignments.get(number, held.assignment),
+            self._states.get(number, held.state),
+            at in cluster.untold and not is_told_here,
+            cluster.confirmed.get(at, NOBODY),
+            at in cluster.out_of_patience,
+            at.topic in cluster.gathering,
+            self._owed.get(number, self.topic.deletions.get(number, ())),
+            cluster.fresh_config(at.topic),
+        )
+
+    def take(self, number: PartitionId, change: Change) -> None:
+        """Decide on top of what was decided before. Two raises of a leader epoch in one step count as one."""
+        held = self.topic.partitions[number]
+        if change.assignment is not None:
+            self._assignments[number] = change.assignment
+        if change.state is not None:
+            state = change.state
+            if held.state is not None and state.leader_epoch > held.state.leader_epoch + 1:
+                state = replace(state, leader_epoch=LeaderEpoch(held.state.leader_epoch + 1))
+            self._states[number] = state
+        if change.owed is not None:
+            self._owed[number] = change.owed
+            if change.owed == self.topic.deletions.get(number, ()):
+                del self._owed[number]
+        self._why.setdefault(number, []).append(change.why)
+
+    def give_id(self, topic_id: TopicId) -> None:
+        """Name a topic that has no id yet."""
+        self._topic_id = topic_id
+
+    @property
+    def is_about_the_whole(self) -> bool:
+        """Whether the topic gets partitions, or is to be deleted, with this step."""
+        return bool(self._added or self._requests)
+
+    def grow(self, added: dict[PartitionId, Replicas]) -> None:
+        """Give the topic new partitions; the next step finds their first leaders."""
+        self._added = added
+
+    def request(self, write: Write, why: str) -> None:
+        """Write down what somebody asked of the topic as a whole, in a znode that is none of its own."""
+        self._requests.append(Atom((write,), (why,)))
+
+    def atoms(self) -> tuple[Atom, ...]:
+        """The writes: first what concerns the whole topic with the states that go with it, then single states."""
+        atoms = []
+        together = sorted(self._assignments.keys() | self._owed.keys())
+        znodes = [*self.before, *self._topic_write(), *self._deletions_write(), *self.along]
+        if znodes or self.after:
+            states = [w for n in together if n in self._states for w in self._state_writes(n)]
+            atoms.append(Atom((*znodes, *states, *self.after), self._reasons(together) or (self.shows,)))
+        single = sorted(self._states.keys() - set(together))
+        atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
+        return (*self.apart, *self._with_parent(atoms), *self._requests)
+
+    def _reasons(self, together: Iterable[PartitionId]) -> tuple[str, ...]:
+        name = self.topic.name
+        why = tuple(w for n in together for w in self._why.get(n, ()))
+        if self._topic_id is not None:
+            why = (f"topic {name} gets the id {self._topic_id}", *why)
+        if self._added:
+            count = min(self._added) + len(self._added)
+            why = (f"asked to give topic {name} {len(self._added)} more: {count} partitions", *why)
+        return why
+
+    def _topic_write(self) -> Iterable[Write]:
+        if not self._assignments and self._topic_id is None and not self._added:
+            return
+        listed = {
+            n: self._assignments.get(n, held.assignment)
+            for n, held in self.topic.partitions.items()
+            if held.assignment.replicas
+        }
+        listed |= {n: Assignment(replicas) for n, replicas in self._added.items()}
+        topic = Topic(listed, self._topic_id or self.topic.topic_id)
+        yield Set(TopicAddress(self.topic.name), topic, self.topic.version)
+
+    def _deletions_write(self) -> Iterable[Write]:
+        if not self._owed:
+            return
+        owed = {n: r for n, r in sorted({**self.topic.deletions, **self._owed}.items()) if r}
+        address, version = ReplicaDeletionsAddress(self.topic.name), self.topic.deletions_version
+        value = ReplicaDeletions(owed, self._topic_id or self.topic.topic_id)
+        if version == ABSENT:
+            if owed:
+                yield Create(address, value)
+        elif owed:
+            yield Set(address, value, version)
+        else:
+            yield Delete(address, version)
+
+    def _state_writes(self, number: PartitionId) -> Iterable[Write]:
+        held, state = self.topic.partitions[number], self._states[number]
+        address = StateAddress(self.topic.name, number)
+        if held.state is not None:
+            yield Set(address, state, ZnodeVersion(held.epoch))
+            return
+        if not held.has_znode:
+            yield Create(PartitionAddress(self.topic.name, number), None)
+        yield Create(address, state)
+
+    def _with_parent(self, atoms: list[Atom]) -> list[Atom]:
+        is_any_new = any(self.topic.partitions[number].state is None for number in self._states)
+        if self.topic.has_partitions_znode or not is_any_new:
+            return atoms
+        parent = Create(PartitionsAddress(self.topic.name), None)
+        return [Atom((parent, *atoms[0].writes), atoms[0].why), *atoms[1:]]

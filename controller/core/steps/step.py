@@ -1,0 +1,101 @@
+"""What takes part in the next step of one topic: its requests, its rules, and what it comes to?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from msgspec import Struct, field
+
+from controller.core.clients.open_requests import Item, Wanted, granted, refused
+from controller.core.duty import Duty
+from controller.core.errors import ErrorCode
+from controller.core.outbox import Outbox
+from controller.core.replies import Result
+from controller.core.state.topics import TopicView
+from controller.core.steps.change import Precedence, Rule
+from controller.core.steps.draft import Draft
+from controller.core.transactions.proposal import Atom, Outcome, Subject
+from zk_layout.catalog import Address
+from zk_layout.ids import PartitionId, TopicName
+
+
+class Step(Struct, eq=False):
+    """One step of a topic while it is being decided, and until it is written.
+
+    Shape:
+        `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes
+        are done, `postponed` those that wait for the next step. Partitions that are `closed` get nothing else in this
+        step; for those in `requested` a request decided about the replicas. `looks` must be read before anything can be
+        decided. With `waits_for` nothing of this step is written before that subject is free.
+    """
+
+    name: TopicName
+    numbers: Mapping[PartitionId, None]
+    draft: Draft | None = None
+    accepted: list[Item] = field(default_factory=list)
+    postponed: list[Item] = field(default_factory=list)
+    closed: dict[PartitionId, None] = field(default_factory=dict)
+    requested: dict[PartitionId, None] = field(default_factory=dict)
+    looks: list[Address] = field(default_factory=list)
+    atoms: tuple[Atom, ...] = ()
+    holds: list[Subject] = field(default_factory=list)
+    waits_for: Subject | None = None
+
+    @property
+    def planned(self) -> Draft:
+        """The draft of a topic that exists."""
+        assert self.draft is not None, self.name
+        return self.draft
+
+    @property
+    def topic(self) -> TopicView:
+        """The topic, where it exists."""
+        return self.planned.topic
+
+
+class TopicDuty(Duty):
+    """A duty that also decides about single topics; what all of them decide about one is one step.
+
+    Shape:
+        `parts` are the types of parts of requests that it decides, `rules` what it wants to be asked about each
+        partition that is due.
+    """
+
+    parts: ClassVar[tuple[type[Wanted], ...]] = ()
+
+    @property
+    def rules(self) -> Iterable[tuple[Precedence, Rule]]:
+        """What is to be asked about each partition that is due, and when."""
+        return ()
+
+    def owns(self, name: TopicName) -> bool:
+        """Whether a topic is in a condition in which nobody else decides about it."""
+        return False
+
+    def decide(self, step: Step, items: list[Item], out: Outbox) -> None:
+        """The step of a topic that it owns."""
+
+    def consider(self, item: Item, step: Step, out: Outbox) -> None:
+        """Decide a part of a request: settle it, or take it into the step."""
+
+    def granted(self, item: Item) -> Result:
+        """The answer to a part that was taken into a step whose writes are done."""
+        return granted(item)
+
+    def missing(self, item: Item) -> Result:
+        """The answer to a part whose topic or partition does not exist."""
+        return refused(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
+
+    def being_deleted(self, item: Item) -> Result:
+        """The answer to a part whose topic is being deleted: for clients it is gone."""
+        return self.missing(item)
+
+    def open_step(self, step: Step, out: Outbox) -> None:
+        """Requests have been considered, rules have not been asked yet."""
+
+    def close_step(self, step: Step, out: Outbox) -> None:
+        """Rules have been asked; what else goes with the step?"""
+
+    def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
+        """What became of a step."""

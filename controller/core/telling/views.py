@@ -1,0 +1,75 @@
+"""How do brokers see a partition, and which brokers do they see?"""
+
+from __future__ import annotations
+
+from controller.core.commands import LiveBroker, PartitionView
+from controller.core.stage import in_force
+from controller.core.state.topics import Partition, TopicView
+from controller.core.view import Cluster
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, PartitionId, Replicas, TopicPartition
+from zk_layout.znodes.partition_state import RECOVERED, PartitionState
+
+DELETED = BrokerId(-2)
+
+
+def live_brokers(cluster: Cluster) -> tuple[LiveBroker, ...]:
+    """Every registered broker with all its endpoints, by id; ourselves included, so that we can be found."""
+    return tuple(
+        LiveBroker(broker, held.registration.endpoints, held.registration.rack)
+        for broker, held in sorted(cluster.brokers.items())
+    )
+
+
+def view(
+    topic: TopicView, number: PartitionId, held: Partition, state: PartitionState, cluster: Cluster
+) -> PartitionView:
+    """One partition with the replicas in force."""
+    assignment = held.assignment
+    if assignment.is_moving:
+        assignment = in_force(assignment, state)
+    return PartitionView(
+        topic.name,
+        topic.topic_id,
+        number,
+        state.controller_epoch,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        held.epoch,
+        state.leader_recovery_state,
+        assignment.replicas,
+        assignment.adding,
+        assignment.removing,
+        _offline(topic, number, assignment.replicas, cluster),
+    )
+
+
+def deleted(topic: TopicView, controller_epoch: ControllerEpoch) -> list[PartitionView]:
+    """The partitions of a topic that goes or is gone, so that brokers drop them from their metadata."""
+    return [
+        PartitionView(
+            topic.name,
+            topic.topic_id,
+            number,
+            controller_epoch,
+            DELETED,
+            LeaderEpoch(0),
+            held.state.isr if held.state else (),
+            PartitionEpoch(0),
+            held.state.leader_recovery_state if held.state else RECOVERED,
+            held.assignment.replicas,
+        )
+        for number, held in topic.partitions.items()
+        if held.assignment.replicas
+    ]
+
+
+def _offline(topic: TopicView, number: PartitionId, replicas: Replicas, cluster: Cluster) -> Replicas:
+    brokers, shutting_down = cluster.brokers, cluster.shutting_down
+    if not shutting_down and not cluster.offline_replicas:
+        for r in replicas:
+            if r not in brokers:
+                return tuple(r for r in replicas if r not in brokers)
+        return ()
+    at = TopicPartition(topic.name, number)
+    return tuple(r for r in replicas if not cluster.is_online(r, at))

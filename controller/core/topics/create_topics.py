@@ -1,0 +1,142 @@
+"""May this topic be created, and on which brokers?
+
+What Kafka's `create.topic.policy.class.name` would refuse is not refused here: such a policy is a Java class.
+
+Source: Kafka's ZkAdminManager.createTopics and AdminZkClient.validateTopicCreate, with their order of checks; KIP-464
+(defaults), KIP-525 (what is answered).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from controller.core import topic_names
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.requests import DEFAULTED, CreateTopics, NewTopic
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import TopicDefaults
+from controller.core.steps.change import listed
+from controller.core.topics import configs
+from controller.core.topics.placement import Start, spread
+from controller.core.view import Cluster
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName
+from zk_layout.znodes.topics import Assignment
+
+MOST_PARTITIONS = 200_000
+INTERNAL_TO_KRAFT = TopicName("__cluster_metadata")
+
+
+class Plan(Struct, frozen=True):
+    """A topic that may be created as it stands here."""
+
+    assignments: dict[PartitionId, Assignment]
+    config: dict[str, str]
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas each partition has."""
+        return len(self.assignments[PartitionId(0)].replicas)
+
+
+def refuse_within(request: CreateTopics) -> list[Refusal | None]:
+    """What can be refused of each topic from the request alone."""
+    counts = Counter(topic.name for topic in request.topics)
+    return [_refuse_alone(topic, counts[topic.name]) for topic in request.topics]
+
+
+def _refuse_alone(topic: NewTopic, count: int) -> Refusal | None:
+    if count > 1:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+    if topic.name == INTERNAL_TO_KRAFT:
+        return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    problem = topic_names.problem_of(topic.name)
+    return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem) if problem is not None else None
+
+
+def consider(
+    wanted: NewTopic, alike: Iterable[TopicName], defaults: TopicDefaults, cluster: Cluster, random: SeededRandom
+) -> Plan | Refusal:
+    """The topic as it is to be created, or why it is not.
+
+    Shape:
+        `alike` are the topics, existing or about to, that look the same in metrics.
+    """
+    if wanted.name in cluster.topics:
+        return already_exists(wanted.name)
+    without_value = [name for name, value in wanted.configs if value is None]
+    if without_value:
+        text = f"Null value not supported for topic configs: {','.join(without_value)}"
+        return Refusal(ErrorCode.INVALID_CONFIG, text)
+    placed = _place(wanted, defaults, cluster, random)
+    if isinstance(placed, Refusal):
+        return placed
+    collision = topic_names.collision(wanted.name, alike)
+    if collision is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, collision)
+    problem = _problem_of(placed, cluster)
+    if problem is not None:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    config = {name: value for name, value in wanted.configs if value is not None}
+    problem = configs.problem_of(config)
+    if problem is not None:
+        return Refusal(ErrorCode.INVALID_CONFIG, problem)
+    return Plan({number: Assignment(replicas) for number, replicas in sorted(placed)}, config)
+
+
+def already_exists(name: TopicName) -> Refusal:
+    """A topic is there until its deletion has ended."""
+    return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def candidates(cluster: Cluster) -> dict[BrokerId, str | None]:
+    """The brokers on which replicas may be placed, by id, with their racks: the live ones, ourselves never."""
+    return {broker: cluster.brokers[broker].registration.rack for broker in cluster.live_brokers()}
+
+
+def too_many(count: int) -> Refusal:
+    """More partitions than Kafka is made for in a whole cluster; their placement alone would take seconds."""
+    text = f"{count} partitions are more than the {MOST_PARTITIONS} that one topic may have."
+    return Refusal(ErrorCode.INVALID_PARTITIONS, text)
+
+
+def _place(
+    wanted: NewTopic, defaults: TopicDefaults, cluster: Cluster, random: SeededRandom
+) -> list[tuple[PartitionId, Replicas]] | Refusal:
+    if wanted.assignments:
+        if wanted.partition_count != DEFAULTED or wanted.replication_factor != DEFAULTED:
+            text = "Both numPartitions or replicationFactor and replicasAssignments were set."
+            return Refusal(ErrorCode.INVALID_REQUEST, f"{text} Both cannot be used at the same time.")
+        return list(wanted.assignments)
+    count = defaults.partition_count if wanted.partition_count == DEFAULTED else wanted.partition_count
+    factor = defaults.replication_factor if wanted.replication_factor == DEFAULTED else wanted.replication_factor
+    brokers = candidates(cluster)
+    if count <= 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if factor <= 0:
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    if factor > len(brokers):
+        text = f"Replication factor: {factor} larger than available brokers: {len(brokers)}."
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if count > MOST_PARTITIONS:
+        return too_many(count)
+    if None in brokers.values():
+        brokers = dict.fromkeys(brokers)  # racks that are known of some brokers only do not count
+    start = Start(random.below(len(brokers)), random.below(len(brokers)))
+    return list(spread(brokers, count, factor, start).items())
+
+
+def _problem_of(placed: list[tuple[PartitionId, Replicas]], cluster: Cluster) -> str | None:
+    """Like Kafka, takes brokers that are down or unknown; not ourselves, and nothing that no broker could be."""
+    if len({len(replicas) for _, replicas in placed}) != 1 or not placed[0][1]:
+        return "All partitions should have the same number of replicas, at least one"
+    for number, replicas in placed:
+        if len(set(replicas)) < len(replicas):
+            return f"Duplicate replica assignment found: partition {number} on {listed(replicas)}"
+        if cluster.own_id in replicas or min(replicas) < 0:
+            return f"Partition {number} cannot be placed on {listed(replicas)}: not all of them are brokers"
+    if sorted(number for number, _ in placed) != list(range(len(placed))):
+        return "partitions should be a consecutive 0-based integer sequence"
+    return None

@@ -1,0 +1,92 @@
+"""What is written for a topic that is to be created, and which topics are being created?
+
+The topic's settings come first, then its assignment: brokers read the settings when they create the logs.
+
+Source: Kafka's AdminZkClient.createTopicWithAssignment.
+"""
+
+from __future__ import annotations
+
+from controller.core.clients.open_requests import Item, denied
+from controller.core.effects import Create, Set, Write
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.outbox import Outbox
+from controller.core.replies import TopicCreated
+from controller.core.requests import CreateTopics, NewTopic
+from controller.core.shared import Shared
+from controller.core.steps.step import Step
+from controller.core.topic_names import look_of
+from controller.core.topics import create_topics
+from controller.core.topics.create_topics import Plan
+from controller.core.transactions.proposal import Atom
+from zk_layout.ids import TopicName, ZnodeVersion
+from zk_layout.znodes.configs import Config, TopicConfigAddress
+from zk_layout.znodes.topics import Topic, TopicAddress
+
+ABSENT = ZnodeVersion(-1)
+
+
+class TopicCreation:
+    """Decides about topics that do not exist yet."""
+
+    def __init__(self, shared: Shared) -> None:
+        """Nothing is being created."""
+        self._shared = shared
+        self._begun: dict[str, dict[TopicName, None]] = {}
+
+    def consider(self, item: Item, wanted: NewTopic, step: Step, out: Outbox) -> None:
+        """Refuse a topic that nobody may have, or let the step create it."""
+        shared = self._shared
+        alike = self._alike(step.name)
+        outcome = create_topics.consider(wanted, alike, shared.settings.defaults, shared.cluster, shared.random)
+        request = shared.requests.request(item.ask)
+        if isinstance(outcome, Refusal):
+            shared.requests.settle(item, denied(item, outcome), out)
+        elif isinstance(request, CreateTopics) and request.is_validation_only:
+            shared.requests.settle(item, _possible(step.name, outcome), out)
+        else:
+            step.accepted.append(item)
+            step.atoms = (self._atom(step.name, outcome),)
+            look = look_of(step.name)
+            if look is not None:
+                self._begun.setdefault(look, {})[step.name] = None
+
+    def ended(self, name: TopicName) -> None:
+        """A step of a topic is written, or refused."""
+        look = look_of(name)
+        begun = self._begun.get(look) if look is not None else None
+        if look is not None and begun is not None:
+            begun.pop(name, None)
+            if not begun:
+                del self._begun[look]
+
+    def created(self, wanted: NewTopic) -> TopicCreated:
+        """The answer once the topic is written."""
+        topic = self._shared.cluster.topics.get(wanted.name)
+        configs = tuple((name, value) for name, value in wanted.configs if value is not None)
+        if topic is None or not topic.partitions:
+            return TopicCreated(wanted.name, configs=configs)
+        factor = len(next(iter(topic.partitions.values())).assignment.replicas)
+        count = len(topic.partitions)
+        return TopicCreated(wanted.name, ErrorCode.NONE, None, topic.topic_id, count, factor, configs)
+
+    def _alike(self, name: TopicName) -> set[TopicName]:
+        """Topics that look the same in metrics, also those whose creation is under way."""
+        look = look_of(name)
+        if look is None:
+            return set()
+        return {*self._begun.get(look, ()), *self._shared.cluster.alike.get(look, ())}
+
+    def _atom(self, name: TopicName, plan: Plan) -> Atom:
+        shared = self._shared
+        topic = Topic(plan.assignments, shared.random.topic_id() if shared.settings.assigns_topic_ids else None)
+        config, version = Config(plan.config), shared.cluster.config_version(name)
+        address = TopicConfigAddress(name)
+        settings: Write = Create(address, config) if version in (None, ABSENT) else Set(address, config, version)
+        counts = f"{len(plan.assignments)} partitions of {plan.replication_factor} replicas"
+        return Atom((settings, Create(TopicAddress(name), topic)), (f"asked to create topic {name}: {counts}",))
+
+
+def _possible(name: TopicName, plan: Plan) -> TopicCreated:
+    count, configs = len(plan.assignments), tuple(plan.config.items())
+    return TopicCreated(name, ErrorCode.NONE, None, None, count, plan.replication_factor, configs)

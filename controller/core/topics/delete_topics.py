@@ -1,0 +1,34 @@
+"""May this topic be deleted?
+
+What follows once the wish is written to `/admin/delete_topics` is a matter of the rules.
+
+Source: Kafka's KafkaApis.handleDeleteTopicsRequest and ZkAdminManager.deleteTopics; KIP-516 for ids.
+"""
+
+from __future__ import annotations
+
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.requests import DeleteTopics, TopicReference
+from controller.core.view import Cluster
+from zk_layout.ids import TopicName
+
+
+def refuse_within(request: DeleteTopics, *, is_enabled: bool) -> Refusal | None:
+    """Why no topic is deleted at all."""
+    if is_enabled:
+        return None
+    error = ErrorCode.TOPIC_DELETION_DISABLED if request.knows_deletion_disabled else ErrorCode.INVALID_REQUEST
+    return Refusal(error, "Topic deletion is disabled.")
+
+
+def find(reference: TopicReference, cluster: Cluster) -> TopicName | Refusal:
+    """The name of the topic that is meant; whether there is one of that name is not asked here."""
+    if reference.topic_id is not None:
+        if reference.name is not None:
+            text = "Topic name and topic ID can not both be specified."
+            return Refusal(ErrorCode.INVALID_REQUEST, text)
+        name = cluster.topic_names.get(reference.topic_id)
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, None) if name is None else name
+    if reference.name is None:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Neither a topic's name nor its id was given.")
+    return reference.name

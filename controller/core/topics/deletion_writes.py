@@ -1,0 +1,68 @@
+"""Which znodes go with a deleted topic, and which requests to delete one are dropped?
+
+Source: Kafka's TopicDeletionManager.completeDeleteTopic and KafkaController.processTopicDeletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from controller.core.effects import Delete, Write
+from controller.core.state.topics import DeletionMark, TopicView
+from controller.core.transactions.proposal import Atom
+from controller.core.view import Cluster
+from zk_layout.catalog import Address
+from zk_layout.ids import TopicName, ZnodeVersion
+from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.configs import TopicConfigAddress
+from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
+from zk_layout.znodes.topics import TopicAddress
+
+ABSENT = ZnodeVersion(-1)
+UNTOUCHED = ZnodeVersion(0)  # nobody writes data into znodes that carry none
+
+Found = Iterable[tuple[Address, ZnodeVersion]]
+
+
+def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluster: Cluster) -> Atom | None:
+    """The removal of a request that is not carried out, and why; None where the topic has to be looked for first.
+
+    A mark that is older than its topic was meant for a former topic of the same name: what is there now was created
+    afterwards, and nobody has asked to delete it.
+    """
+    if topic is None and not cluster.is_known_missing(name, mark.czxid):
+        return None
+    if not cluster.deletes_topics:
+        reason = "delete.topic.enable is false"
+    elif topic is None:
+        reason = "there is no such topic"
+    else:
+        reason = "it was asked for before this topic was created"
+    return Atom((Delete(TopicDeletionAddress(name), mark.version),), (f"topic {name} is not deleted: {reason}",))
+
+
+def below(topic: TopicView) -> Iterator[Write]:
+    """The znodes below the topic's, as far as the facts tell, children before their parents."""
+    for number, held in sorted(topic.partitions.items()):
+        if held.state is not None or held.is_malformed:
+            yield Delete(StateAddress(topic.name, number), ZnodeVersion(held.epoch))
+        if held.has_znode:
+            yield Delete(PartitionAddress(topic.name, number), UNTOUCHED)
+    if topic.has_partitions_znode:
+        yield Delete(PartitionsAddress(topic.name), UNTOUCHED)
+
+
+def surveyed(found: Found) -> Iterator[Write]:
+    """The znodes below the topic's as they were listed."""
+    return (Delete(address, version) for address, version in found)
+
+
+def end(topic: TopicView, mark: DeletionMark, config_version: ZnodeVersion | None) -> Iterator[Write]:
+    """What goes together, last of all: the topic, its settings, what it still owed, and the request to delete it."""
+    yield Delete(TopicAddress(topic.name), topic.version)
+    if config_version not in (None, ABSENT):
+        yield Delete(TopicConfigAddress(topic.name), config_version)
+    if topic.deletions_version != ABSENT:
+        yield Delete(ReplicaDeletionsAddress(topic.name), topic.deletions_version)
+    yield Delete(TopicDeletionAddress(topic.name), mark.version)

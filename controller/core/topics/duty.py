@@ -1,0 +1,251 @@
+"""Topics: their creation, their growth, their ids, and their deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.alarms import Again
+from controller.core.clients.authorization import CLUSTER, TOPIC, Operation, Resource
+from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
+from controller.core.duty import Report
+from controller.core.effects import Create
+from controller.core.errors import ErrorCode, Refusal
+from controller.core.events import Acknowledged, Alarm, Asked, Surveyed
+from controller.core.intake import NoTimeGiven
+from controller.core.outbox import Outbox
+from controller.core.replies import Result, TopicDeleted
+from controller.core.requests import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Growth,
+    NewTopic,
+    TopicReference,
+)
+from controller.core.shared import Shared
+from controller.core.state.changes import Changes
+from controller.core.steps.step import Step, TopicDuty
+from controller.core.telling.sending import is_accepted
+from controller.core.topics import create_partitions, create_topics, delete_topics
+from controller.core.topics.creation import TopicCreation
+from controller.core.topics.deletion import TopicDeletions
+from controller.core.transactions.proposal import Outcome, Refused
+from zk_layout.ids import TopicName, TopicPartition
+from zk_layout.znodes.admin import TopicDeletionAddress
+
+ASK_AGAIN_AFTER_S = 30.0
+
+
+class AskAgainToDelete(Alarm, frozen=True):
+    """Brokers that could not delete a replica of a topic are asked again."""
+
+
+class Topics(TopicDuty):
+    """What becomes of topics as a whole. One that does not exist, or is to be deleted, is its business alone."""
+
+    requests = (CreateTopics, CreatePartitions, DeleteTopics)
+    parts = (NewTopic, Growth, TopicReference)
+    alarms = (AskAgainToDelete,)
+
+    def __init__(self, shared: Shared) -> None:
+        """Nothing is being created or deleted."""
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._creation = TopicCreation(shared)
+        self._deletions = TopicDeletions(shared.cluster, shared.memory)
+        self._is_alarm_set = False
+
+    # ---- requests -------------------------------------------------------------------------------------------
+
+    def admit(self, asked: Asked, out: Outbox) -> None:
+        """Divide a request by topic; what can be refused from the request alone is refused at once."""
+        request = asked.request
+        match request:
+            case CreateTopics():
+                new = [(topic.name, topic) for topic in request.topics]
+                may_create_all = self._shared.is_allowed(asked.caller, Operation.CREATE, CLUSTER)
+                operation = None if may_create_all else Operation.CREATE
+                parts = self._by_topic(asked, new, create_topics.refuse_within(request), operation)
+            case CreatePartitions():
+                more = [(growth.topic, growth) for growth in request.growths]
+                parts = self._by_topic(asked, more, create_partitions.refuse_within(request), Operation.ALTER)
+            case DeleteTopics():
+                parts = self._to_delete(asked, request)
+            case _:
+                raise TypeError(f"{type(request).__name__} is not served here")
+        if request.timeout_ms <= 0:
+            out.wake(NoTimeGiven(asked.ask), out.now)
+        items, refusals = parts
+        self._shared.requests.open(asked.ask, request, items, refusals, out)
+        for item in items:
+            self._shared.agenda.add(item.at.topic, is_urgent=True)
+
+    def _by_topic(
+        self,
+        asked: Asked,
+        wanted: Sequence[tuple[TopicName, NewTopic | Growth]],
+        refusals: Sequence[Refusal | None],
+        operation: Operation | None,
+    ) -> tuple[list[Item], list[tuple[int, Result]]]:
+        items: list[Item] = []
+        results: list[tuple[int, Result]] = []
+        for index, ((name, what), refused_alone) in enumerate(zip(wanted, refusals, strict=True)):
+            item = Item(asked.ask, index, TopicPartition(name, WHOLE_TOPIC), what)
+            refusal = refused_alone or self._forbidden(asked, operation, name)
+            if refusal is None:
+                items.append(item)
+            else:
+                results.append((index, denied(item, refusal)))
+        return items, results
+
+    def _to_delete(self, asked: Asked, request: DeleteTopics) -> tuple[list[Item], list[tuple[int, Result]]]:
+        """Names are looked up when it is their turn, ids now: a topic that is just being created has none yet."""
+        items: list[Item] = []
+        results: list[tuple[int, Result]] = []
+        cluster = self._cluster
+        refused_whole = delete_topics.refuse_within(request, is_enabled=cluster.deletes_topics)
+        for index, reference in enumerate(request.topics):
+            found = refused_whole or delete_topics.find(reference, cluster)
+            if not isinstance(found, Refusal):
+                found = self._forbidden(asked, Operation.DELETE, found) or found
+            if isinstance(found, Refusal):
+                results.append((index, TopicDeleted(reference.name, reference.topic_id, found.error, found.message)))
+            else:
+                wanted = TopicReference(found, cluster.topics[found].topic_id if found in cluster.topics else None)
+                items.append(Item(asked.ask, index, TopicPartition(found, WHOLE_TOPIC), wanted))
+        return items, results
+
+    def _forbidden(self, asked: Asked, operation: Operation | None, name: TopicName) -> Refusal | None:
+        if operation is None or self._shared.is_allowed(asked.caller, operation, Resource(TOPIC, name)):
+            return None
+        return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+
+    def consider(self, item: Item, step: Step, out: Outbox) -> None:
+        """A request about a topic that exists."""
+        wanted = item.wanted
+        match wanted:
+            case NewTopic():
+                self._settle(item, denied(item, create_topics.already_exists(step.name)), out)
+            case Growth():
+                self._grow(item, wanted, step, out)
+            case TopicReference():
+                why = f"asked to delete topic {step.name}"
+                step.planned.request(Create(TopicDeletionAddress(step.name), None), why)
+                step.accepted.append(item)
+            case _:
+                raise TypeError(f"{type(wanted).__name__} is no request about a topic")
+
+    def _grow(self, item: Item, growth: Growth, step: Step, out: Outbox) -> None:
+        added = create_partitions.consider(growth, step.topic, self._cluster)
+        request = self._shared.requests.request(item.ask)
+        if isinstance(added, Refusal):
+            self._settle(item, denied(item, added), out)
+        elif isinstance(request, CreatePartitions) and request.is_validation_only:
+            self._settle(item, refused(item, ErrorCode.NONE, None), out)
+        else:
+            step.planned.grow(added)
+            step.accepted.append(item)
+
+    def granted(self, item: Item) -> Result:
+        """A created topic is described as it is."""
+        return self._creation.created(item.wanted) if isinstance(item.wanted, NewTopic) else super().granted(item)
+
+    # ---- topics that nobody else decides about --------------------------------------------------------------
+
+    def owns(self, name: TopicName) -> bool:
+        """Whether a topic does not exist, or somebody asked for its deletion."""
+        return name in self._cluster.deletion_marks or name not in self._cluster.topics
+
+    def decide(self, step: Step, items: list[Item], out: Outbox) -> None:
+        """Create it, go on deleting it, or drop the request to."""
+        if step.name in self._cluster.deletion_marks:
+            self._delete(step, items, out)
+            return
+        for item in items:
+            if step.accepted:
+                step.postponed.append(item)
+            elif isinstance(item.wanted, NewTopic):
+                self._creation.consider(item, item.wanted, step, out)
+            else:
+                self._settle(item, self._missing(item), out)
+
+    def _delete(self, step: Step, items: list[Item], out: Outbox) -> None:
+        topic = self._cluster.topics.get(step.name)
+        if topic is None or not topic.is_queued_for_deletion:
+            self._shared.requests.put_back(items)  # until the mark has been dropped
+        else:
+            for item in items:
+                self._refuse_while_deleting(item, out)
+        step.atoms = self._deletions.next_step(step.name, out)
+
+    def _refuse_while_deleting(self, item: Item, out: Outbox) -> None:
+        match item.wanted:
+            case TopicReference():
+                self._shared.outcomes.expect(item, self.granted(item))
+                out.wake(Again(), out.now)
+            case NewTopic():
+                self._settle(item, denied(item, create_topics.already_exists(item.at.topic)), out)
+            case Growth():
+                self._settle(item, denied(item, create_partitions.QUEUED), out)
+            case _:
+                self._settle(item, self._missing(item, is_being_deleted=True), out)
+
+    def _missing(self, item: Item, *, is_being_deleted: bool = False) -> Result:
+        decider = self._shared.deciders[type(item.wanted)]
+        return decider.being_deleted(item) if is_being_deleted else decider.missing(item)
+
+    def _settle(self, item: Item, result: Result, out: Outbox) -> None:
+        self._shared.requests.settle(item, result, out)
+
+    # ---- what happens ---------------------------------------------------------------------------------------
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Deletions begin and end with the facts."""
+        self._deletions.follow(changes)
+        for name in changes.configs:
+            if self._deletions.is_under_way(name):
+                self._shared.agenda.add(name)
+
+    def tell(self, changes: Changes, out: Outbox) -> None:
+        """Brokers hear what they have to delete."""
+        self._deletions.tell(out)
+        if self._deletions.is_refused and not self._is_alarm_set:
+            self._is_alarm_set = True
+            out.wake(AskAgainToDelete(), out.now + ASK_AGAIN_AFTER_S)
+
+    def hear(self, report: Report, out: Outbox) -> None:
+        """A broker has deleted replicas, or could not; what is below a topic's znode has been listed."""
+        match report:
+            case Acknowledged() if is_accepted(report, self._cluster):
+                for topic in self._deletions.hear(report):
+                    self._shared.agenda.add(topic)
+            case Surveyed(topic):
+                self._deletions.surveyed(report)
+                self._shared.agenda.add(topic)
+            case _:
+                pass
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Ask again those who could not delete a replica."""
+        self._is_alarm_set = False
+        self._deletions.ask_again()
+
+    def close_step(self, step: Step, out: Outbox) -> None:
+        """A topic without an id gets one; one whose id was dropped by an old tool gets it back."""
+        topic = step.topic
+        if not topic.partitions or topic.is_malformed:
+            return
+        if topic.has_lost_id and topic.topic_id is not None:
+            step.planned.give_id(topic.topic_id)
+        elif self._shared.settings.assigns_topic_ids and topic.topic_id is None:
+            step.planned.give_id(self._shared.random.topic_id())
+
+    def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
+        """A refused deletion is looked into: something may be below the topic's znode that nobody knows of."""
+        self._creation.ended(step.name)
+        if isinstance(outcome, Refused):
+            self._deletions.failed(step.name)
+
+    def figures(self) -> dict[str, float]:
+        """How much is still to be deleted."""
+        return self._deletions.figures()

@@ -1,0 +1,240 @@
+"""Which transactions are in flight, and what has become of them?
+
+The one owner of everything between a proposal and its outcome: packing, size limit, what must be read again after a
+failure, how long to wait before the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from controller.core.effects import Commit, Create, Delete, Write
+from controller.core.events import Alarm, CommitId
+from controller.core.outbox import Outbox
+from controller.core.transactions.back_off import AT_ONCE, wait_s
+from controller.core.transactions.packing import Piece, loads, pieces
+from controller.core.transactions.proposal import Accepted, Outcome, Proposal, Refused, Subject, TooLarge
+from controller.core.transactions.sizes import ZnodeSizes
+from zk_layout.catalog import Address
+from zk_layout.facts import Fact, Stat, absent, present
+from zk_layout.ids import TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
+
+
+class TryAgain(Alarm, frozen=True):
+    """What was refused so often that it waits may be tried again."""
+
+    subject: Subject
+
+
+class Proposer(Protocol):
+    """Who wants something written, as far as transactions have to know."""
+
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        """What became of it; the facts have been folded."""
+
+    def retry(self, proposal: Proposal, out: Outbox) -> None:
+        """The wait after too many refusals is over."""
+
+
+class _UnderWay(Struct, eq=False):
+    """A proposal until it has its outcome: what it still waits for."""
+
+    proposer: Proposer
+    proposal: Proposal
+    outstanding: int = 0
+    has_failed: bool = False
+    unread: dict[Address, None] = field(default_factory=dict)
+
+
+UNKNOWN = Zxid(0)  # when a znode that we wrote was created
+
+
+class _Flight(Struct, frozen=True, eq=False):
+    commit: Commit
+    concerned: tuple[_UnderWay, ...]
+
+
+class Transactions:
+    """The transactions of one term."""
+
+    def __init__(self, znode_size_limit: int) -> None:
+        """Nothing in flight. The limit is in bytes."""
+        self._last = 0
+        self._flights: dict[CommitId, _Flight] = {}
+        self._under_way: dict[Subject, _UnderWay] = {}
+        self._awaited: dict[Address, list[_UnderWay]] = {}
+        self._refusals: dict[Subject, int] = {}
+        self._waiting: dict[Subject, _UnderWay] = {}
+        self._ripe: list[_UnderWay] = []
+        self._sizes = ZnodeSizes(znode_size_limit)
+
+    # ---- what duties ask ------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many transactions are unanswered."""
+        return len(self._flights)
+
+    @property
+    def busy(self) -> Iterable[Subject]:
+        """The subjects about which a proposal is under way, or that one holds."""
+        return self._under_way.keys()
+
+    def is_busy(self, subject: Subject) -> bool:
+        """Whether a proposal about it is under way."""
+        return subject in self._under_way
+
+    def is_waiting(self, subject: Subject) -> bool:
+        """Whether it was refused so often that the next attempt has to wait."""
+        return subject in self._waiting
+
+    def may_propose(self, subject: Subject) -> bool:
+        """Whether it is neither under way nor waiting."""
+        return subject not in self._under_way and subject not in self._waiting
+
+    def refusals(self, subject: Subject) -> int:
+        """How often in a row ZooKeeper has refused what was proposed about it."""
+        return self._refusals.get(subject, 0)
+
+    def half_read(self) -> dict[Subject, None]:
+        """Subjects of which only some znodes of a failed transaction have been read again."""
+        return {subject: None for subject, step in self._under_way.items() if step.unread}
+
+    # ---- sending --------------------------------------------------------------------------------------------
+
+    def send(self, proposer: Proposer, proposals: Sequence[Proposal], out: Outbox) -> None:
+        """Send what one duty proposes; what must not be sent is settled at once.
+
+        Independent proposals share transactions, so that many decisions cost few round trips. What was refused the last
+        time travels alone, so that it cannot spoil the others.
+
+        Raises:
+            ValueError: something is under way about the same subject.
+        """
+        ready: list[Piece] = []
+        for proposal in proposals:
+            made = list(pieces(proposal, is_alone=proposal.subject in self._refusals))
+            message = self._sizes.refusal(made)
+            if message is not None:
+                out.notice("oversized znode", message)
+                proposer.settled(proposal, TooLarge(message), out)
+                continue
+            warning = self._sizes.warning(made)
+            if warning is not None:
+                out.add(warning)
+            step = _UnderWay(proposer, proposal)
+            for subject in (proposal.subject, *proposal.holds):
+                if subject in self._under_way:
+                    raise ValueError(f"two proposals about {subject.text} at once")
+                self._under_way[subject] = step
+            ready += made
+        for load in loads(ready):
+            self._commit(load, out)
+
+    def _commit(self, load: Sequence[Piece], out: Outbox) -> None:
+        self._last += 1
+        operations = tuple(made for piece in load for made in piece.operations)
+        commit = Commit(CommitId(self._last), operations, tuple(why for piece in load for why in piece.why))
+        concerned = {id(step): step for step in (self._under_way[piece.proposal.subject] for piece in load)}
+        for step in concerned.values():
+            step.outstanding += 1
+        self._flights[commit.commit] = _Flight(commit, tuple(concerned.values()))
+        out.add(commit)
+
+    # ---- outcomes -------------------------------------------------------------------------------------------
+
+    def committed(self, commit: CommitId) -> Commit:
+        """ZooKeeper accepted a transaction."""
+        flight = self._flights.pop(commit)
+        for step in flight.concerned:
+            step.outstanding -= 1
+            self._ripe.append(step)
+        return flight.commit
+
+    def failed(self, commit: CommitId, look_at: Iterable[Address] | None, out: Outbox) -> None:
+        """A transaction failed: what it was about is read again, and the facts then decide."""
+        flight = self._flights.pop(commit)
+        addresses = _to_read(look_at or (write.address for write in flight.commit.writes))
+        for step in flight.concerned:
+            step.outstanding -= 1
+            step.has_failed = True
+            step.unread.update(dict.fromkeys(addresses))
+            self._ripe.append(step)
+        for address in addresses:
+            self._awaited.setdefault(address, []).extend(flight.concerned)
+        if addresses:
+            out.read(addresses)
+
+    def saw(self, address: Address) -> None:
+        """A znode was read: whatever waited for that."""
+        for step in self._awaited.pop(address, ()):
+            step.unread.pop(address, None)
+            self._ripe.append(step)
+
+    def settle(self, out: Outbox) -> None:
+        """Tell what became of the proposals that wait for nothing any more; their subjects are free again."""
+        ripe, self._ripe = self._ripe, []
+        for step in ripe:
+            proposal = step.proposal
+            if step.outstanding or step.unread or self._under_way.get(proposal.subject) is not step:
+                continue
+            for subject in (proposal.subject, *proposal.holds):
+                del self._under_way[subject]
+            step.proposer.settled(proposal, self._refused(step, out) if step.has_failed else self._accepted(step), out)
+
+    def _accepted(self, step: _UnderWay) -> Accepted:
+        self._refusals.pop(step.proposal.subject, None)
+        return Accepted()
+
+    def _refused(self, step: _UnderWay, out: Outbox) -> Refused:
+        subject = step.proposal.subject
+        count = self._refusals[subject] = self._refusals.get(subject, 0) + 1
+        wait = wait_s(count)
+        if wait is None:
+            return Refused(is_waiting=False)
+        if count == AT_ONCE + 1:
+            text = f"ZooKeeper refused {count} transactions about {subject.text} in a row; trying again more slowly"
+            out.notice("refused by zookeeper", text)
+        self._waiting[subject] = step
+        out.wake(TryAgain(subject), out.now + wait)
+        return Refused(is_waiting=True)
+
+    def resume(self, alarm: TryAgain, out: Outbox) -> None:
+        """The wait is over: its proposer decides anew about what was refused."""
+        step = self._waiting.pop(alarm.subject, None)
+        if step is not None:
+            step.proposer.retry(step.proposal, out)
+
+
+def _to_read(addresses: Iterable[Address]) -> tuple[Address, ...]:
+    """What must be read: of a topic's remnants nothing is known but what a survey of the topic finds."""
+    known = (TopicAddress(a.topic) if isinstance(a, TopicRemnantAddress) else a for a in addresses)
+    return tuple(dict.fromkeys(known))
+
+
+def facts_of(commit: Commit, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | None]) -> Iterator[Fact]:
+    """What ZooKeeper holds now that it accepted a transaction."""
+    for write in commit.writes:
+        if isinstance(write, Create) and write.is_sequential:
+            continue  # under which name it was created is not known
+        yield _fact(write, zxid, czxid_of)
+        if isinstance(write, Create) and isinstance(write.address, TopicAddress) and isinstance(write.value, Topic):
+            # Nothing can be below a znode that has just been created.
+            yield from (absent(StateAddress(write.address.topic, n), zxid) for n in write.value.partitions)
+
+
+def _fact(write: Write, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | None]) -> Fact:
+    address = write.address
+    if isinstance(write, Delete):
+        return absent(address, zxid)
+    if isinstance(write, Create):
+        return present(address, write.value, Stat(zxid, zxid, ZnodeVersion(0)))
+    czxid = czxid_of(address.topic) if isinstance(address, TopicAddress) else None
+    return present(
+        address, write.value, Stat(UNKNOWN if czxid is None else czxid, zxid, ZnodeVersion(write.expected + 1))
+    )

@@ -1,0 +1,73 @@
+"""What does a duty want written, and what can become of it?"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from controller.core.effects import Write
+from zk_layout.ids import TopicName
+
+
+class Subject(Struct, frozen=True):
+    """What is being decided about. About one subject at most one proposal is under way.
+
+    >>> Subject("topic", "orders").text
+    'topic orders'
+    """
+
+    kind: str
+    name: str = ""
+
+    @property
+    def text(self) -> str:
+        """As people read it."""
+        return f"{self.kind} {self.name}".rstrip()
+
+
+def topic_subject(name: TopicName) -> Subject:
+    """The znodes of one topic."""
+    return Subject("topic", name)
+
+
+class Atom(Struct, frozen=True):
+    """Writes that belong together, in one transaction wherever it can hold them; `why` has a sentence a decision."""
+
+    writes: tuple[Write, ...]
+    why: tuple[str, ...]
+
+
+class Proposal(Struct, frozen=True, eq=False):
+    """What a duty wants written about one subject.
+
+    Shape:
+        Atoms may travel in several transactions. `holds` are other subjects that must not be written meanwhile.
+        `memo` is whatever the duty wants to find again when it is told what became of it.
+    """
+
+    subject: Subject
+    atoms: tuple[Atom, ...]
+    holds: tuple[Subject, ...] = ()
+    memo: object = None
+
+
+class Accepted(Struct, frozen=True):
+    """ZooKeeper took all of it, and the facts say so."""
+
+
+class Refused(Struct, frozen=True):
+    """ZooKeeper did not take all of it; what it was about has been read again.
+
+    Shape:
+        With `is_waiting` it was refused so often that the next attempt waits; the duty is told when it is due.
+    """
+
+    is_waiting: bool
+
+
+class TooLarge(Struct, frozen=True):
+    """A znode would be larger than ZooKeeper takes; nothing was sent. `message` says which, and what to do."""
+
+    message: str
+
+
+Outcome = Accepted | Refused | TooLarge

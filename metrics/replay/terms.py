@@ -1,0 +1,158 @@
+"""Which brokers were there, and which controller led, when a transaction was made?"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from math import inf
+
+from msgspec import Struct, structs
+
+from controller.core.memory import Memory
+from controller.core.state.cluster import ClusterState
+from controller.core.view import Cluster, Identity
+from zk_layout.facts import Stat, present
+from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
+from zk_layout.znodes.brokers import BrokerAddress, Registration
+
+NOBODY = BrokerId(-1)
+# A broker that shuts down in good order moves its leaders away, then ends; it needs no longer than this.
+SHUTDOWN_MS = 10 * 60_000
+_OF_TERMS = frozenset({"broker", "controller", "controller_epoch"})
+
+
+class Sighting(Struct, frozen=True):
+    """One change of a broker's registration, of `/controller` or of `/controller_epoch`.
+
+    Shape:
+        `kind` is broker, controller, controller_epoch, deletion (the request to delete `topic`) or legacy
+        (`/admin/reassign_partitions`); `is_there` is false when the znode went. `version` is that of the epoch's znode,
+        which fences writes.
+    """
+
+    zxid: int
+    kind: str
+    is_there: bool = True
+    broker: int | None = None
+    session: int = 0
+    epoch: int = 0
+    version: int = 0
+    topic: str | None = None
+    time_ms: int = 0
+    op: str = ""
+
+
+class Term(Struct, frozen=True):
+    """What held from one transaction on: the brokers there, who led, and with which epoch.
+
+    Shape:
+        `sessions` are those of the brokers there; `claimed` is the transaction in which `controller` claimed to lead.
+    """
+
+    since: int
+    brokers: frozenset[int] = frozenset()
+    controller: int | None = None
+    session: int = 0
+    epoch: int = 0
+    version: int = 0
+    claimed: int = -1
+    sessions: frozenset[int] = frozenset()
+    time_ms: int = 0
+
+
+class Terms:
+    """All that held, in order; `at` finds what held when a transaction was made."""
+
+    def __init__(self, sightings: Iterable[Sighting]) -> None:
+        seen = sorted(sightings, key=lambda s: s.zxid)
+        self._terms = _folded(s for s in seen if s.kind in _OF_TERMS)
+        self._deletions = _requested(s for s in seen if s.kind == "deletion")
+        self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
+        self._since = [term.since for term in self._terms]
+        self._clusters: dict[int, Cluster] = {}
+
+    @property
+    def all(self) -> Sequence[Term]:
+        """Every term, oldest first; the first begins before the log."""
+        return self._terms
+
+    def position(self, zxid: int) -> int:
+        """Which one held just before a transaction."""
+        return max(bisect_right(self._since, zxid - 1) - 1, 0)
+
+    def at(self, zxid: int) -> Term:
+        """What held just before a transaction."""
+        return self._terms[self.position(zxid)]
+
+    def cluster(self, position: int) -> Cluster:
+        """That time as the controller's rules see it: the brokers there were all let in, and nothing else is known."""
+        cluster = self._clusters.get(position)
+        if cluster is None:
+            term = self._terms[position]
+            state, memory = ClusterState(), Memory()
+            stat = Stat(Zxid(term.since), Zxid(term.since), ZnodeVersion(0), SessionId(0))
+            state.apply_all(present(BrokerAddress(BrokerId(b)), Registration(()), stat) for b in sorted(term.brokers))
+            memory.brokers.update(state.brokers)
+            cluster = self._clusters[position] = Cluster(state, memory, Identity(NOBODY, ControllerEpoch(term.epoch)))
+        return cluster
+
+    def between(self, first: int, last: int) -> Sequence[Term]:
+        """What held from just before one transaction until just before another."""
+        return self._terms[self.position(first) : self.position(last) + 1]
+
+    def is_restarting(self, broker: int, zxid: int, time_ms: int) -> bool:
+        """Whether a broker was about to stop: a controlled shutdown moves leaders away before."""
+        if broker not in self.at(zxid).brokers:
+            return True
+        following = takewhile(lambda r: r.time_ms - time_ms <= SHUTDOWN_MS, self._terms[self.position(zxid) + 1 :])
+        return any(broker not in term.brokers for term in following)
+
+    def is_unwanted(self, topic: str, zxid: int) -> bool:
+        """Whether a topic was to be deleted when a transaction was made."""
+        return any(since < zxid <= until for since, until in self._deletions.get(topic, ()))
+
+    def has_legacy_ended(self, since: int, zxid: int) -> bool:
+        """Whether `/admin/reassign_partitions` was deleted between two transactions."""
+        position = bisect_right(self._legacy_ends, since)
+        return position < len(self._legacy_ends) and self._legacy_ends[position] <= zxid
+
+
+def _requested(sightings: Iterable[Sighting]) -> dict[str, list[tuple[int, float]]]:
+    """By topic, from when to when it was to be deleted."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for seen in sightings:
+        requests = found.setdefault(seen.topic or "", [])
+        if seen.is_there:
+            requests.append((seen.zxid, inf))
+        elif requests:
+            requests[-1] = (requests[-1][0], seen.zxid)
+    return found
+
+
+def _folded(sightings: Iterable[Sighting]) -> list[Term]:
+    owners: dict[int, int] = {}
+    terms = [Term(-1)]
+    for seen in sightings:
+        last = terms[-1]
+        term = structs.replace(last, since=seen.zxid, time_ms=seen.time_ms)
+        match seen.kind:
+            case "broker" if seen.broker is not None:
+                if seen.is_there and seen.op != "set":
+                    owners[seen.broker] = seen.session
+                elif seen.is_there:
+                    owners.setdefault(seen.broker, seen.session)
+                else:
+                    owners.pop(seen.broker, None)
+                term = structs.replace(term, brokers=frozenset(owners), sessions=frozenset(owners.values()))
+            case "controller" if seen.is_there:
+                term = structs.replace(term, controller=seen.broker, session=seen.session, claimed=seen.zxid)
+            case "controller":
+                term = structs.replace(term, controller=None, session=0)
+            case _:
+                term = structs.replace(term, epoch=seen.epoch, version=seen.version)
+        if last.since == seen.zxid:
+            terms[-1] = term
+        else:
+            terms.append(term)
+    return terms
