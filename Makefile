@@ -20,7 +20,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim conformance cluster versions lab replay format lock setup clean
+.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -58,6 +58,9 @@ conformance: $(READY)  ## simulated servers against the real ones
 
 cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
 	$(PYTEST) $(call present,tests/cluster) $(ARGS)
+
+containers: $(READY)  ## our own image in containers, where an engine answers
+	$(PYTEST) $(call present,tests/containers) $(ARGS)
 
 versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
 	$(PYTEST) -m versions tests/cluster $(ARGS)
