@@ -14,19 +14,23 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 CODE   := controller zk_layout metrics tests
 
-FAST   := $(wildcard tests/unit tests/scenarios tests/properties) zk_layout controller/core controller/reassign
+FAST   := tests/unit tests/scenarios tests/properties controller zk_layout metrics
+SLOW   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit sim conformance cluster versions lab replay format lock setup clean
+.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
 	$(BIN)/kafka-zk-controller demo $(ARGS)
 
-test: static  ## everything: check, simulation, conformance, real servers
-	$(PYTEST) $(ARGS)
+test: static  ## everything: coverage, simulation, conformance, real servers
+	@status=0; \
+	$(MAKE) --no-print-directory coverage || status=$$?; \
+	$(PYTEST) $(SLOW) $(ARGS) || status=$$?; \
+	exit $$status
 
 ##@ While working
 check: static  ## format, lint, types, imports and the fast tests: about a minute
@@ -41,6 +45,11 @@ static: $(READY)  ## format, lint, types and imports only
 unit: $(READY)  ## the fast tests: unit, scenarios, properties, doctests
 	$(PYTEST) $(FAST) $(ARGS)
 
+coverage: $(READY)  ## the fast tests, and whether they reach enough of the core and of zk_layout
+	$(PYTEST) $(FAST) --cov --cov-report= $(ARGS)
+	$(BIN)/coverage report --include='controller/core/*' --fail-under=94
+	$(BIN)/coverage report --include='zk_layout/*' --fail-under=97
+
 sim: $(READY)  ## the seeded world with faults
 	$(PYTEST) $(call present,tests/simulation) $(ARGS)
 
@@ -49,6 +58,9 @@ conformance: $(READY)  ## simulated servers against the real ones
 
 cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
 	$(PYTEST) $(call present,tests/cluster) $(ARGS)
+
+containers: $(READY)  ## our own image in containers, where an engine answers
+	$(PYTEST) $(call present,tests/containers) $(ARGS)
 
 versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
 	$(PYTEST) -m versions tests/cluster $(ARGS)

@@ -13,8 +13,8 @@ from typing import Final
 
 from controller.zk import protocol
 from controller.zk.answers import Disconnected, Refused
-from controller.zk.bridge import Bridge
 from controller.zk.protocol import MultiRead, Node
+from controller.zk.reads import Reads
 from zk_layout.ids import Zxid
 
 _LOSSES_TO_BLAME_IT: Final = 3
@@ -47,7 +47,7 @@ class ChunkSize:
 class BulkReader:
     """Reads znodes by the thousand over one bridge; asks are repeated when the connection is lost."""
 
-    def __init__(self, bridge: Bridge, *, answers_in_flight: int = 4, request_bytes: int = 512 * 1024) -> None:
+    def __init__(self, bridge: Reads, *, answers_in_flight: int = 4, request_bytes: int = 512 * 1024) -> None:
         self._bridge = bridge
         self._slots = asyncio.Semaphore(answers_in_flight)
         self._request_bytes = request_bytes

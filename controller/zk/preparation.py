@@ -1,6 +1,6 @@
 """What must ZooKeeper hold before a controller can work, whoever started first: brokers or controller?
 
-Source: Kafka's ZkData.PersistentZkPaths and KafkaController.maybeSetupFeatureVersioning (KIP-584).
+Source: Kafka's KafkaController.maybeSetupFeatureVersioning (KIP-584).
 """
 
 from __future__ import annotations
@@ -17,27 +17,10 @@ from controller.zk.protocol import Create, SetData
 from zk_layout import catalog
 from zk_layout.codec import Undecodable, decode_json, json_decoder
 from zk_layout.ids import BrokerId
-from zk_layout.znodes import admin, brokers, features, notifications, reassignment_status, replica_deletions, topics
+from zk_layout.watched import PERSISTENT
+from zk_layout.znodes import brokers, features
 from zk_layout.znodes.brokers import Registration
 
-_PARENTS: Final = (
-    "/consumers",
-    brokers.ROOT,
-    topics.ROOT,
-    "/brokers/seqid",
-    "/config/changes",
-    "/config/topics",
-    "/config/clients",
-    "/config/users",
-    "/config/brokers",
-    "/config/ips",
-    admin.DELETE_TOPICS,
-    notifications.ISR_CHANGES,
-    notifications.LOG_DIR_EVENTS,
-    "/latest_producer_id_block",
-    replica_deletions.ROOT,
-    reassignment_status.ROOT,
-)
 _CLUSTER_ID: Final = "/cluster/id"
 
 
@@ -54,7 +37,7 @@ async def create_parents(bridge: Bridge) -> None:
     Raises:
         Refused: we may not.
     """
-    await asyncio.gather(*(_create_missing(bridge, path) for path in _PARENTS))
+    await asyncio.gather(*(_create_missing(bridge, path) for path in PERSISTENT))
 
 
 async def _create_missing(bridge: Bridge, path: str) -> None:

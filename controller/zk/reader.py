@@ -15,54 +15,17 @@ from typing import Final
 from controller.core.effects import Notice, Read, Survey
 from controller.core.events import Event, Loaded, Observed, Surveyed
 from controller.zk.answers import Change, ConnectionState, SessionEnded, WatchEvent
-from controller.zk.bridge import Bridge
 from controller.zk.bulk import BulkReader, ChunkSize, Found
+from controller.zk.reads import Reads
 from zk_layout import catalog
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
-from zk_layout.znodes import (
-    admin,
-    brokers,
-    configs,
-    features,
-    notifications,
-    producer_ids,
-    reassignment_status,
-    reassignments,
-    replica_deletions,
-    topics,
-)
+from zk_layout.watched import watched
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
 
-# In the order in which they are told: who lives, what there is, what is asked, what has happened.
-WATCHED_PARENTS: Final = (
-    brokers.ROOT,
-    topics.ROOT,
-    admin.DELETE_TOPICS,
-    replica_deletions.ROOT,
-    notifications.ISR_CHANGES,
-    notifications.LOG_DIR_EVENTS,
-    notifications.CONFIG_CHANGES,
-)
-# Whose children nobody but the reigning controller writes: they are read once.
-LISTED_ONCE: Final = (reassignment_status.ROOT,)
-# Znodes that need not exist and are watched whether they do or not.
-WATCHED_PATHS: Final = tuple(
-    address.path
-    for address in (
-        features.FeatureAddress(),
-        configs.DefaultBrokerConfigAddress(),
-        admin.LegacyReassignmentAddress(),
-        admin.PreferredElectionAddress(),
-        producer_ids.ProducerIdBlockAddress(),
-        reassignment_status.StatusRootAddress(),
-    )
-)
-# Whose children's data are watched. A deletion asked for again at once shows only there: its name was never missed.
-_WATCHED_FAMILIES: Final = (brokers.ROOT, topics.ROOT, admin.DELETE_TOPICS)
 # Up to so many znodes, one watching read each costs less than a request for the watches and a multi-read.
 _FEW: Final = 32
 _GROUPS_AT_ONCE: Final = 4
@@ -76,7 +39,7 @@ class Reader:
 
     def __init__(
         self,
-        bridge: Bridge,
+        bridge: Reads,
         emit: Emit,
         *,
         notice: Callable[[Notice], None] = lambda _: None,
@@ -93,11 +56,10 @@ class Reader:
         self._notice = notice
         self._bulk = bulk or BulkReader(bridge)
         self._chunk = chunk
-        folder = (reassignments.ROOT,) if follows_reassignments else ()
-        self._watched_parents = (*WATCHED_PARENTS, *folder)
-        self._watched_families = (*_WATCHED_FAMILIES, *folder)
-        self._watched_paths = (*WATCHED_PATHS, *folder)
-        self._names: dict[str, set[str]] = {parent: set() for parent in (*self._watched_parents, *LISTED_ONCE)}
+        self._watched = watched(follows_reassignments=follows_reassignments)
+        self._names: dict[str, set[str]] = {
+            parent: set() for parent in (*self._watched.parents, *self._watched.listed_once)
+        }
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
         self._noticed: set[str] = set()
@@ -118,8 +80,8 @@ class Reader:
         """
         self._bridge.watch_listeners.append(self._on_watch)
         self._bridge.state_listeners.append(self._on_state)
-        self._marked_parents.update(dict.fromkeys((*self._watched_parents, *LISTED_ONCE)))
-        self._marked.update(dict.fromkeys(self._watched_paths))
+        self._marked_parents.update(dict.fromkeys(self._names))
+        self._marked.update(dict.fromkeys(self._watched.paths))
         await self._round()
         self._emit(Loaded())
         if not self._is_stopped:
@@ -166,7 +128,7 @@ class Reader:
             self.stop()
 
     def _on_watch(self, event: WatchEvent) -> None:
-        if event.path in self._watched_parents:
+        if event.path in self._watched.parents:
             self._marked_parents[event.path] = None
             self._is_marked.set()
         if event.change is not Change.CHILDREN and self._is_watched(event.path):
@@ -174,10 +136,10 @@ class Reader:
             self._is_marked.set()
 
     def _is_watched(self, path: str) -> bool:
-        if path in self._watched_paths or path in self._watched_on_request:
+        if path in self._watched.paths or path in self._watched_on_request:
             return True
         parent, _, name = path.rpartition("/")
-        return parent in self._watched_families and name in self._names[parent]
+        return parent in self._watched.families and name in self._names[parent]
 
     async def _keep_reading(self) -> None:
         while True:
@@ -203,7 +165,7 @@ class Reader:
                 by_parent.setdefault(parent, {})[path] = None
         for parent in self._names:
             await self._read_family(parent, tuple(by_parent.get(parent, ())))
-        self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in self._watched_paths)))
+        self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in self._watched.paths)))
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for wish in asked:
             await self._read_requested([address.path for address in wish.addresses], watch=wish.watch)
@@ -212,7 +174,7 @@ class Reader:
 
     async def _list(self, parent: str) -> list[str]:
         """What has gone is told at once; answers the paths of what has come."""
-        is_watched = parent in self._watched_parents
+        is_watched = parent in self._watched.parents
         names, zxid = await self._bridge.children(parent, watch=is_watched)
         while names is None and is_watched:
             stat, zxid = await self._bridge.exists(parent, watch=True)
@@ -272,12 +234,12 @@ class Reader:
         return await self._bulk.read(paths, ChunkSize())
 
     async def _read_family(self, parent: str, paths: Sequence[str]) -> None:
-        found = await self._fetch(paths, watch=parent in self._watched_families)
+        found = await self._fetch(paths, watch=parent in self._watched.families)
         await self._observe_found(paths, found)
 
     async def _read_requested(self, paths: Sequence[str], *, watch: bool) -> None:
-        lone = [path for path in paths if path in self._watched_paths]
-        others = [path for path in paths if path not in self._watched_paths]
+        lone = [path for path in paths if path in self._watched.paths]
+        others = [path for path in paths if path not in self._watched.paths]
         if watch:
             self._watched_on_request.update(path for path in others if not self._is_watched(path))
         self._observe(await asyncio.gather(*(self._read_lone(path) for path in lone)))

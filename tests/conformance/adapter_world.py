@@ -16,28 +16,27 @@ from zk_layout import catalog
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerId
-from zk_layout.znodes import brokers
+from zk_layout.watched import watched
+from zk_layout.znodes import brokers, reassignment_status
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+from zk_layout.znodes.topics import Topic
 
 T = TypeVar("T")
 
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":%d,"isr":[1,2]}'
-PARENTS = (
-    "/brokers/ids",
-    "/brokers/topics",
-    "/admin/delete_topics",
-    "/isr_change_notification",
-    "/log_dir_event_notification",
-    "/kafka_zk_controller/replica_deletions",
-    "/admin/reassign_partitions_status",
-)
+
+
+async def started(connect: str, session_timeout_ms: int = 10_000) -> Bridge:
+    """A bridge that has a session."""
+    bridge = Bridge(ZooKeeperSettings(connect, session_timeout_ms))
+    await bridge.start()
+    return bridge
 
 
 @asynccontextmanager
 async def connected(connect: str, session_timeout_ms: int = 10_000) -> AsyncIterator[Bridge]:
     """A bridge that is stopped at the end."""
-    bridge = Bridge(ZooKeeperSettings(connect, session_timeout_ms))
-    await bridge.start()
+    bridge = await started(connect, session_timeout_ms)
     try:
         yield bridge
     finally:
@@ -62,6 +61,13 @@ async def until(holds: Callable[[], T | None], timeout_s: float = 15.0) -> T:
         while not (result := holds()):
             await asyncio.sleep(0.01)
         return result
+
+
+def create_parents(client: KazooClient) -> None:
+    """What stands before a controller reads."""
+    for parent in watched(follows_reassignments=False).parents:
+        client.ensure_path(parent)
+    client.ensure_path(reassignment_status.ROOT)
 
 
 def topic_data(partitions: int) -> bytes:
@@ -136,6 +142,31 @@ class Seen:
     def is_gone(self, path: str) -> bool:
         fact = self.fact(path)
         return fact is not None and not fact.is_present
+
+
+def held(client: KazooClient) -> dict[str, int]:
+    """By path, the version of each znode in the families whose data are watched."""
+    return {
+        f"{parent}/{name}": client.exists(f"{parent}/{name}").version
+        for parent in watched(follows_reassignments=False).families
+        for name in client.get_children(parent)
+    }
+
+
+def told(seen: Seen, truth: dict[str, int]) -> dict[str, int]:
+    """What was seen to be there of that, and whatever else was seen on its level."""
+    return {path: version for path, version in seen.present().items() if path in truth or path.count("/") == 3}
+
+
+def every_state_is_told(seen: Seen, truth: dict[str, int]) -> bool:
+    """Whether each partition of the topics among these has been told of, be it absent."""
+    topics = [(path, fact.value) for path in truth if (fact := seen.fact(path)) is not None]
+    return all(
+        seen.fact(f"{path}/partitions/{number}/state") is not None
+        for path, topic in topics
+        if isinstance(topic, Topic)
+        for number in topic.partitions
+    )
 
 
 @asynccontextmanager

@@ -40,7 +40,7 @@ from zk_layout.znodes.reassignment_status import (
 )
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 
-ids = st.integers(0, 2**31 - 1)
+ids = st.integers(0, 2**31 - 1).map(BrokerId)
 names = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(lambda n: n not in (".", ".."))
 topic_ids = st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True)
 replicas = st.lists(ids, max_size=5).map(tuple)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from metrics.replay.moves import Happened
 from zk_layout.ids import BrokerId, Replicas
 
@@ -57,9 +59,9 @@ class History:
     def deleted(self) -> History:
         return self._add(1000, op="delete", kind="state")
 
-    def _add(self, after_ms: int, **fields: object) -> History:
+    def _add(self, after_ms: int, **fields: Any) -> History:
         self._now_ms += after_ms
-        empty: dict[str, object] = dict.fromkeys(Happened._fields)
+        empty: dict[str, Any] = dict.fromkeys(Happened._fields)
         known = {"zxid": 100 + len(self.events), "time_ms": self._now_ms, "session": 7}
         self.events.append(Happened(**{**empty, **known, **fields}))
         return self

@@ -152,6 +152,7 @@ class Work:
 
     def fail_over(self) -> None:
         victim = self.controller()
+        assert victim is not None
         self.cluster.kill_broker(victim)
         wait_for(lambda: self.controller() not in (victim, None), "another broker leads")
         self.await_leaders()

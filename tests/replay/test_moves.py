@@ -10,6 +10,7 @@ from metrics.replay.moves import STALLED_MS, Move, moves_of
 from metrics.replay.terms import Terms, Sighting
 from metrics.replay.stalls import why_stalled
 from tests.replay.histories import History, moved_as_kafka_does, moving
+from zk_layout.ids import BrokerId
 from zk_layout.znodes.topics import Assignment
 
 
@@ -104,7 +105,7 @@ def test_a_move_that_began_before_the_log_shows_where_it_came_from() -> None:
     move = only(History().assigned("3,4,1,2", "3,4", "1,2", op="known"))
 
     assert (move.from_replicas, move.origin) == ((1, 2), "unknown")
-    assert move.before == Assignment((1, 2))
+    assert move.before == Assignment((BrokerId(1), BrokerId(2)))
 
 
 def test_a_stalled_move_says_what_it_waited_for() -> None:

@@ -45,30 +45,17 @@ from controller.core.requests import Caller, Request
 from tests.scenarios.writing import Telling, reply_lines, write_lines
 from tests.simulation.controllers import operation_of
 from tests.simulation.reader import Reader
+from tests.simulation.world import PATHS
 from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, SetData, WatchEvent, ZooKeeper
 from zk_layout import catalog
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint, Registration
 from zk_layout.znodes.features import FeatureAddress, Features
+from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 
 OWN_ID = BrokerId(100)
 EPOCH = "/controller_epoch"
 FEATURE = FeatureAddress()
-PATHS = (
-    "/brokers/ids",
-    "/brokers/topics",
-    "/admin/delete_topics",
-    "/isr_change_notification",
-    "/log_dir_event_notification",
-    "/config/topics",
-    "/config/brokers",
-    "/config/changes",
-    "/kafka_zk_controller/replica_deletions",
-    "/admin/reassign_partitions_status",
-    "/admin/reassignments",
-    EPOCH,
-    FEATURE.path,
-)
 TURNS = 1000
 
 
@@ -88,8 +75,10 @@ class Theatre:
         self.settings: dict[str, Any] = {}
         self.now = 0.0
         self.zookeeper = ZooKeeper(self._watch_fired, lambda *_: None)
-        for path in PATHS:
+        # A story says itself whether producer ids were ever given.
+        for path in [path for path in PATHS if path != ProducerIdBlockAddress().path]:
             self.zookeeper.make_path(path)
+        self.zookeeper.make_path(FEATURE.path)
         self.zookeeper.nodes[EPOCH].data = b"0"
         self.zookeeper.nodes[FEATURE.path].data = catalog.encode(Features(is_enabled=True))
         self.world = self.zookeeper.open_session()

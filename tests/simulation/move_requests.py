@@ -39,8 +39,9 @@ class MoveRequests:
         self.world.clock.after(ANSWER_S, answer)
 
     def _described(self, asked: DescribeLogDirs) -> Event:
-        broker = self.world.brokers[asked.broker]
-        if broker.model is None or broker.is_cut_off:
+        # None: the id of a killed controller, whose registration lasts until its session expires.
+        broker = self.world.brokers.get(asked.broker)
+        if broker is None or broker.model is None or broker.is_cut_off:
             return LogDirsDescribed(asked.broker, asked.broker_epoch, {}, "connection refused")
         sizes = {
             at: ReplicaSize(RECORD_BYTES * len(broker.disk[at].records)) for at in asked.partitions if at in broker.disk

@@ -40,22 +40,10 @@ from tests.simulation.topic_clients import TopicClients
 from tests.simulation.trace import Trace
 from tests.simulation.zookeeper import Multi, Operation, WatchEvent, ZooKeeper
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId
+from zk_layout.watched import PERSISTENT
+from zk_layout.znodes import reassignments
 
-PATHS = (
-    "/brokers/ids",
-    "/brokers/topics",
-    "/admin/delete_topics",
-    "/isr_change_notification",
-    "/log_dir_event_notification",
-    "/config/topics",
-    "/config/brokers",
-    "/config/changes",
-    "/controller_epoch",
-    "/latest_producer_id_block",
-    "/kafka_zk_controller/replica_deletions",
-    "/admin/reassign_partitions_status",
-    "/admin/reassignments",
-)
+PATHS = (*PERSISTENT, reassignments.ROOT, "/controller_epoch")
 VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
 QUIET_S = 150.0
 STEPS = 400_000

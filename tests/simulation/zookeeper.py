@@ -189,6 +189,18 @@ class ZooKeeper:
             self._child_watches.setdefault(path, {})[session] = None
         return tuple(sorted(node.children))
 
+    def set_watches(self, session: SessionId, paths: Sequence[str], since: Zxid) -> None:
+        """Watch the data of many; one that has changed since, or is gone, is told at once."""
+        self._touch(session)
+        for path in paths:
+            node = self.nodes.get(path)
+            if node is None:
+                self._on_event(session, WatchEvent(Happened.DELETED, path))
+            elif node.mzxid > since:
+                self._on_event(session, WatchEvent(Happened.CHANGED, path))
+            else:
+                self._data_watches.setdefault(path, {})[session] = None
+
     # writes
 
     def multi(self, session: SessionId, operations: Sequence[Operation]) -> Multi:

@@ -10,11 +10,20 @@ from controller.core.effects import DescribeLogDirs
 from controller.core.events import LogDirsDescribed, ReplicaSize
 from controller.lab.ports import free_port
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    TopicName,
+    TopicPartition,
+)
 from zk_layout.znodes.brokers import Endpoint, Registration
 
 BROKER, EPOCH = BrokerId(1), BrokerEpoch(7)
-HERE, ELSEWHERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+HERE, ELSEWHERE = (TopicPartition(TopicName("orders"), PartitionId(number)) for number in (0, 1))
 
 
 def question(port: int, listener: str = "PLAINTEXT") -> DescribeLogDirs:
@@ -35,7 +44,10 @@ async def leading_broker() -> SimulatedBroker:
     """A broker that leads one partition of 12,345 bytes."""
     broker = SimulatedBroker(SimulatedSettings(BROKER, partition_bytes=12_345), None)
     await broker.start()
-    view = PartitionView("orders", None, 0, 1, BROKER, 1, (BROKER,), 1, 0, (BROKER,))
+    epochs = ControllerEpoch(1), LeaderEpoch(1), PartitionEpoch(1)
+    view = PartitionView(
+        HERE.topic, None, HERE.partition, epochs[0], BROKER, epochs[1], (BROKER,), epochs[2], 0, (BROKER,)
+    )
     broker.model.receive(LeaderAndIsr((), (view,), ()), BrokerId(900), ControllerEpoch(1), BrokerEpoch(-1), 0.0)
     return broker
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.understanding import Understanding
 from controller.wire.versions import ApiKey, parse_protocol
+from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint, Registration
 
 KAFKA_2_4 = {ApiKey.LEADER_AND_ISR: 4, ApiKey.STOP_REPLICA: 2, ApiKey.UPDATE_METADATA: 6}
@@ -50,11 +51,13 @@ def complaint(protocol: str, *brokers: Broker, times: int = 1, dead: Registratio
 
     async def look() -> str | None:
         async with contextlib.AsyncExitStack() as stack:
-            registered = {number: await stack.enter_async_context(b.listening()) for number, b in enumerate(brokers, 1)}
+            registered = {
+                BrokerId(number): await stack.enter_async_context(b.listening()) for number, b in enumerate(brokers, 1)
+            }
             if dead is not None:
-                registered[9] = dead
+                registered[BrokerId(9)] = dead
 
-            async def registrations() -> Mapping[int, Registration]:
+            async def registrations() -> Mapping[BrokerId, Registration]:
                 return registered
 
             understanding = Understanding(parse_protocol(protocol), "PLAINTEXT", PlaintextDialer())

@@ -10,6 +10,7 @@ import pytest
 from controller.core.view import Cluster
 from controller.core.counts import Tally
 from metrics.measures import BY_NAME, MEASURES, Kind
+from zk_layout.ids import BrokerId, ControllerEpoch
 
 ROOT = Path(__file__).parents[3]
 RECORDING = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "controller").rglob("*.py"))
@@ -32,7 +33,7 @@ def test_a_name_says_the_unit_as_prometheus_wants_it(measure: object) -> None:
 
 
 def test_whatever_the_core_counts_is_a_gauge() -> None:
-    figures = Tally().figures(Cluster(900, 1))
+    figures = Tally().figures(Cluster(BrokerId(900), ControllerEpoch(1)))
 
     assert [name for name in figures if name not in BY_NAME or BY_NAME[name].kind is not Kind.GAUGE] == []
 

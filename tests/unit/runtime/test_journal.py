@@ -29,7 +29,7 @@ from controller.core.requests import Caller, DescribeCluster, TopicReference
 from controller.runtime.journal import Difference, Journal, Reign, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from zk_layout import catalog
-from zk_layout.facts import Malformed, Stat, absent, present
+from zk_layout.facts import Fact, Malformed, Stat, absent, present
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,
@@ -55,13 +55,13 @@ RAISED = Set(StateAddress(ORDERS, PartitionId(0)), ControllerEpoch(1), ZnodeVers
 REFUSED = {TopicPartition(ORDERS, PartitionId(0)): ErrorCode.KAFKA_STORAGE_ERROR}
 
 
-def fact(path: str, data: bytes, zxid: int) -> object:
+def fact(path: str, data: bytes, zxid: int) -> Fact:
     address = catalog.address_of(path)
     assert address is not None
     return present(address, catalog.decode(address, data), Stat(Zxid(zxid), Zxid(zxid), ZnodeVersion(0)))
 
 
-FACTS = (
+FACTS: tuple[Fact, ...] = (
     fact(
         "/brokers/ids/1",
         b'{"version":4,"endpoints":["INSIDE://h1:9092"],'

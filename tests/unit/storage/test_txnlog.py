@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,9 +142,9 @@ def test_zeros_written_in_advance_are_no_damage_and_reading_may_go_on_there() ->
 def test_every_split_gives_its_own_records_and_together_all() -> None:
     content = zk.log(*(zk.header(z, ops.DELETE) + zk.delete("/x") for z in range(1, 101)), padding=500)
     found = index(content, 200)
-    bounds = [split.offset for split in found.splits] + [None]
+    starts = [split.offset for split in found.splits]
 
-    parts = [zxids(read(content, 64, start, stop)[0]) for start, stop in pairwise(bounds)]
+    parts = [zxids(read(content, 64, start, stop)[0]) for start, stop in zip(starts, (*starts[1:], None), strict=True)]
 
     assert len(parts) > 10
     assert [zxid for part in parts for zxid in part] == list(range(1, 101))

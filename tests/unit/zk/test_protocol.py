@@ -12,11 +12,11 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from controller.zk import protocol
 from controller.zk.protocol import Node
 from zk_layout.facts import Stat
-from zk_layout.ids import Zxid
+from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 
 paths = st.text(min_size=1, max_size=30).map(lambda name: "/" + name)
 STAT = struct.pack(">qqqqiiiqiiq", 11, 12, 13, 14, 3, 5, 6, 77, 8, 9, 10)
-SEEN = Stat(11, 12, 3, 77)
+SEEN = Stat(Zxid(11), Zxid(12), ZnodeVersion(3), SessionId(77))
 
 
 @given(paths, st.binary(max_size=50), st.integers(-1, 1000), st.booleans())

@@ -1,0 +1,185 @@
+"""Is there a container engine, and what runs in its containers: ZooKeeper, brokers, our own image?
+
+Servers run from the same jars as in `tests/cluster`, mounted at the paths they have here, on any image with Java.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import urllib.request
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from docker.errors import DockerException
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.image import DockerImage
+from testcontainers.core.network import Network
+
+from controller.lab.jars import kafka_class_path, zookeeper_class_path
+from controller.lab.java import SMALL_SERVER
+from tests.cluster.replica import wait_until
+
+TOP = Path(__file__).parents[2]
+# Its watchdog, which removes containers after a test run that was killed.
+WATCHDOG_IMAGE = ("RYUK_CONTAINER_IMAGE", testcontainers_config.ryuk_image)
+PYTHON_IMAGE = ("KAFKA_ZK_CONTROLLER_PYTHON_IMAGE", "python:3.11-slim")
+JAVA_IMAGE = ("KAFKA_ZK_CONTROLLER_JAVA_IMAGE", "eclipse-temurin:17-jre")
+SETTINGS = "/etc/settings"
+CLIENT_PORT, HTTP_PORT = 2181, 9640
+
+
+@contextmanager
+def engine() -> Iterator[Any]:
+    """The engine's client; skips where none answers."""
+    client, why = None, ""
+    with warnings.catch_warnings():
+        # docker-py leaves the socket of a refused connection to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            client = docker.from_env()
+        except DockerException as error:
+            why = str(error)
+        gc.collect()
+    if client is None:
+        pytest.skip(f"no container engine answers: {why}")
+    with closing(client):
+        yield client
+
+
+def image(client: Any, variable_and_default: tuple[str, str]) -> str:
+    """An image that is here or can be pulled; skips where neither is so."""
+    variable, default = variable_and_default
+    name = os.environ.get(variable, default)
+    try:
+        if not client.images.list(name):
+            client.images.pull(name)
+    except DockerException as error:
+        pytest.skip(f"the image {name} cannot be had ({error}): name another one in {variable}")
+    return name
+
+
+def watchdog(client: Any) -> None:
+    """Skips where testcontainers wants a watchdog whose image cannot be had."""
+    if not testcontainers_config.ryuk_disabled:
+        image(client, WATCHDOG_IMAGE)
+
+
+@contextmanager
+def our_image(base: str) -> Iterator[str]:
+    """The image of deploy/Dockerfile on this base."""
+    tag = "kafka-zk-controller:test"
+    with DockerImage(TOP, tag=tag, dockerfile_path="deploy/Dockerfile", buildargs={"BASE": base}, rm=True):
+        yield tag
+
+
+class Containers:
+    """A network of its own, in which servers reach one another by name; all of it ends with the `with`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._stack = ExitStack()
+        self._network: Network = self._stack.enter_context(Network())
+
+    def close(self) -> None:
+        """Remove containers and network."""
+        self._stack.close()
+
+    def zookeeper(self, name: str, java_image: str) -> DockerContainer:
+        """A ZooKeeper server."""
+        config = {
+            "dataDir": "/tmp/zookeeper",
+            "clientPort": CLIENT_PORT,
+            "tickTime": 500,
+            "admin.enableServer": "false",
+        }
+        command = ["org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{SETTINGS}/{name}.properties"]
+        class_path = zookeeper_class_path()
+        container = self._java(java_image, class_path, command).with_exposed_ports(CLIENT_PORT)
+        return self._start(name, container, config)
+
+    def broker(self, name: str, broker_id: int, zookeeper: str, version: str, java_image: str) -> DockerContainer:
+        """A Kafka broker, known to everybody by its container's name."""
+        config = {
+            "broker.id": broker_id,
+            "zookeeper.connect": f"{zookeeper}:{CLIENT_PORT}",
+            "zookeeper.connection.timeout.ms": 30_000,
+            "listeners": "PLAINTEXT://0.0.0.0:9092",
+            "advertised.listeners": f"PLAINTEXT://{name}:9092",
+            "log.dirs": "/tmp/kafka",
+            "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,
+        }
+        command = ["kafka.Kafka", f"{SETTINGS}/{name}.properties"]
+        return self._start(name, self._java(java_image, kafka_class_path(version), command), config)
+
+    def controller(self, name: str, broker_id: int, zookeeper: str, our_image: str) -> DockerContainer:
+        """One replica of ours."""
+        config = {
+            "broker.id": broker_id,
+            "zookeeper.connect": f"{zookeeper}:{CLIENT_PORT}",
+            "zookeeper.session.timeout.ms": 4_000,
+            "listeners": "PLAINTEXT://0.0.0.0:9095",
+            "advertised.listeners": f"PLAINTEXT://{name}:9095",
+            "inter.broker.protocol.version": "3.9",
+            "http.host": "0.0.0.0",
+            "http.port": HTTP_PORT,
+        }
+        container = DockerContainer(our_image).with_command(["run", "--config", f"{SETTINGS}/{name}.properties"])
+        return self._start(name, container.with_exposed_ports(HTTP_PORT).with_kwargs(mem_limit="256m"), config)
+
+    def _java(self, java_image: str, class_path: tuple[Path, ...], command: list[str]) -> DockerContainer:
+        argv = ["java", *SMALL_SERVER, "-cp", ":".join(map(str, class_path)), *command]
+        container = DockerContainer(java_image).with_command(argv).with_kwargs(mem_limit="768m")
+        for folder in sorted({jar.parent for jar in class_path}):
+            container.with_volume_mapping(folder, str(folder), "ro")
+        return container
+
+    def _start(self, name: str, container: DockerContainer, config: Mapping[str, object]) -> DockerContainer:
+        file = self._directory / f"{name}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+        container.with_volume_mapping(file, f"{SETTINGS}/{file.name}", "ro")
+        container.with_network(self._network).with_network_aliases(name)
+        return self._stack.enter_context(container)
+
+
+def address(container: DockerContainer, port: int) -> str:
+    """Where one of its ports is reached from here."""
+    return f"{container.get_container_host_ip()}:{container.get_exposed_port(port)}"
+
+
+def leader_page(container: DockerContainer) -> dict[str, Any]:
+    """What `/leader` says; empty where nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://{address(container, HTTP_PORT)}/leader", timeout=5) as answer:
+            page: dict[str, Any] = json.load(answer)
+            return page
+    except OSError:
+        return {}
+
+
+def await_phase(container: DockerContainer, phase: str, timeout_s: float = 60.0) -> None:
+    """Wait until a replica leads, or stands by knowing who leads."""
+
+    def is_so() -> bool:
+        page = leader_page(container)
+        return page.get("phase") == phase and bool(page["is_ready"])
+
+    try:
+        wait_until(is_so, f"it was {phase}", timeout_s)
+    except AssertionError as error:
+        error.add_note(b"".join(container.get_logs()).decode()[-3000:])
+        raise
+
+
+def health(container: DockerContainer) -> str:
+    """What the engine thinks of it, by the image's own health check."""
+    wrapped = container.get_wrapped_container()
+    wrapped.reload()
+    return str(wrapped.attrs["State"]["Health"]["Status"])

@@ -1,0 +1,98 @@
+"""Which znodes must stand before a controller works, and which of them does it watch?
+
+Source: Kafka's ZkData.PersistentZkPaths.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from zk_layout.znodes import (
+    admin,
+    brokers,
+    configs,
+    features,
+    notifications,
+    producer_ids,
+    reassignment_status,
+    reassignments,
+    replica_deletions,
+    topics,
+)
+
+# What Kafka's brokers create when they start, and below it what only this controller needs.
+PERSISTENT: Final = (
+    "/consumers",
+    brokers.ROOT,
+    topics.ROOT,
+    "/brokers/seqid",
+    notifications.CONFIG_CHANGES,
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+    admin.DELETE_TOPICS,
+    notifications.ISR_CHANGES,
+    notifications.LOG_DIR_EVENTS,
+    producer_ids.ProducerIdBlockAddress().path,
+    replica_deletions.ROOT,
+    reassignment_status.ROOT,
+)
+
+
+class Watched(NamedTuple):
+    """What a leading controller reads when its term begins, and then keeps watching.
+
+    Shape:
+        Children of `parents` are listed at every change, in this order: who lives, what there is, what is asked,
+        what has happened. `families` are those whose children's data are watched, too. Nobody but the leading
+        controller writes below `listed_once`. `paths` are watched whether they exist or not.
+    """
+
+    parents: tuple[str, ...]
+    families: tuple[str, ...]
+    listed_once: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+_ALWAYS: Final = Watched(
+    parents=(
+        brokers.ROOT,
+        topics.ROOT,
+        admin.DELETE_TOPICS,
+        replica_deletions.ROOT,
+        notifications.ISR_CHANGES,
+        notifications.LOG_DIR_EVENTS,
+        notifications.CONFIG_CHANGES,
+    ),
+    # A deletion asked for again at once shows in its data only: its name was never missed.
+    families=(brokers.ROOT, topics.ROOT, admin.DELETE_TOPICS),
+    listed_once=(reassignment_status.ROOT,),
+    paths=tuple(
+        address.path
+        for address in (
+            features.FeatureAddress(),
+            configs.DefaultBrokerConfigAddress(),
+            admin.LegacyReassignmentAddress(),
+            admin.PreferredElectionAddress(),
+            producer_ids.ProducerIdBlockAddress(),
+            reassignment_status.StatusRootAddress(),
+        )
+    ),
+)
+_FOLDER: Final = (reassignments.ROOT,)
+
+
+def watched(*, follows_reassignments: bool) -> Watched:
+    """What is watched; `/admin/reassignments` and what is below it only where somebody asks for it.
+
+    >>> "/admin/reassignments" in watched(follows_reassignments=False).parents
+    False
+    >>> watched(follows_reassignments=True).families[-1]
+    '/admin/reassignments'
+    """
+    if not follows_reassignments:
+        return _ALWAYS
+    parents, families, listed_once, paths = _ALWAYS
+    return Watched((*parents, *_FOLDER), (*families, *_FOLDER), listed_once, (*paths, *_FOLDER))
