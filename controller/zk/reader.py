@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from controller.core.effects import Notice, Read, Survey
+from controller.core.effects import Notice, Read, ReadChildren, Survey
 from controller.core.events import Event, Loaded, Observed, Surveyed
 from controller.zk.answers import Change, ConnectionState, SessionEnded, WatchEvent
 from controller.zk.bulk import BulkReader, ChunkSize, Found
@@ -67,6 +67,8 @@ class Reader:
         self._marked: dict[str, None] = {}
         self._asked: list[Read] = []
         self._surveys: list[TopicName] = []
+        self._families: dict[str, None] = {}
+        self._children: dict[str, set[str]] = {}
         self._is_marked = asyncio.Event()
         self._is_stopped = False
         self._task: asyncio.Task[None] | None = None
@@ -90,6 +92,11 @@ class Reader:
     def read(self, wish: Read) -> None:
         """Read these again, after what is being read."""
         self._asked.append(wish)
+        self._is_marked.set()
+
+    def read_children(self, wish: ReadChildren) -> None:
+        """Read all children of a znode, after what is being read, and tell which of those read earlier are gone."""
+        self._families[wish.parent] = None
         self._is_marked.set()
 
     def survey(self, wish: Survey) -> None:
@@ -156,6 +163,7 @@ class Reader:
         marked, self._marked = self._marked, {}
         asked, self._asked = self._asked, []
         surveys, self._surveys = self._surveys, []
+        families, self._families = self._families, {}
         come = await asyncio.gather(*(self._list(parent) for parent in self._names if parent in parents))
         by_parent: dict[str, dict[str, None]] = {}
         for path in itertools.chain(marked, *come):
@@ -169,6 +177,8 @@ class Reader:
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for wish in asked:
             await self._read_requested([address.path for address in wish.addresses], watch=wish.watch)
+        for parent in families:
+            await self._read_children(parent)
         for topic in surveys:
             self._emit(Surveyed(topic, await self._survey(topic)))
 
@@ -194,6 +204,15 @@ class Reader:
                 known.add(name)
                 paths.append(path)
         return paths
+
+    async def _read_children(self, parent: str) -> None:
+        names, zxid = await self._bridge.children(parent)
+        listed = {f"{parent}/{name}" for name in names or ()}
+        known, self._children[parent] = self._children.get(parent, set()), listed
+        self._observe([absent(_known_address(path), zxid) for path in sorted(known - listed)])
+        paths = [path for path in sorted(listed) if _address_of(path) is not None]
+        found = await self._fetch(paths, watch=False)
+        self._observe([self._fact(path, seen) for path, seen in zip(paths, found, strict=True)])
 
     async def _survey(self, topic: TopicName) -> tuple[tuple[Address, ZnodeVersion], ...]:
         """Level by level; what vanishes meanwhile is left out."""

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
 from msgspec import Struct
 
+from controller.core.state.cluster import ClusterState
 from metrics.replay.state import END_OF_TIME, History, state_at, zxid_at
 from zk_layout.facts import Fact
 from zk_layout.ids import NO_LEADER, TopicPartition
 from zk_layout.storage.cluster_facts import facts_of
 from zk_layout.storage.damage import Damage
-from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
-from zk_layout.znodes.partition_state import PartitionState, StateAddress
-from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
 
 
-class ClusterState(Struct, frozen=True):
+class PointInTime(Struct, frozen=True):
     """The cluster as ZooKeeper showed it after one transaction."""
 
     zxid: int
@@ -66,31 +66,33 @@ class ClusterState(Struct, frozen=True):
         )
 
 
-def cluster_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME, chroot: str = "") -> ClusterState:
+def cluster_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME, chroot: str = "") -> PointInTime:
     """The cluster after the transaction `as_of`."""
     tree = state_at(history, damage, as_of)
     return folded(facts_of(tree, chroot), tree.last_zxid)
 
 
-def folded(facts: Iterator[Fact], zxid: int) -> ClusterState:
-    """The cluster that a set of facts describes."""
-    assignments: dict[TopicPartition, Assignment] = {}
-    states: dict[TopicPartition, PartitionState] = {}
-    brokers: set[int] = set()
+def folded(facts: Iterable[Fact], zxid: int) -> PointInTime:
+    """The cluster that facts describe, folded as a controller folds them; who led is no part of its state."""
+    cluster = ClusterState()
     controller, epoch = None, 0
     for fact in facts:
         match fact:
-            case Fact(address=TopicAddress(topic), value=Topic(partitions)):
-                assignments.update({TopicPartition(topic, p): a for p, a in partitions.items()})
-            case Fact(address=StateAddress(topic, partition), value=PartitionState() as state):
-                states[TopicPartition(topic, partition)] = state
-            case Fact(address=BrokerAddress(broker)):
-                brokers.add(broker)
-            case Fact(address=ControllerAddress(), value=ControllerClaim(broker)):
-                controller = broker
-            case Fact(address=ControllerEpochAddress(), value=int(value)):
-                epoch = value
-    return ClusterState(zxid, assignments, states, frozenset(brokers), controller, epoch)
+            case Fact(address=ControllerAddress()):
+                controller = fact.value.broker if isinstance(fact.value, ControllerClaim) else None
+            case Fact(address=ControllerEpochAddress()):
+                epoch = fact.value if isinstance(fact.value, int) else 0
+            case _:
+                cluster.apply(fact)
+    partitions = {
+        TopicPartition(name, number): partition
+        for name, topic in cluster.topics.views.items()
+        for number, partition in topic.partitions.items()
+        if partition.assignment.replicas
+    }
+    assignments = {at: partition.assignment for at, partition in partitions.items()}
+    states = {at: partition.state for at, partition in partitions.items() if partition.state is not None}
+    return PointInTime(zxid, assignments, states, frozenset(cluster.brokers), controller, epoch)
 
 
 def moment(history: History, text: str) -> int:
@@ -118,7 +120,7 @@ def time_ms(text: str) -> int:
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def as_reassignment_json(state: ClusterState, only: frozenset[TopicPartition] | None = None) -> bytes:
+def as_reassignment_json(state: PointInTime, only: frozenset[TopicPartition] | None = None) -> bytes:
     """The assignments as `kafka-reassign-partitions --reassignment-json-file` reads them, to go back to them.
 
     Of a partition that was moving its target is taken.
@@ -130,7 +132,7 @@ def as_reassignment_json(state: ClusterState, only: frozenset[TopicPartition] | 
     return msgspec.json.encode({"version": 1, "partitions": entries})
 
 
-def differences(before: ClusterState, after: ClusterState) -> Iterator[str]:
+def differences(before: PointInTime, after: PointInTime) -> Iterator[str]:
     """What changed between two states, one line each, in a stable order."""
     for broker in sorted(before.brokers ^ after.brokers):
         yield f"broker {broker} {'appeared' if broker in after.brokers else 'is gone'}"
@@ -147,7 +149,7 @@ def differences(before: ClusterState, after: ClusterState) -> Iterator[str]:
             yield from _partition(at, before, after)
 
 
-def _partition(at: TopicPartition, before: ClusterState, after: ClusterState) -> Iterator[str]:
+def _partition(at: TopicPartition, before: PointInTime, after: PointInTime) -> Iterator[str]:
     was, now = before.assignments.get(at), after.assignments.get(at)
     if was is None or now is None:
         yield f"{at} {'was added' if was is None else 'is gone'}"
@@ -170,7 +172,7 @@ def _written(assignment: Assignment) -> str:
     return text
 
 
-def changed_partitions(before: ClusterState, after: ClusterState) -> frozenset[TopicPartition]:
+def changed_partitions(before: PointInTime, after: PointInTime) -> frozenset[TopicPartition]:
     """The partitions of both states whose target differs."""
     return frozenset(
         at

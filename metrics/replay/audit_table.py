@@ -12,8 +12,8 @@ from metrics.replay.audit import findings
 from metrics.replay.claims import judged_claims
 from metrics.replay.moves import Happened
 from metrics.replay.partition_fold import fold_partitions
+from metrics.replay.sightings import sightings, terms_of
 from metrics.replay.terms import Sighting
-from metrics.replay.sightings import terms_of, sightings
 from metrics.replay.verdicts import EXPLAINED, LISTED, Finding
 
 if TYPE_CHECKING:

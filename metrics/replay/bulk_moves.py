@@ -16,8 +16,8 @@ from metrics.replay.bulk import Writers, make_directory, written
 from metrics.replay.moves import Happened, Move, moves_of
 from metrics.replay.partition_fold import batched, folded, rows_of
 from metrics.replay.reassignments import SCHEMA, row_of
-from metrics.replay.terms import Terms
 from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
+from metrics.replay.terms import Terms
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -6,8 +6,8 @@ znode takes precedence); Kafka's epochs: a leader epoch and a controller epoch o
 
 from __future__ import annotations
 
-from controller.core.steps.change import listed
 from controller.core.stage import stage
+from controller.core.steps.change import listed
 from metrics.replay.terms import Term
 from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import PartitionState

@@ -11,9 +11,9 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 from controller.core.stage import Stage
 from metrics.replay.moves import Happened, Move, moves_of
 from metrics.replay.partition_fold import fold_partitions
-from metrics.replay.terms import Terms
-from metrics.replay.sightings import terms_of, sightings
+from metrics.replay.sightings import sightings, terms_of
 from metrics.replay.stalls import why_stalled
+from metrics.replay.terms import Terms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from metrics.replay.terms import Terms, Sighting
+from metrics.replay.terms import Sighting, Terms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.core.steps.change import listed
 from controller.core.stage import Stage
+from controller.core.steps.change import listed
 from metrics.replay.moves import Move
 from metrics.replay.terms import Terms
 from zk_layout.ids import BrokerId

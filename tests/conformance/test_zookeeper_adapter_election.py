@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.effects import Commit, Create
+from controller.core.effects import Commit, Create, operation
 from controller.core.events import CommitId, Committed, Event, Fenced
 from controller.lab.ports import free_port
 from controller.zk.answers import Disconnected, SessionEnded
@@ -52,7 +52,7 @@ async def candidate(
 
 def deletion_wish(number: int) -> Commit:
     address: Address = TopicDeletionAddress(TopicName(f"t{number}"))
-    return Commit(CommitId(number), (Create(address, None),), (b"",), ("to see whether we may write",))
+    return Commit(CommitId(number), (operation(Create(address, None)),), ("to see whether we may write",))
 
 
 def pass_for_native(connect: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.effects import Commit, Create
+from controller.core.effects import Commit, Create, operation
 from controller.core.events import CommitId, Committed, Event
 from controller.lab.errors import LabError
 from controller.lab.jars import kafka_class_path
@@ -58,8 +58,8 @@ def test_election_load_and_writing_work_without_the_multi_read(old_server: ZooKe
 
                 outcomes: list[Event] = []
                 writer = Writer(bridge, outcomes.append, fence_version=reign.fence_version)
-                wish = Create(TopicDeletionAddress(TopicName("t1")), None)
-                writer.submit(Commit(CommitId(1), (wish,), (b"",), ("a test wants it",)))
+                deletion = Create(TopicDeletionAddress(TopicName("t1")), None)
+                writer.submit(Commit(CommitId(1), (operation(deletion),), ("a test wants it",)))
                 await until(lambda: outcomes)
                 assert isinstance(outcomes[0], Committed)
                 await until(lambda: seen.version("/admin/delete_topics/t1") == 0)

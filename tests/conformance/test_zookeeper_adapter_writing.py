@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.effects import Commit, Create, Delete, Set, Write
+from controller.core.effects import Commit, Create, Delete, Operation, Set, Write, operation
 from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Unknown
 from controller.zk.writer import OversizedTransaction, Writer
 from tests.conformance.adapter_world import Line, connected, someone, until
@@ -24,8 +24,7 @@ def state(leader_epoch: int) -> PartitionState:
 
 
 def commit(number: int, *writes: Write) -> Commit:
-    data = tuple(b"" if isinstance(write, Delete) else catalog.encode(write.value) for write in writes)
-    return Commit(CommitId(number), writes, data, ("a test wants it",))
+    return Commit(CommitId(number), tuple(map(operation, writes)), ("a test wants it",))
 
 
 def creation_of_orders(number: int = 1) -> Commit:
@@ -198,7 +197,7 @@ def test_the_largest_transaction_that_passes_our_limit_passes_the_servers(zookee
 
                 def of_size(size: int) -> Commit:
                     write = Set(address, Topic({}), ZnodeVersion(0))
-                    return Commit(CommitId(1), (write,), (b"x" * size,), ("as large as may be",))
+                    return Commit(CommitId(1), (Operation(write, b"x" * size),), ("as large as may be",))
 
                 with pytest.raises(OversizedTransaction) as oversized:
                     writer.submit(of_size(2_000_000))

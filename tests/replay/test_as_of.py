@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_at, differences, moment
+from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_at, differences, folded, moment
 from metrics.replay.sources import NothingToRead, stored_files
-from metrics.replay.state import History, survey
+from metrics.replay.state import END_OF_TIME, History, history_rows, state_at, survey
+from zk_layout.facts import Fact
+from zk_layout.storage.cluster_facts import facts, facts_of
+from zk_layout.storage.tree import Tree
 
-CAPTURED = Path(__file__).parents[1] / "fixtures" / "storage"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+CAPTURED = FIXTURES / "storage"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +60,34 @@ def test_a_difference_is_one_line_each(captured: History) -> None:
         "bench-00000-0 replicas [1, 2, 3] → [4, 5, 6, 1, 2, 3] (adding [4, 5, 6], removing [1, 2, 3])"
     ]
     assert list(differences(after, after)) == []
+
+
+def logged(history: History, until: int, chroot: str) -> Iterator[Fact]:
+    """What each transaction left behind, in the order of the log; a transaction may write a znode twice."""
+    tree = Tree()
+    for zxid, rows in groupby(history_rows(history, []), key=lambda row: row[0]):
+        if zxid > until:
+            return
+        changed = {change.path: change for row in rows for change in tree.apply(row)}
+        yield from facts(changed.values(), zxid, chroot)
+
+
+@pytest.mark.parametrize(("version", "chroot"), [("2.4.1", ""), ("2.8.2", "/kafka")])
+def test_the_state_is_that_of_following_the_log_and_of_reading_the_znodes_in_any_order(
+    version: str, chroot: str
+) -> None:
+    history = survey(stored_files([str(FIXTURES / "native" / f"kafka-{version}")]))
+    moments = [*range(0, history.last_zxid, 20), END_OF_TIME]
+    shuffled = Random(version)
+
+    for as_of in moments:
+        state = cluster_at(history, [], as_of, chroot)
+        seen = list(facts_of(state_at(history, [], as_of), chroot))
+        shuffled.shuffle(seen)
+
+        assert folded(logged(history, as_of, chroot), state.zxid) == state
+        assert folded(seen, state.zxid) == state
+    assert state.topics == {"orders", "payments"}
 
 
 def test_a_directory_without_files_of_zookeeper_is_refused(tmp_path: Path) -> None:

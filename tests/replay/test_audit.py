@@ -6,7 +6,7 @@ import pytest
 
 from metrics.replay.audit import findings
 from metrics.replay.claims import judged_claims
-from metrics.replay.terms import Terms, Sighting
+from metrics.replay.terms import Sighting, Terms
 from metrics.replay.verdicts import Finding
 from tests.replay.histories import History, moved_as_kafka_does, moving
 

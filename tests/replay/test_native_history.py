@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from controller.core.state.cluster import ClusterState
 from metrics.replay.jobs import Job, Result, all_events, read_table, run
 from metrics.replay.report import write_report
+from metrics.replay.sources import stored_files
+from metrics.replay.state import state_at, survey
+from zk_layout.storage.cluster_facts import facts_of
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +28,7 @@ pytestmark = [
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "native"
 CHROOTS = {"2.4.1": "", "2.8.2": "/kafka"}
 PARTITIONS = 4
+MIN_ISR = "min.insync.replicas"
 TABLES = (
     "reassignments",
     "controllers",
@@ -130,6 +138,47 @@ def test_sizes_grow_towards_the_limit_as_seen(replayed: Replayed) -> None:
     # orders, payments and, until it was deleted, gone; each name with the four bytes of its length.
     assert (listed.last_bytes, listed.largest_bytes) == (4 + 10 + 12, 4 + 10 + 12 + 8)
     assert all(row.full_at is None or row.bytes_a_day > 0 for row in growth.values())
+
+
+def test_the_tables_end_with_the_state_that_a_controller_folds(replayed: Replayed) -> None:
+    tree = state_at(survey(stored_files(replayed.job.paths)), [])
+    cluster = ClusterState()
+    cluster.apply_all(facts_of(tree, replayed.job.chroot))
+    views = cluster.topics.views.values()
+    settings = {view.name: cluster.topics.config(view.name) for view in views}
+
+    events = all_events(replayed.spark, replayed.result.tables).orderBy("zxid", "part").toArrow().to_pylist()
+    standing = replayed.table("min_isr").where("source = 'topic' and ended_at is null").collect()
+
+    assert last_of_partitions(events) == {
+        (view.name, number): (held.assignment, held.state) for view in views for number, held in view.partitions.items()
+    }
+    assert {r.broker for r in replayed.table("brokers").where("ended_at is null").collect()} == set(cluster.brokers)
+    assert {r.topic: str(r.min_isr) for r in standing} == {
+        name: held.config.config[MIN_ISR]
+        for name, held in settings.items()
+        if held is not None and MIN_ISR in held.config.config
+    }
+
+
+def last_of_partitions(
+    events: Iterable[dict[str, Any]],
+) -> dict[tuple[str, int], tuple[Assignment | None, PartitionState | None]]:
+    """What the events say last of each partition whose topic is there."""
+    found: dict[tuple[str, int], tuple[Assignment | None, PartitionState | None]] = {}
+    for event in events:
+        at, kind, is_gone = (event["topic"], event["partition"]), event["kind"], event["op"] == "delete"
+        assignment, state = found.get(at, (None, None))
+        if kind == "topic" and is_gone:
+            found = {other: held for other, held in found.items() if other[0] != event["topic"]}
+        elif kind == "assignment":
+            found[at] = (Assignment(*(tuple(event[name]) for name in ("replicas", "adding", "removing"))), state)
+        elif kind == "state" and not is_gone:
+            written = (event[name] for name in ("leader", "leader_epoch", "controller_epoch"))
+            found[at] = (assignment, PartitionState(*written, tuple(event["isr"])))
+        elif kind == "state" and assignment is not None:
+            found[at] = (assignment, None)
+    return found
 
 
 def test_the_report_says_it_first(replayed: Replayed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from controller.core.effects import Notice, Read, Survey
+from controller.core.effects import Notice, Read, ReadChildren, Survey
 from controller.core.events import Event
 from controller.zk import protocol, reader
 from controller.zk.answers import Change, ConnectionState, Disconnected, Reply, SessionEnded
@@ -58,18 +58,9 @@ class Reader:
         self._loop.run_ready()
 
     def read_children(self, parent: str) -> None:
-        """Read all children once; those seen before that are gone are told too."""
-
-        def perform() -> tuple[tuple[str, ...], Zxid]:
-            return self._zookeeper.children(self._session, parent) or (), self._zookeeper.zxid
-
-        def listed(found: tuple[tuple[str, ...], Zxid]) -> None:
-            names, zxid = found
-            self._listed(parent, names, zxid)
-            for name in names:
-                self._get(f"{parent}/{name}", watch=False)
-
-        self._call(perform, listed)
+        """What a `ReadChildren` effect asks for."""
+        self._reader.read_children(ReadChildren(parent))
+        self._loop.run_ready()
 
     def survey(self, topic: TopicName) -> None:
         """What a `Survey` effect asks for."""

@@ -71,6 +71,8 @@ class Admission:
 
     def _gain(self, broker: BrokerId, seen: Broker, changes: Changes) -> None:
         self._memory.brokers[broker] = seen
+        if changes.is_initial:
+            return  # all partitions are new anyway
         self.touch_hosted(broker, changes)
         self.touch_hosted(self._cluster.own_id, changes)  # a broker has come that may take our place
 

@@ -65,6 +65,8 @@ class Brokers(Duty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Connections first; what brokers said, and who came or went, makes partitions due as facts do."""
         passages = self._admission.follow(changes)
+        if changes.is_initial and self._cluster.own_id not in self._cluster.brokers:
+            out.step_down("this controller's own registration is missing")
         readmitted, self._readmitted = self._readmitted, {}
         for broker in readmitted:
             if self._admission.readmit(broker, changes):

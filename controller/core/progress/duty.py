@@ -87,9 +87,13 @@ class RequestProgress(Duty):
         if changes.is_initial:
             self._progress.begin(self._shared.state.statuses, out.now)
             self._znodes.begin(out.now)
+        is_idle = self._ledger.is_idle and not self._progress.is_anything_moving
         for name, numbers in changes.partitions.items():
             held = self._cluster.topics[name].partitions
             for number in numbers:
+                if is_idle and not held[number].assignment.is_moving:
+                    continue
+                is_idle = False
                 listed = held[number] if held[number].assignment.replicas else None
                 self._progress.see(TopicPartition(name, number), listed, out.now)
         for name, gone in changes.gone_topics.items():

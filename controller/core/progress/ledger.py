@@ -131,6 +131,11 @@ class RequestLedger:
         for at in asked.entries:
             self._drop(at, asked)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request moves anything, and no move belongs to none."""
+        return not self._of and not self.orphans
+
     def claim(self, ask: AskId, at: TopicPartition, *, is_cancel: bool) -> None:
         """A wish was granted; the request's other parts may not be settled yet."""
         self._claimed.setdefault(ask, {})[at] = is_cancel

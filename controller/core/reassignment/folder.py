@@ -166,7 +166,7 @@ class ReassignmentFolder(TopicDuty):
                 continue
             if outcome is not None:
                 draft.take(number, replace(outcome, why=f"{outcome.why} by {ROOT}"))
-                step.closed[number] = None
+                step.decided[number] = None
                 self._shared.memory.asked_by_child[at] = None
             step.requested[number] = None
 
@@ -249,7 +249,7 @@ class ReassignmentFolder(TopicDuty):
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """What a child asks for may be too much for the topic's znode: it is not followed, then."""
         if isinstance(outcome, TooLarge):
-            for number in step.closed:
+            for number in step.decided:
                 at = TopicPartition(step.name, number)
                 child = self._state.child(at)
                 if child is not None and at in self._shared.memory.asked_by_child:

@@ -105,6 +105,8 @@ class Moves(TopicDuty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Forget what no longer matters once a partition has changed."""
+        if self._removal.is_idle:
+            return
         for name, numbers in changes.partitions.items():
             topic = self._cluster.topics[name]
             for number in numbers:

@@ -26,6 +26,11 @@ class Removal:
         self._until: dict[TopicPartition, float] = {}
         self._gathered: dict[TopicName, dict[PartitionId, None]] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to forget."""
+        return not (self._memory.confirmed or self._until or self._memory.out_of_patience)
+
     def see(self, at: TopicPartition, held: Partition, owed: Replicas) -> None:
         """Forget what no longer matters once a partition has changed."""
         moving = held.assignment.is_moving

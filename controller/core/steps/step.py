@@ -24,10 +24,11 @@ class Step(Struct, eq=False):
     """One step of a topic while it is being decided, and until it is written.
 
     Shape:
-        `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes
-        are done, `postponed` those that wait for the next step. Partitions that are `closed` get nothing else in this
-        step; for those in `requested` a request decided about the replicas. `looks` must be read before anything can be
-        decided. With `waits_for` nothing of this step is written before that subject is free.
+        `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes are
+        done, `postponed` those that wait for the next step. Partitions that are `closed` get no other request in this
+        step, and rules are not asked about those that are `decided`; for those in `requested` a request decided about the
+        replicas. `looks` must be read before anything can be decided. With `waits_for` nothing of this step is written
+        before that subject is free.
     """
 
     name: TopicName
@@ -36,6 +37,7 @@ class Step(Struct, eq=False):
     accepted: list[Item] = field(default_factory=list)
     postponed: list[Item] = field(default_factory=list)
     closed: dict[PartitionId, None] = field(default_factory=dict)
+    decided: dict[PartitionId, None] = field(default_factory=dict)
     requested: dict[PartitionId, None] = field(default_factory=dict)
     looks: list[Address] = field(default_factory=list)
     atoms: tuple[Atom, ...] = ()

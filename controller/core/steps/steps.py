@@ -147,7 +147,7 @@ class Steps(Duty):
         """
         cluster, draft = self._cluster, step.planned
         topic = draft.topic
-        left_alone = {item.at.partition for item in step.accepted} | step.closed.keys()
+        left_alone = {item.at.partition for item in step.accepted} | step.decided.keys()
         asked_for = bool(cluster.legacy or cluster.preferring)
         rules = self._rules_without_topic if topic.is_malformed else self._rules
         for number in sorted(n for n in step.numbers if n not in left_alone):

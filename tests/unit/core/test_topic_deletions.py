@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from controller.core.view import Cluster
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from controller.core.brokers.duty import Brokers
 from controller.core.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Create, Delete, Notice, Read, Survey
+from controller.core.effects import Create, Delete, Effect, Notice, Read, Survey
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Surveyed
-from controller.core.topics.deletion import Removal, TopicDeletions
-from tests.unit.core.builders import OWN, cluster, ids, state
-from zk_layout.facts import Stat, absent, present
+from controller.core.topics.deletion import TopicDeletions
+from controller.core.transactions.proposal import Atom
+from tests.unit.core.builders import OWN, Term, ids, state
+from zk_layout.facts import Malformed, Stat, absent, present
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.brokers import BrokerAddress
@@ -21,19 +26,28 @@ NAME = TopicName("orders")
 MARKED_AT = 5000
 
 
-class Desk:
-    """The bookkeeping as the machine uses it."""
+class Removal(Struct):
+    """The next step of a deletion: what goes first, and what is written. Both empty: it waits."""
+
+    effects: Sequence[Effect] = ()
+    atoms: tuple[Atom, ...] = ()
+
+
+WAITS = Removal([])
+
+
+class Desk(Term):
+    """The bookkeeping as the duty for topics uses it."""
 
     def __init__(self, live: str, *replicas: str, deletes_topics: bool = True) -> None:
-        self.cluster: Cluster = cluster(live)
-        self.cluster.deletes_topics = deletes_topics
-        self.deletions = TopicDeletions(self.cluster)
+        super().__init__(live, deletes_topics=deletes_topics)
+        self.deletions = TopicDeletions(self.cluster, self.memory)
         self.zxid = 2000
         if replicas:
             self.assign({p: Assignment(ids(r)) for p, r in enumerate(replicas)})
             for number, r in enumerate(replicas):
-                seen = Stat(self._next(), self.zxid, ZnodeVersion(0))
-                self.cluster.apply(present(StateAddress(NAME, number), state(ids(r)[0], r), seen))
+                seen = Stat(self._next(), Zxid(self.zxid), ZnodeVersion(0))
+                self.fold(present(StateAddress(NAME, PartitionId(number)), state(ids(r)[0], r), seen))
 
     def _next(self) -> Zxid:
         self.zxid += 1
@@ -41,16 +55,19 @@ class Desk:
 
     def assign(self, partitions: dict[int, Assignment], czxid: int = 2000, version: int = 0) -> None:
         stat = Stat(Zxid(czxid), max(Zxid(czxid), self._next()), ZnodeVersion(version))
-        self.cluster.apply(present(TopicAddress(NAME), Topic(partitions), stat))
+        self.fold(present(TopicAddress(NAME), Topic({PartitionId(n): a for n, a in partitions.items()}), stat))
 
     def mark(self, czxid: int = MARKED_AT) -> None:
         self.zxid = czxid
         stat = Stat(Zxid(czxid), Zxid(czxid), ZnodeVersion(0))
-        self.cluster.apply(present(TopicDeletionAddress(NAME), None, stat))
+        self.fold(present(TopicDeletionAddress(NAME), None, stat))
 
     def tells(self, *fresh: int) -> list[tuple[int, Command]]:
-        self.deletions.follow(self.cluster.take_changes())
-        return list(self.deletions.tells(fresh))
+        self.memory.told_everything = dict.fromkeys(ids(",".join(map(str, fresh))))
+        self.deletions.follow(self.changes())
+        out = self.out()
+        self.deletions.tell(out)
+        return [(told.broker, told.command) for told in out.told]
 
     def stops(self, *fresh: int) -> dict[int, list[int]]:
         return {
@@ -65,15 +82,18 @@ class Desk:
         return self.deletions.hear(Acknowledged(broker, 1, command, ErrorCode.NONE, errors))
 
     def step(self) -> Removal:
-        return self.deletions.next_step(NAME)
+        out = self.out()
+        self.deletions.follow(self.changes())
+        atoms = self.deletions.next_step(NAME, out)
+        return Removal(out.effects, atoms)
 
     def read_config(self, version: int | None = None) -> None:
         address = TopicConfigAddress(NAME)
         if version is None:
-            self.cluster.apply(absent(address, self._next()))
+            self.fold(absent(address, self._next()))
         else:
-            stat = Stat(self._next(), self.zxid, ZnodeVersion(version))
-            self.cluster.apply(present(address, Config({}), stat))
+            stat = Stat(self._next(), Zxid(self.zxid), ZnodeVersion(version))
+            self.fold(present(address, Config({}), stat))
 
 
 def deleted(step: Removal) -> list[tuple[str, int]]:
@@ -114,7 +134,7 @@ def test_the_znodes_go_only_when_every_replica_is_confirmed() -> None:
     desk.read_config()
     assert desk.answer(1, 0, 1) == [NAME]
     desk.answer(2, 0)
-    assert desk.step() == Removal()
+    assert desk.step() == WAITS
 
     desk.answer(2, 1)
 
@@ -150,14 +170,14 @@ def test_every_replica_of_a_move_is_deleted_adding_and_removing_ones_too() -> No
     assert desk.cluster.moving == {}
 
 
-def test_a_move_goes_on_where_the_wish_to_delete_its_topic_is_taken_back() -> None:
+def test_a_move_goes_on_where_the_request_to_delete_its_topic_is_taken_back() -> None:
     desk = Desk("1,2,3", "1,2")
     desk.assign({0: Assignment(ids("3,1,2"), ids("3"), ids("1"))}, version=1)
     desk.mark()
 
-    desk.cluster.apply(absent(TopicDeletionAddress(NAME), Zxid(MARKED_AT + 1)))
+    desk.fold(absent(TopicDeletionAddress(NAME), Zxid(MARKED_AT + 1)))
 
-    assert desk.cluster.moving == {NAME: {0}}
+    assert desk.cluster.moving == {NAME: {PartitionId(0): None}}
 
 
 def test_our_own_id_hosts_nothing_and_is_not_waited_for() -> None:
@@ -180,7 +200,7 @@ def test_a_broker_that_is_down_makes_the_topic_wait_and_is_named_once() -> None:
 
     assert isinstance(notice, Notice)
     assert notice.text == "the deletion of topic orders waits: broker 2 is offline and has 1 of its replicas"
-    assert desk.step() == Removal()
+    assert desk.step() == WAITS
     assert desk.deletions.figures() == {
         "topics_to_delete": 1,
         "topics_ineligible_to_delete": 1,
@@ -224,7 +244,7 @@ def test_a_partition_that_is_added_meanwhile_goes_too() -> None:
     desk.assign({0: Assignment(ids("1")), 1: Assignment(ids("2"))}, version=1)
 
     assert desk.stops() == {2: [1]}
-    assert desk.step() == Removal()
+    assert desk.step() == WAITS
     desk.answer(2, 1)
     assert deleted(desk.step())[-2:] == [("/brokers/topics/orders", 1), ("/admin/delete_topics/orders", 0)]
 
@@ -237,7 +257,7 @@ def test_after_a_refused_removal_what_is_there_is_listed_and_exactly_that_delete
     desk.read_config()
     desk.deletions.failed(NAME)
     assert desk.step().effects == [Survey(NAME)]
-    assert desk.step() == Removal()
+    assert desk.step() == WAITS
 
     found = (
         (TopicRemnantAddress(NAME, "partitions/0/note"), 3),
@@ -255,19 +275,19 @@ def test_after_a_refused_removal_what_is_there_is_listed_and_exactly_that_delete
     ]
 
 
-def test_a_wish_for_a_topic_that_is_not_there_is_struck_out_once_that_is_certain() -> None:
+def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain() -> None:
     desk = Desk("1")
     desk.mark()
     assert desk.step().effects == [Read((TopicAddress(NAME),))]
 
-    desk.cluster.apply(absent(TopicAddress(NAME), Zxid(MARKED_AT)))
+    desk.fold(absent(TopicAddress(NAME), Zxid(MARKED_AT)))
 
     (atom,) = desk.step().atoms
     assert atom.writes == (Delete(TopicDeletionAddress(NAME), 0),)
     assert atom.why == ("topic orders is not deleted: there is no such topic",)
 
 
-def test_a_wish_that_is_older_than_its_topic_deletes_nothing() -> None:
+def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:
     desk = Desk("1")
     desk.mark()
     desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT + 1)
@@ -277,7 +297,7 @@ def test_a_wish_that_is_older_than_its_topic_deletes_nothing() -> None:
     assert atom.writes == (Delete(TopicDeletionAddress(NAME), 0),)
 
 
-def test_where_topics_may_not_be_deleted_the_wish_is_struck_out() -> None:
+def test_where_topics_may_not_be_deleted_the_request_is_dropped() -> None:
     desk = Desk("1", "1", deletes_topics=False)
     desk.mark()
 
@@ -302,9 +322,12 @@ def test_a_topic_that_lives_on_after_all_is_told_to_its_brokers_anew() -> None:
     desk.mark()
     desk.tells()
 
-    desk.cluster.apply(absent(TopicDeletionAddress(NAME), Zxid(MARKED_AT + 1)))
+    desk.fold(absent(TopicDeletionAddress(NAME), Zxid(MARKED_AT + 1)))
 
-    assert desk.cluster.topics[NAME].partitions[PartitionId(0)].is_untold
+    changes = desk.changes()
+    Brokers(desk.shared).follow(changes, desk.out())
+    desk.deletions.follow(changes)
+    assert list(desk.memory.untold) == [TopicPartition(NAME, PartitionId(0))]
     assert desk.tells() == []
 
 
@@ -324,15 +347,17 @@ def test_a_topic_whose_znode_cannot_be_read_waits() -> None:
     desk.tells()
     desk.answer(1, 0)
     desk.read_config()
-    desk.cluster.topics[NAME].is_malformed = True
+    malformed = Stat(Zxid(2000), Zxid(MARKED_AT + 5), ZnodeVersion(3))
+    desk.fold(present(TopicAddress(NAME), Malformed("no JSON", 3), malformed))
+    assert desk.cluster.topics[NAME].is_malformed
 
-    assert desk.step() == Removal()
+    assert desk.step() == WAITS
 
 
 def test_a_vanished_broker_counts_as_down() -> None:
     desk = Desk("1,2", "1,2")
     desk.mark()
     desk.tells()
-    desk.cluster.apply(absent(BrokerAddress(2), Zxid(MARKED_AT + 1)))
+    desk.fold(absent(BrokerAddress(2), Zxid(MARKED_AT + 1)))
 
     assert desk.deletions.figures()["replicas_ineligible_to_delete"] == 1

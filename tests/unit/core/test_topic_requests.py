@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core import topic_names
-from controller.core.admin import create_partitions, create_topics, elect_leaders, topic_configs
 from controller.core.clients.authorization import CLUSTER, Operation, Resource
-from controller.core.topics.create_topics import Birth, Defaults
-from controller.core.view import Cluster
-from controller.core.seeded_random import SeededRandom
-from controller.core.dividing import Divider
+from controller.core.effects import Answer
+from controller.core.elections import elect_leaders
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.events import Asked, AskId
+from controller.core.replies import PartitionsCreated, TopicsCreated, TopicsDeleted
 from controller.core.requests import (
     Caller,
     CreatePartitions,
@@ -28,29 +26,29 @@ from controller.core.requests import (
     TopicReference,
     TopicRequest,
 )
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import TopicDefaults
 from controller.core.steps.change import Change
-from controller.core.counts import Tally
-from tests.unit.core.builders import OWN, case, cluster, ids, written
+from controller.core.topics import configs, create_partitions, create_topics
+from controller.core.topics.create_topics import Plan
+from controller.core.topics.duty import Topics
+from tests.unit.core.builders import OWN, Term, case, cluster, ids, registration, written
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
-from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 
 def considered(
-    wish: NewTopic, live: str = "1,2,3", racks: Mapping[int, str | None] | None = None, seed: bytes = b"0"
+    wanted: NewTopic, live: str = "1,2,3", racks: Mapping[int, str | None] | None = None, seed: bytes = b"0"
 ) -> object:
-    there = cluster(live) if racks is None else racked(racks)
-    return create_topics.consider(wish, (), Defaults(4, 2), there, SeededRandom(seed))
+    there = Term(live) if racks is None else racked(racks)
+    return create_topics.consider(wanted, (), TopicDefaults(4, 2), there.cluster, SeededRandom(seed))
 
 
-def racked(racks: Mapping[int, str | None]) -> Cluster:
+def racked(racks: Mapping[int, str | None]) -> Term:
     """Brokers with racks; a rack of None is none. Our own node has one too, and counts for nothing."""
-    made = cluster("")
-    for number, rack in {**racks, OWN: "ours"}.items():
-        broker = BrokerId(number)
-        registration = Registration((Endpoint("PLAINTEXT", "127.0.0.1", 9000),), rack)
-        made.apply(present(BrokerAddress(broker), registration, Stat(Zxid(9), Zxid(99), ZnodeVersion(2))))
+    made = Term()
+    made.fold(*(registration(BrokerId(n), rack, zxid=1000) for n, rack in {**racks, OWN: "ours"}.items()))
     return made
 
 
@@ -68,12 +66,12 @@ def test_a_new_topic_is_spread_evenly_over_the_real_brokers_and_never_over_us(
 ) -> None:
     count, factor = data.draw(st.integers(1, 30)), data.draw(st.integers(1, len(live)))
 
-    birth = considered(NewTopic("t", count, factor), ",".join(map(str, live)), seed=seed)
+    plan = considered(NewTopic("t", count, factor), ",".join(map(str, live)), seed=seed)
 
-    assert isinstance(birth, Birth)
-    replicas = [assignment.replicas for assignment in birth.assignments.values()]
+    assert isinstance(plan, Plan)
+    replicas = [assignment.replicas for assignment in plan.assignments.values()]
     led = [sum(r[0] == broker for r in replicas) for broker in live]
-    assert list(birth.assignments) == list(range(count))
+    assert list(plan.assignments) == list(range(count))
     assert max(led) - min(led) <= 1
     assert all(len(set(r)) == factor and set(r) <= live for r in replicas)
 
@@ -82,27 +80,27 @@ def test_a_new_topic_is_spread_evenly_over_the_real_brokers_and_never_over_us(
 def test_replicas_are_in_different_racks_while_there_are_racks_left(racks: list[str], factor: int) -> None:
     of = dict(enumerate(racks, 1))
 
-    birth = considered(NewTopic("t", 6, min(factor, len(of))), racks=of)
+    plan = considered(NewTopic("t", 6, min(factor, len(of))), racks=of)
 
-    assert isinstance(birth, Birth)
-    for assignment in birth.assignments.values():
+    assert isinstance(plan, Plan)
+    for assignment in plan.assignments.values():
         used = {of[broker] for broker in assignment.replicas}
         assert len(used) == min(len(assignment.replicas), len(set(racks)))
 
 
 def test_where_only_some_brokers_have_racks_a_new_topic_ignores_them() -> None:
-    assert isinstance(considered(NewTopic("t", 3, 2), racks={1: "a", 2: "a", 3: None}), Birth)
+    assert isinstance(considered(NewTopic("t", 3, 2), racks={1: "a", 2: "a", 3: None}), Plan)
 
 
 def test_what_is_left_open_is_as_the_cluster_has_it() -> None:
-    birth = considered(NewTopic("t"))
+    plan = considered(NewTopic("t"))
 
-    assert isinstance(birth, Birth)
-    assert (len(birth.assignments), birth.replication_factor) == (4, 2)
+    assert isinstance(plan, Plan)
+    assert (len(plan.assignments), plan.replication_factor) == (4, 2)
 
 
 @pytest.mark.parametrize(
-    ("wish", "error"),
+    ("wanted", "error"),
     [
         (NewTopic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
         (NewTopic("t", -2, 1), ErrorCode.INVALID_PARTITIONS),
@@ -122,12 +120,12 @@ def test_what_is_left_open_is_as_the_cluster_has_it() -> None:
         (NewTopic("t", 1, 1, configs=(("retention.ms", "soon"),)), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused_with_kafkas_error(wish: NewTopic, error: ErrorCode) -> None:
-    assert error_of(considered(wish)) == error
+def test_a_topic_that_cannot_be_is_refused_with_kafkas_error(wanted: NewTopic, error: ErrorCode) -> None:
+    assert error_of(considered(wanted)) == error
 
 
 def test_replicas_on_brokers_that_are_down_or_unknown_are_taken_as_by_kafka() -> None:
-    assert isinstance(considered(NewTopic("t", assignments=((0, (1, 77)),))), Birth)
+    assert isinstance(considered(NewTopic("t", assignments=((0, (1, 77)),))), Plan)
 
 
 @pytest.mark.parametrize(
@@ -163,24 +161,24 @@ def test_a_topic_named_twice_in_a_request_is_refused_each_time() -> None:
     ],
 )
 def test_settings_have_kafkas_types_and_ranges(name: str, good: tuple[str, ...], bad: tuple[str, ...]) -> None:
-    assert [value for value in good if topic_configs.problem_of({name: value})] == []
-    assert [value for value in bad if not topic_configs.problem_of({name: value})] == []
+    assert [value for value in good if configs.problem_of({name: value})] == []
+    assert [value for value in bad if not configs.problem_of({name: value})] == []
 
 
 def test_compaction_lags_must_fit_together() -> None:
     lags = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"}
 
-    assert "conflict" in (topic_configs.problem_of(lags) or "")
+    assert "conflict" in (configs.problem_of(lags) or "")
 
 
 # growth
 
 
-def growing(partitions: dict[int, str], wish: Growth, live: str = "1,2,3", there: Cluster | None = None) -> object:
-    made = cluster(live) if there is None else there
+def growing(partitions: dict[int, str], wanted: Growth, live: str = "1,2,3", there: Term | None = None) -> object:
+    made = Term(live) if there is None else there
     topic = Topic({PartitionId(n): Assignment(ids(replicas)) for n, replicas in partitions.items()})
-    made.apply(present(TopicAddress(TopicName("t")), topic, Stat(Zxid(1), Zxid(1), ZnodeVersion(0))))
-    return create_partitions.consider(wish, made.topics[TopicName("t")], made)
+    made.fold(present(TopicAddress(TopicName("t")), topic, Stat(Zxid(1), Zxid(1), ZnodeVersion(0))))
+    return create_partitions.consider(wanted, made.cluster.topics[TopicName("t")], made.cluster)
 
 
 def test_new_partitions_go_on_behind_the_first_replica_of_the_first_partition() -> None:
@@ -199,7 +197,7 @@ def test_what_exists_is_never_touched_and_the_number_of_replicas_stays(now: int,
 
 
 @pytest.mark.parametrize(
-    ("partitions", "wish", "error"),
+    ("partitions", "wanted", "error"),
     [
         ({0: "1"}, Growth("t", 1), ErrorCode.INVALID_PARTITIONS),
         ({0: "1", 1: "2"}, Growth("t", 1), ErrorCode.INVALID_PARTITIONS),
@@ -215,9 +213,9 @@ def test_what_exists_is_never_touched_and_the_number_of_replicas_stays(now: int,
     ],
 )
 def test_a_growth_that_cannot_be_is_refused_with_kafkas_error(
-    partitions: dict[int, str], wish: Growth, error: ErrorCode
+    partitions: dict[int, str], wanted: Growth, error: ErrorCode
 ) -> None:
-    assert error_of(growing(partitions, wish)) == error
+    assert error_of(growing(partitions, wanted)) == error
 
 
 def test_partly_known_racks_forbid_a_growth_as_in_kafka() -> None:
@@ -258,9 +256,9 @@ def test_a_first_replica_that_is_being_added_leads_as_soon_as_it_is_in_sync() ->
 
 
 def test_any_replica_leads_only_where_none_in_sync_can_and_then_records_may_be_lost() -> None:
-    wish = Election(is_unclean=True)
-    clean = elect_leaders.consider(wish, case("1,2,3", -1, "2,3"), cluster("1,3"))
-    unclean = elect_leaders.consider(wish, case("1,2,3", -1, "2"), cluster("1,3"))
+    wanted = Election(is_unclean=True)
+    clean = elect_leaders.consider(wanted, case("1,2,3", -1, "2,3"), cluster("1,3"))
+    unclean = elect_leaders.consider(wanted, case("1,2,3", -1, "2"), cluster("1,3"))
 
     assert isinstance(clean, Change)
     assert clean.state == written(3, "3")
@@ -289,12 +287,20 @@ def test_a_partition_that_does_not_exist_elects_nobody() -> None:
 # who may
 
 
+def refused_at_once(term: Term, request: TopicRequest) -> list[ErrorCode]:
+    """The errors of the parts that are refused at once; the others are given up by hand, so that there is an answer."""
+    ask, out = AskId(1), term.out()
+    term.unanswered[ask] = request
+    Topics(term.shared).admit(Asked(ask, request, Caller("PLAINTEXT", "127.0.0.1")), out)
+    term.shared.requests.give_up(ask, out)
+    (reply,) = (effect.reply for effect in out.effects if isinstance(effect, Answer))
+    assert isinstance(reply, TopicsCreated | TopicsDeleted | PartitionsCreated)
+    return [result.error for result in reply.results if result.error is not ErrorCode.REQUEST_TIMED_OUT]
+
+
 def divided(request: TopicRequest, *allowed: tuple[Operation, Resource]) -> list[ErrorCode]:
-    """The errors of the parts that are refused at once, for a caller who may do only this."""
-    there = cluster("1")
-    divider = Divider(there, Tally(), lambda _caller, operation, resource: (operation, resource) in allowed)
-    division = divider.divide(Asked(AskId(1), request, Caller("PLAINTEXT", "127.0.0.1")), request)
-    return [result.error for _, result in division.refused]
+    """The same for a caller who may do only this."""
+    return refused_at_once(Term("1", is_allowed=lambda _, operation, resource: (operation, resource) in allowed), request)
 
 
 def test_each_topic_needs_its_own_right_or_the_cluster_gives_it() -> None:
@@ -311,14 +317,9 @@ def test_each_topic_needs_its_own_right_or_the_cluster_gives_it() -> None:
 
 
 def test_where_topics_may_not_be_deleted_old_clients_get_an_error_they_know() -> None:
-    there = cluster("1")
-    there.deletes_topics = False
-    divider = Divider(there, Tally(), lambda *_: True)
-
-    def errors(request: DeleteTopics) -> list[ErrorCode]:
-        asked = Asked(AskId(1), request, Caller("PLAINTEXT", "127.0.0.1"))
-        return [result.error for _, result in divider.divide(asked, request).refused]
-
     topics = (TopicReference("t"),)
-    assert errors(DeleteTopics(topics)) == [ErrorCode.TOPIC_DELETION_DISABLED]
-    assert errors(DeleteTopics(topics, knows_deletion_disabled=False)) == [ErrorCode.INVALID_REQUEST]
+    old = DeleteTopics(topics, knows_deletion_disabled=False)
+
+    assert refused_at_once(Term("1", deletes_topics=False), DeleteTopics(topics)) == [ErrorCode.TOPIC_DELETION_DISABLED]
+    assert refused_at_once(Term("1", deletes_topics=False), old) == [ErrorCode.INVALID_REQUEST]
+    assert refused_at_once(Term("1"), old) == []

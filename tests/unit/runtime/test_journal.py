@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 
 from controller.core.commands import PartitionView, UpdateMetadata
 from controller.core.seeded_random import SeededRandom
-from controller.core.effects import Commit, Connect, Effect, Notice, Set, Tell
+from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
+from controller.core.alarms import Again
 from controller.core.errors import ErrorCode
 from controller.core.events import (
     Acknowledged,
@@ -25,6 +26,8 @@ from controller.core.events import (
 )
 from controller.core.machine import Machine
 from controller.core.settings import MachineSettings
+from controller.core.transactions.owner import TryAgain
+from controller.core.transactions.proposal import Subject
 from controller.core.requests import Caller, DescribeCluster, TopicReference
 from controller.runtime.journal import Difference, Journal, Reign, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
@@ -85,14 +88,15 @@ FACTS: tuple[Fact, ...] = (
     "value",
     [
         Loaded(),
-        Woke("again"),
+        Woke(Again()),
+        Woke(TryAgain(Subject("topic", "orders"))),
         Observed((absent(TopicAddress(ORDERS), Zxid(5)), *FACTS)),
         Observed((present(BrokerAddress(B1), Malformed("no JSON", 3), Stat(Zxid(1), Zxid(1), ZnodeVersion(0))),)),
         Acknowledged(B1, BrokerEpoch(2), UpdateMetadata((VIEW,), ()), ErrorCode.NONE, REFUSED),
         Asked(AskId(1), DescribeCluster((TopicReference(ORDERS),)), Caller("INSIDE", "h:1")),
         Connect(B1, BrokerEpoch(2), REGISTRATION),
         Tell(B1, BrokerEpoch(2), ControllerEpoch(3), UpdateMetadata((VIEW, VIEW), ())),
-        Commit(CommitId(1), (RAISED,), (b"\0\xff",), ("why",)),
+        Commit(CommitId(1), (Operation(RAISED, b"\0\xff"),), ("why",)),
         {B1: frozenset({B2, B1})},
         (None, True, 1.5, "text"),
     ],
@@ -182,7 +186,7 @@ def test_replay_tells_the_turn_and_the_effect_in_which_another_machine_differs(t
 def test_files_are_rotated_by_size_the_oldest_go_and_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     journal = Journal(tmp_path, most_bytes=500, most_files=3)
     for number in range(100):
-        journal.turned(float(number), (Woke("x" * 50),), [], 0.0, 0)
+        journal.turned(float(number), (Woke(TryAgain(Subject("topic", "x" * 50))),), [], 0.0, 0)
     journal.close()
     with files(tmp_path)[-1].open("ab") as file:
         file.write(b'{"now": 100.0, "events": [')

@@ -9,9 +9,15 @@ from typing import get_args
 import pytest
 
 from controller.core.effects import Drained, Effect, Notice, StepDown, Wake
-from controller.core.events import Event, Loaded, Woke
+from controller.core.events import Alarm, Event, Loaded, Woke
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Performer, Pump
+
+
+class Named(Alarm, frozen=True):
+    """An alarm of a test."""
+
+    name: str
 
 
 class Scripted:
@@ -53,14 +59,14 @@ class Stage:
 
 
 def keys(batch: Sequence[Event]) -> list[str]:
-    return [event.key for event in batch if isinstance(event, Woke)]
+    return [event.alarm.name for event in batch if isinstance(event, Woke) and isinstance(event.alarm, Named)]
 
 
 def test_what_is_emitted_before_a_turn_is_one_batch_in_order() -> None:
     async def story() -> None:
         stage = Stage(lambda *_: [StepDown("enough")])
         for key in "abc":
-            stage.pump.emit(Woke(key))
+            stage.pump.emit(Woke(Named(key)))
 
         await stage.pump.run()
 
@@ -74,7 +80,7 @@ def test_effects_are_carried_out_in_order_and_what_they_cause_comes_in_a_later_t
     async def story() -> None:
         def script(events: Sequence[Event], _: float) -> list[Effect]:
             if isinstance(events[0], Loaded):
-                return [Notice("one", ""), Wake("later", 0.0), Drained(), Notice("two", "")]
+                return [Notice("one", ""), Wake(Named("later"), 0.0), Drained(), Notice("two", "")]
             return [StepDown("enough")]
 
         stage = Stage(script)
@@ -83,16 +89,16 @@ def test_effects_are_carried_out_in_order_and_what_they_cause_comes_in_a_later_t
         await stage.pump.run()
 
         assert stage.performed == [Notice("one", ""), Drained(), Notice("two", ""), StepDown("enough")]
-        assert stage.machine.batches == [(Loaded(),), (Woke("later"),)]
+        assert stage.machine.batches == [(Loaded(),), (Woke(Named("later")),)]
 
     asyncio.run(story())
 
 
 def test_a_flood_of_events_does_not_keep_others_from_their_turn() -> None:
     async def story() -> None:
-        stage = Stage(lambda events, _: [StepDown("enough")] if events[-1] == Woke("999") else [], most_events=10)
+        stage = Stage(lambda events, _: [StepDown("enough")] if events[-1] == Woke(Named("999")) else [], most_events=10)
         for number in range(1000):
-            stage.pump.emit(Woke(str(number)))
+            stage.pump.emit(Woke(Named(str(number))))
         others = 0
 
         async def other() -> None:
@@ -142,7 +148,7 @@ def test_an_exception_ends_the_reign_and_nothing_is_decided_after_it(where: str)
 
 def test_after_stepping_down_no_further_effect_is_carried_out_and_no_alarm_rings() -> None:
     async def story() -> None:
-        stage = Stage(lambda *_: [Wake("never", 0.0), StepDown("deposed"), Notice("too late", "")])
+        stage = Stage(lambda *_: [Wake(Named("never"), 0.0), StepDown("deposed"), Notice("too late", "")])
         stage.pump.emit(Loaded())
 
         await stage.pump.run()
@@ -169,13 +175,13 @@ def test_an_alarm_rings_once_at_its_time_and_setting_it_again_replaces_it() -> N
         began = clock.now()
 
         def emit(woke: Woke) -> None:
-            rang.append((woke.key, clock.now() - began))
+            rang.extend((name, clock.now() - began) for name in keys((woke,)))
 
-        clock.wake(Wake("moved", began + 0.01), emit)
-        clock.wake(Wake("moved", began + 0.06), emit)
-        clock.wake(Wake("first", began + 0.03), emit)
-        clock.wake(Wake("past", began - 5), emit)
-        clock.wake(Wake("cancelled", began + 3600), emit)
+        clock.wake(Wake(Named("moved"), began + 0.01), emit)
+        clock.wake(Wake(Named("moved"), began + 0.06), emit)
+        clock.wake(Wake(Named("first"), began + 0.03), emit)
+        clock.wake(Wake(Named("past"), began - 5), emit)
+        clock.wake(Wake(Named("cancelled"), began + 3600), emit)
         await asyncio.sleep(0.15)
         clock.cancel_all()
 

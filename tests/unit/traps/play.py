@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Tell
+from controller.core.effects import Effect, Read, Tell
+from controller.core.state.cluster import ClusterState
 from tests.scenarios.commands import obey
 from tests.scenarios.theatre import Theatre
+from zk_layout import catalog
+from zk_layout.facts import Fact, present
 
 
 class Stage(Theatre):
-    """Keeps whatever brokers are told, as it was told."""
+    """Keeps whatever brokers are told, as it was told, and which znodes were to be read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.told: list[Tell] = []
+        self.reads: list[Read] = []
 
     def _obey(self, tell: Tell) -> None:
         self.told.append(tell)
         super()._obey(tell)
+
+    def _carry_out_one(self, effect: Effect) -> None:
+        if isinstance(effect, Read):
+            self.reads.append(effect)
+        super()._carry_out_one(effect)
 
 
 class Play:
@@ -31,6 +40,7 @@ class Play:
         """Play further commands; every line of what came of them."""
         self.theatre.output.clear()
         self.theatre.told.clear()
+        self.theatre.reads.clear()
         for command in commands:
             obey(self.theatre, command)
         return [line.strip() for line in self.theatre.output]
@@ -39,6 +49,23 @@ class Play:
         """What a znode holds; None where it is absent."""
         node = self.theatre.zookeeper.nodes.get(path)
         return None if node is None else node.data.decode()
+
+    def seen(self, path: str) -> Fact:
+        """A znode as somebody sees it who reads it now."""
+        address, node = catalog.address_of(path), self.theatre.zookeeper.nodes[path]
+        assert address is not None, path
+        return present(address, catalog.decode(address, node.data), node.stat())
+
+    def state(self) -> ClusterState:
+        """What all znodes say together."""
+        state = ClusterState()
+        state.apply_all(self.seen(path) for path in self.theatre.zookeeper.nodes if catalog.address_of(path) is not None)
+        return state
+
+    def figures(self) -> dict[str, float]:
+        """The gauges of the controller."""
+        assert self.theatre.machine is not None
+        return self.theatre.machine.snapshot().figures
 
 
 def cluster(*more: str, topics: tuple[str, ...] = ("topic orders 0=1,2",), brokers: str = "1,2,3,4") -> Play:
