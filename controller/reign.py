@@ -14,8 +14,15 @@ from msgspec import Struct
 from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
+from controller.core.candidacy.events import (
+    Claimed,
+    TermDrained,
+    TermEvent,
+    TermFailed,
+    TermLoaded,
+    TermSessionEnded,
+)
 from controller.core.commands import LiveBroker
-from controller.core.seeded_random import SeededRandom
 from controller.core.effects import (
     Answer,
     Commit,
@@ -31,8 +38,8 @@ from controller.core.effects import (
     Tell,
 )
 from controller.core.events import Event, ResignationAsked
-from controller.core.leadership import Signal
 from controller.core.machine import Machine
+from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.runtime import journal
 from controller.runtime.clock import Clock
@@ -42,14 +49,13 @@ from controller.wire.versions import InterBrokerProtocol
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
-from controller.zk.session import Claimed
 from controller.zk.token_expiry import TokenExpiry
 from controller.zk.writer import OversizedTransaction, Writer
 from zk_layout.ids import BrokerId
 
 _log = structlog.get_logger(__name__)
 
-Ended = Callable[[Signal, str], None]
+Happened = Callable[[TermEvent], None]
 
 
 class Counter(Protocol):
@@ -85,15 +91,15 @@ class Court(Struct):
 
 
 class Reign:
-    """One reign. `ended` is called once, with why, when it must not go on; ending it is the caller's duty."""
+    """One term. `happened` hears when all is loaded, and once why it must not go on; the caller then ends it."""
 
-    def __init__(self, court: Court, claimed: Claimed, ended: Ended) -> None:
+    def __init__(self, court: Court, claimed: Claimed, happened: Happened) -> None:
         """Everything is built, nothing runs."""
         self.epoch = claimed.epoch
         self.fence = claimed.fence_version
         self.is_loaded = self._is_over = False
         self._court = court
-        self._ended = ended
+        self._happened = happened
         own_id = court.machine_settings.own_id
         seed = os.urandom(32)
         self.machine = Machine(court.machine_settings, claimed.epoch, SeededRandom(seed))
@@ -136,8 +142,8 @@ class Reign:
                 Answer: court.answer,
                 Notice: self._notice,
                 Measured: court.counter.measured,
-                StepDown: lambda step_down: self._end(Signal.DEPOSED, step_down.reason),
-                Drained: lambda _: self._end(Signal.DRAINED, "asked to stop"),
+                StepDown: lambda step_down: self._end(TermFailed(step_down.reason)),
+                Drained: lambda _: self._end(TermDrained()),
             },
             Clock(asyncio.get_running_loop()),
             self._broken,
@@ -146,7 +152,7 @@ class Reign:
         self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
-        """Start deciding, and load what ZooKeeper holds; `ended` hears of LOADED too, when that is done."""
+        """Start deciding, and load what ZooKeeper holds; `TermLoaded` follows."""
         self._tasks = [asyncio.create_task(self._pump.run()), asyncio.create_task(self._load())]
 
     def emit(self, event: Event) -> None:
@@ -154,7 +160,7 @@ class Reign:
         self._pump.emit(event)
 
     def resign(self) -> None:
-        """Decide nothing new; `ended` hears of DRAINED when nothing is in flight any more."""
+        """Decide nothing new; `TermDrained` follows when nothing is in flight any more."""
         self._pump.emit(ResignationAsked())
 
     def live_brokers(self) -> Sequence[LiveBroker]:
@@ -180,7 +186,7 @@ class Reign:
         try:
             await self._reader.load()
         except SessionEnded as error:
-            self._end(Signal.SESSION_LOST, str(error))
+            self._end(TermSessionEnded(str(error)))
             return
         except Exception as error:
             self._broken(error)
@@ -191,12 +197,12 @@ class Reign:
         gc.freeze()
         self.is_loaded = True
         self._court.counter.measured(Measured("loading_seconds", self._now() - started))
-        self._ended(Signal.LOADED, f"loaded in {self._now() - started:.2f} s")
+        self._happened(TermLoaded(f"loaded in {self._now() - started:.2f} s"))
         self._tasks.append(asyncio.create_task(self._tokens.keep_expiring(self._court.token_expiry_check_s)))
         try:
             await self._reader.wait()
         except SessionEnded as error:
-            self._end(Signal.SESSION_LOST, str(error))
+            self._end(TermSessionEnded(str(error)))
         except Exception as error:
             self._broken(error)
 
@@ -216,15 +222,15 @@ class Reign:
 
     def _broken(self, error: BaseException) -> None:
         _log.error("an invariant is broken; this process steps down", exc_info=error)
-        self._end(Signal.DEPOSED, f"{type(error).__name__}: {error}")
+        self._end(TermFailed(f"{type(error).__name__}: {error}"))
 
-    def _end(self, signal: Signal, reason: str) -> None:
+    def _end(self, event: TermEvent) -> None:
         if self._is_over:
             return
         self._is_over = True
         self._reader.stop()
         self._pump.stop()
-        self._ended(signal, reason)
+        self._happened(event)
 
     @staticmethod
     def _now() -> float:

@@ -15,6 +15,17 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from controller.core.candidacy.events import (
+    Claimed,
+    HolderSeen,
+    IdClash,
+    Lost,
+    Reconnected,
+    Resumed,
+    SessionEvent,
+    SessionLost,
+    Suspended,
+)
 from controller.zk import preparation, protocol
 from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, Reply, SessionEnded, WatchEvent
 from controller.zk.bridge import Bridge
@@ -33,63 +44,6 @@ _RELEASE: Final = ReleaseAddress()
 _PATIENCE_S: Final = 0.05
 
 
-class HolderSeen(Struct, frozen=True):
-    """Who holds `/controller` (None: nobody), whether by our own session, and the epoch as read just after.
-
-    `is_released`: the cluster shall be left to Kafka's own controllers.
-    """
-
-    holder: ControllerClaim | Malformed | None
-    is_mine: bool
-    epoch: ControllerEpoch
-    is_released: bool = False
-
-
-class SessionLost(Struct, frozen=True):
-    """The session has expired: our registration and our claim are gone, and so is every watch."""
-
-
-class Suspended(Struct, frozen=True):
-    """The connection is lost; the session may expire unseen."""
-
-
-class Resumed(Struct, frozen=True):
-    """The connection is back within the same session."""
-
-
-class Reconnected(Struct, frozen=True):
-    """A new session has begun after the last one was lost."""
-
-
-Signal = HolderSeen | SessionLost | Suspended | Resumed | Reconnected
-
-
-class Claimed(Struct, frozen=True):
-    """We are the controller. `fence_version` is the version of `/controller_epoch` from now on."""
-
-    epoch: ControllerEpoch
-    fence_version: ZnodeVersion
-    broker_epoch: BrokerEpoch
-
-
-class Lost(Struct, frozen=True):
-    """Another is, or becomes, the controller; or, with `needs_mending`, nobody can until a person acts."""
-
-    reason: str
-    needs_mending: bool = False
-
-
-class IdClash(Struct, frozen=True):
-    """A live registration has our id.
-
-    `is_our_past`: it is one of our product with our listeners, so most likely this process' former life, whose
-    session ends by itself.
-    """
-
-    reason: str
-    is_our_past: bool
-
-
 class _View(Struct, frozen=True):
     holder: Node | None
     epoch: Node | None
@@ -99,7 +53,7 @@ class _View(Struct, frozen=True):
 class Session:
     """Our part in the election, for as long as the process lives. `emit` is called on the event loop."""
 
-    def __init__(self, bridge: Bridge, emit: Callable[[Signal], None], own_id: BrokerId) -> None:
+    def __init__(self, bridge: Bridge, emit: Callable[[SessionEvent], None], own_id: BrokerId) -> None:
         self._bridge = bridge
         self._emit = emit
         self._own_id = own_id

@@ -8,24 +8,24 @@ import msgspec
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.effects import Commit, Create, operation
-from controller.core.events import CommitId, Committed, Event, Fenced
-from controller.lab.ports import free_port
-from controller.zk.answers import Disconnected, SessionEnded
-from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
-from controller.zk.session import (
+from controller.core.candidacy.events import (
     Claimed,
     HolderSeen,
     IdClash,
     Lost,
     Reconnected,
     Resumed,
-    Session,
+    SessionEvent,
     SessionLost,
-    Signal,
     Suspended,
 )
+from controller.core.effects import Commit, Create, operation
+from controller.core.events import CommitId, Committed, Event, Fenced
+from controller.lab.ports import free_port
+from controller.zk.answers import Disconnected, SessionEnded
+from controller.zk.bridge import Bridge
+from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.session import Session
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import Line, connected, register, registration, someone, until
 from zk_layout.catalog import Address
@@ -39,9 +39,9 @@ from zk_layout.znodes.controller import ControllerClaim
 @asynccontextmanager
 async def candidate(
     connect: str, own_id: int, session_timeout_ms: int = 10_000
-) -> AsyncIterator[tuple[Session, list[Signal], Bridge]]:
+) -> AsyncIterator[tuple[Session, list[SessionEvent], Bridge]]:
     async with connected(connect, session_timeout_ms) as bridge:
-        signals: list[Signal] = []
+        signals: list[SessionEvent] = []
         session = Session(bridge, signals.append, BrokerId(own_id))
         await session.start()
         try:
@@ -118,13 +118,13 @@ def test_a_process_of_ours_is_never_replaced(zookeeper: str) -> None:
     asyncio.run(story())
 
 
-def last(signals: list[Signal]) -> HolderSeen:
+def last(signals: list[SessionEvent]) -> HolderSeen:
     """What was told last of `/controller`."""
     seen = [s for s in signals if isinstance(s, HolderSeen)]
     return seen[-1] if seen else HolderSeen(None, False, ControllerEpoch(-1))
 
 
-def _last_holder(signals: list[Signal]) -> int | None:
+def _last_holder(signals: list[SessionEvent]) -> int | None:
     holder = last(signals).holder
     return holder.broker if isinstance(holder, ControllerClaim) else None
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from controller.core.candidacy.events import Claimed
 from controller.core.effects import Commit, Create, operation
 from controller.core.events import CommitId, Committed, Event
 from controller.lab.errors import LabError
 from controller.lab.jars import kafka_class_path
 from controller.lab.zookeeper import ZooKeeperServer
 from controller.zk.reader import Reader
-from controller.zk.session import Claimed, Session
+from controller.zk.session import Session
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import Seen, connected, create_topic, registration, someone, until
 from zk_layout.ids import BrokerId, TopicName

@@ -1,4 +1,4 @@
-"""Which clusters can there be? Strategies for small ones, as facts and as a folded `Cluster`."""
+"""Which clusters can there be? Strategies for small ones, as facts and as a folded `Term`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from controller.core.view import Cluster
 from controller.core.steps.change import Case
+from controller.core.view import Cluster
+from tests.unit.core.builders import OWN, Term
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (
     BrokerId,
@@ -22,11 +23,11 @@ from zk_layout.ids import (
     Zxid,
 )
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
-from zk_layout.znodes.configs import Config, TopicConfigAddress
+from zk_layout.znodes.configs import Config
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
-OWN_ID = BrokerId(100)
+OWN_ID = OWN
 TOPIC = TopicName("orders")
 AT = TopicPartition(TOPIC, PartitionId(0))
 BROKERS = tuple(BrokerId(b) for b in range(1, 7))
@@ -57,21 +58,21 @@ class Situation:
     leaving: Replicas
     unclean: bool
 
+    def term(self) -> Term:
+        """As the controller has folded it, in the term of controller epoch 7."""
+        term = Term(unclean_election=self.unclean)
+        term.fold(*(registration(broker, 1) for broker in self.live))
+        term.fold(topic({PartitionId(0): self.assignment}, 10), state(self.state, 11))
+        term.memory.shutting_down.update(dict.fromkeys(self.leaving))
+        return term
+
     def cluster(self) -> Cluster:
-        """As the controller has folded it."""
-        cluster = Cluster(OWN_ID, ControllerEpoch(5), unclean_election=self.unclean)
-        for broker in self.live:
-            cluster.apply(registration(broker, 1))
-        cluster.apply(topic({PartitionId(0): self.assignment}, 10))
-        cluster.apply(state(self.state, 11))
-        config = present(TopicConfigAddress(TOPIC), Config({}), Stat(Zxid(12), Zxid(12), ZnodeVersion(0)))
-        cluster.apply(config)
-        cluster.shutting_down.update(self.leaving)
-        return cluster
+        """What rules see of it."""
+        return self.term().cluster
 
     def case(self, cluster: Cluster) -> Case:
-        """As a rule sees it."""
-        return Case(AT, cluster.topics[TOPIC], self.assignment, self.state)
+        """As a rule sees it when the topic's settings, of which there are none, have just been read."""
+        return Case(AT, cluster.topics[TOPIC], self.assignment, self.state, config=Config({}))
 
     def is_online(self, broker: BrokerId) -> bool:
         """Whether a broker lives and means to stay."""

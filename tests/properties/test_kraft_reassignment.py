@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.core.reassignment import rule as reassignment
-from controller.core.steps.change import Change
 from controller.core.stage import Stage, stage, toward
+from controller.core.steps.change import Change
 from tests.properties.clusters import Situation, situations, some_replicas
 from zk_layout.ids import Replicas
 from zk_layout.znodes.partition_state import PartitionState

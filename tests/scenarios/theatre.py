@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller.core.clients import authorization
-from controller.core.seeded_random import SeededRandom
 from controller.core.effects import (
     Answer,
     Commit,
@@ -40,8 +39,9 @@ from controller.core.events import (
     Woke,
 )
 from controller.core.machine import Machine
-from controller.core.settings import MachineSettings
 from controller.core.requests import Caller, Request
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings
 from tests.scenarios.writing import Telling, reply_lines, write_lines
 from tests.simulation.controllers import operation_of
 from tests.simulation.reader import Reader

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.simulation.claiming import RELEASED
 from tests.simulation.controllers import Controller, Role
 from tests.simulation.native import rule_briefly
+from tests.simulation.zookeeper import MakeNode, RemoveNode
 
 if TYPE_CHECKING:
     from tests.simulation.brokers import Broker
@@ -26,6 +28,9 @@ class Faults:
             (3, self.pause_controller),
             (2, self.expire_controller),
             (4, self.drop_controller_connection),
+            (2, self.silence_zookeeper),
+            (2, self.stop_controller),
+            (1, self.release_cluster),
             (3, self.usurp),
             (2, self.let_a_broker_rule),
             (4, self.crash_broker),
@@ -103,12 +108,49 @@ class Faults:
             self.world.say(leader.name, "loses its connection to ZooKeeper")
             leader.connection.drop(self.random.uniform(0.01, 0.8 * self.world.plan.session_timeout_s))
 
+    def silence_zookeeper(self) -> None:
+        """The leading one hears nothing of ZooKeeper for longer than its session, which may expire or not."""
+        leader = self._leader()
+        if leader is not None and not leader.connection.is_down:
+            session, session_s = leader.session, self.world.plan.session_timeout_s
+            self.world.say(leader.name, "hears nothing of ZooKeeper")
+            leader.connection.drop(self.random.uniform(1.1, 2.5) * session_s)
+            if self.random.random() < 0.5:
+                self.world.clock.after(self.random.uniform(0.7, 1.0) * session_s, lambda: self.world.expire(session))
+
+    def stop_controller(self) -> None:
+        """An operator stops the leading one; it is started again once it has ended."""
+        leader = self._leader()
+        if leader is None:
+            return
+        life = leader.life
+
+        def restart() -> None:
+            if leader.role is Role.DOWN:
+                leader.start()
+            elif leader.life == life:
+                self.world.clock.after(1.0, restart)
+
+        leader.stop()
+        self.world.clock.after(self.random.uniform(0.5, 10.0), restart)
+
+    def release_cluster(self) -> None:
+        """An operator releases the cluster for a while: none of ours may lead."""
+        if RELEASED not in self.world.zookeeper.nodes:
+            self.world.say("client", "releases the cluster")
+            self.world.write(MakeNode(RELEASED))
+            self.world.clock.after(self.random.uniform(1.0, 20.0), self._take_back)
+
+    def _take_back(self) -> None:
+        self.world.say("client", "takes the cluster back")
+        self.world.write(RemoveNode(RELEASED))
+
     def usurp(self) -> None:
         """A standby takes over although the leading one lives."""
         for controller in self.world.controllers.values():
             if controller.role is Role.STANDBY:
                 self.world.say(controller.name, "takes over by force")
-                controller.claim()
+                controller.usurp()
                 return
 
     def let_a_broker_rule(self) -> None:

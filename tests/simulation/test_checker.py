@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import pytest
+from controller.core.rules import deletion
 
-from controller.core.state.topics import TopicView
-from controller.core.view import Cluster
 from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write
 from controller.core.events import Event
 from controller.core.machine import Machine
-from controller.core.rules import deletion
+from controller.core.state.topics import TopicView
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
+from controller.core.view import Cluster
 from tests.simulation.checker import Broken
 from tests.simulation.world import World
 from zk_layout import catalog

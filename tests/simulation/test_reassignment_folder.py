@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from controller.core import reassignment_wishes
-from controller.core.state.topics import TopicView
-from controller.core.view import Cluster
 from controller.core.reassignment.folder import ReassignmentZnodes
 from controller.core.requests import MoveWish
+from controller.core.state.topics import TopicView
+from controller.core.view import Cluster
 from tests.simulation.checker import Broken
 from tests.simulation.world import World
 from zk_layout.ids import PartitionId, TopicPartition

@@ -9,13 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.core.seeded_random import SeededRandom
+from controller.core.candidacy.phases import TakeOver
 from controller.core.effects import Tell
 from controller.core.events import AskId
 from controller.core.machine import Machine
-from controller.core.settings import MachineSettings
 from controller.core.replies import Reply
 from controller.core.requests import Request
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings
 from controller.lab.broker_model import (
     KAFKA_2_4,
     KAFKA_2_6,
@@ -62,6 +63,7 @@ class Plan(Struct, frozen=True):
     fault_every_s: float
     ask_every_s: float
     rebalance_every_s: float | None
+    take_over: TakeOver
     session_timeout_s: float = 6.0
 
 
@@ -79,6 +81,7 @@ def plan_of(random: Random) -> Plan:
         fault_every_s=random.choice((1.5, 4.0, 10.0)),
         ask_every_s=random.choice((0.5, 2.0, 6.0)),
         rebalance_every_s=random.choice((None, 5.0, 30.0)),
+        take_over=random.choice(tuple(TakeOver)),
     )
 
 

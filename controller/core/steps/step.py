@@ -24,11 +24,11 @@ class Step(Struct, eq=False):
     """One step of a topic while it is being decided, and until it is written.
 
     Shape:
-        `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes are
-        done, `postponed` those that wait for the next step. Partitions that are `closed` get no other request in this
-        step, and rules are not asked about those that are `decided`; for those in `requested` a request decided about the
-        replicas. `looks` must be read before anything can be decided. With `waits_for` nothing of this step is written
-        before that subject is free.
+        `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes
+        are done, `postponed` those that wait for the next step. Partitions that are `closed` get no other request in
+        this step, and rules are not asked about those that are `decided`; for those in `requested` a request decided
+        about the replicas. `looks` must be read before anything can be decided. With `waits_for` nothing of this step
+        is written before that subject is free.
     """
 
     name: TopicName

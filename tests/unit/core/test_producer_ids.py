@@ -23,7 +23,9 @@ AT = ProducerIdBlockAddress()
 
 def held(last: int, zxid: int = 50, version: int = 4) -> Fact:
     """The znode after somebody took the block that ends here."""
-    return present(AT, ProducerIdBlock(BrokerId(9), last - 999, last), Stat(Zxid(10), Zxid(zxid), ZnodeVersion(version)))
+    return present(
+        AT, ProducerIdBlock(BrokerId(9), last - 999, last), Stat(Zxid(10), Zxid(zxid), ZnodeVersion(version))
+    )
 
 
 class Desk(Term):

@@ -6,8 +6,8 @@ import pytest
 
 from controller.core.commands import ReplicaStop
 from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import Mode
 from controller.core.reassignment import rule as reassignment
+from controller.core.requests import Mode
 from controller.core.steps.change import Change, Gather
 from tests.unit.core.builders import Term, case, cluster, ids, written
 from zk_layout.ids import LeaderEpoch

@@ -300,7 +300,9 @@ def refused_at_once(term: Term, request: TopicRequest) -> list[ErrorCode]:
 
 def divided(request: TopicRequest, *allowed: tuple[Operation, Resource]) -> list[ErrorCode]:
     """The same for a caller who may do only this."""
-    return refused_at_once(Term("1", is_allowed=lambda _, operation, resource: (operation, resource) in allowed), request)
+    return refused_at_once(
+        Term("1", is_allowed=lambda _, operation, resource: (operation, resource) in allowed), request
+    )
 
 
 def test_each_topic_needs_its_own_right_or_the_cluster_gives_it() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.view import Cluster
-from controller.core.counts import Tally
+from controller.core.machine import Machine
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings
 from metrics.measures import BY_NAME, MEASURES, Kind
 from zk_layout.ids import BrokerId, ControllerEpoch
 
@@ -33,8 +34,10 @@ def test_a_name_says_the_unit_as_prometheus_wants_it(measure: object) -> None:
 
 
 def test_whatever_the_core_counts_is_a_gauge() -> None:
-    figures = Tally().figures(Cluster(BrokerId(900), ControllerEpoch(1)))
+    settings = MachineSettings(BrokerId(900), keeps_reassignment_znodes=True)
+    figures = Machine(settings, ControllerEpoch(1), SeededRandom(b"0")).snapshot().figures
 
+    assert len(figures) > 5
     assert [name for name in figures if name not in BY_NAME or BY_NAME[name].kind is not Kind.GAUGE] == []
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from controller.core.commands import PartitionView, UpdateMetadata
-from controller.core.seeded_random import SeededRandom
-from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
 from controller.core.alarms import Again
+from controller.core.commands import PartitionView, UpdateMetadata
+from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import (
     Acknowledged,
@@ -25,10 +24,11 @@ from controller.core.events import (
     Woke,
 )
 from controller.core.machine import Machine
+from controller.core.requests import Caller, DescribeCluster, TopicReference
+from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.transactions.owner import TryAgain
 from controller.core.transactions.proposal import Subject
-from controller.core.requests import Caller, DescribeCluster, TopicReference
 from controller.runtime.journal import Difference, Journal, Reign, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from zk_layout import catalog

@@ -96,7 +96,9 @@ def test_effects_are_carried_out_in_order_and_what_they_cause_comes_in_a_later_t
 
 def test_a_flood_of_events_does_not_keep_others_from_their_turn() -> None:
     async def story() -> None:
-        stage = Stage(lambda events, _: [StepDown("enough")] if events[-1] == Woke(Named("999")) else [], most_events=10)
+        stage = Stage(
+            lambda events, _: [StepDown("enough")] if events[-1] == Woke(Named("999")) else [], most_events=10
+        )
         for number in range(1000):
             stage.pump.emit(Woke(Named(str(number))))
         others = 0

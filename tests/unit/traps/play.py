@@ -59,7 +59,9 @@ class Play:
     def state(self) -> ClusterState:
         """What all znodes say together."""
         state = ClusterState()
-        state.apply_all(self.seen(path) for path in self.theatre.zookeeper.nodes if catalog.address_of(path) is not None)
+        state.apply_all(
+            self.seen(path) for path in self.theatre.zookeeper.nodes if catalog.address_of(path) is not None
+        )
         return state
 
     def figures(self) -> dict[str, float]:

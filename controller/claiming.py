@@ -1,0 +1,137 @@
+"""How does this process reach ZooKeeper, claim `/controller` there, and give it up?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from controller.brokers.dialing import PlaintextDialer
+from controller.brokers.understanding import Understanding
+from controller.core.candidacy.events import (
+    Claimed,
+    ClaimFailed,
+    ClaimOutcome,
+    Event,
+    HolderSeen,
+    Lost,
+    Reconnected,
+    Resumed,
+    SessionEvent,
+    SessionLost,
+    StartRefused,
+    Suspended,
+    Unreachable,
+    Watching,
+)
+from controller.settings import Settings
+from controller.wire.versions import InterBrokerProtocol
+from controller.zk.answers import Disconnected, Refused, SessionEnded
+from controller.zk.bridge import Bridge
+from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.session import Session
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Registration
+
+_log = structlog.get_logger(__name__)
+
+
+class Claimant:
+    """The part of this process that stands for election in ZooKeeper; it decides nothing."""
+
+    def __init__(self, settings: Settings, protocol: InterBrokerProtocol, tell: Callable[[Event], None]) -> None:
+        """Nothing is connected yet. `tell` is called on the event loop, with everything that a candidacy must know."""
+        self._settings = settings
+        self._protocol = protocol
+        self._tell = tell
+        self._own_id = BrokerId(settings.broker_id)
+        self._registration = Registration(settings.advertised_endpoints, settings.rack)
+        self._give_up_s = settings.number("request.timeout.ms") / 1000
+        self._understanding = Understanding(protocol, settings.inter_broker_listener, PlaintextDialer())
+        self.cluster_id: str | None = None
+        self.bridge, self._session = self._new_session()
+
+    async def reach(self) -> None:
+        """Watch `/controller`, however long it takes until ZooKeeper can be reached; tells how that goes."""
+        servers = self._settings.text("zookeeper.connect")
+        _log.info("connecting to ZooKeeper", zookeeper=servers)
+        while True:
+            try:
+                await self.bridge.start()
+                await self._session.start()
+                clash = await self._session.clash(self._registration)
+                # Now rather than when a vacancy waits to be filled.
+                await self._understanding.complaint(self._session.registrations)
+            except Disconnected as error:
+                _log.warning("no ZooKeeper yet; trying again", reason=str(error))
+                self._session.stop()
+                self.bridge, self._session = self._new_session()
+                self._tell(Unreachable(str(error)))
+            except (Refused, SessionEnded) as error:
+                self._tell(StartRefused(str(error)))
+                return
+            else:
+                if clash is not None and not clash.is_our_past:
+                    self._tell(clash)
+                    return
+                _log.info("standing by", broker=self._own_id, zookeeper=servers)
+                self._tell(Watching())
+                return
+
+    async def claim(self, *, replace: bool) -> ClaimOutcome:
+        """Try to become the controller, and what came of it; brokers must understand us first."""
+        try:
+            if reason := await self._understanding.complaint(self._session.registrations):
+                return Lost(reason, needs_mending=True)
+            outcome = await self._session.claim(self._registration, replace=replace)
+            if isinstance(outcome, Claimed):
+                self.cluster_id = await self._session.cluster_id()
+                await self._settle_features()
+        except (Refused, SessionEnded) as error:
+            return ClaimFailed(str(error))
+        return outcome
+
+    async def give_up(self, claimed: Claimed) -> bool:
+        """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
+        try:
+            if await asyncio.wait_for(self._session.release(claimed.fence_version), self._give_up_s):
+                _log.info("gave /controller up")
+        except TimeoutError:
+            _log.warning("ZooKeeper does not answer; what is ours there goes with the session, or when it answers")
+            return False
+        except (SessionEnded, Refused) as error:
+            _log.info("nothing to give up", reason=str(error))
+        return True
+
+    async def close(self) -> None:
+        """End the session; what is still ours in ZooKeeper goes with it."""
+        self._session.stop()
+        await self.bridge.stop()
+
+    async def _settle_features(self) -> None:
+        await self._session.settle_features(has_feature_versioning=self._protocol.has_feature_versioning)
+
+    def _new_session(self) -> tuple[Bridge, Session]:
+        settings = self._settings
+        bridge = Bridge(
+            ZooKeeperSettings(
+                settings.text("zookeeper.connect"),
+                settings.number("zookeeper.session.timeout.ms"),
+                settings.number("zookeeper.connection.timeout.ms"),
+                settings.number("zookeeper.max.in.flight.requests"),
+            )
+        )
+        return bridge, Session(bridge, self._session_changed, self._own_id)
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        match event:
+            case Suspended():
+                _log.warning("ZooKeeper connection", state="suspended")
+            case Resumed():
+                _log.info("ZooKeeper connection", state="resumed")
+            case Reconnected():
+                _log.info("a new ZooKeeper session has begun")
+            case HolderSeen() | SessionLost():
+                pass  # what follows from it is said when it is decided
+        self._tell(event)

@@ -1,0 +1,1 @@
+"""Should this replica claim `/controller`, wait, go on leading, or step down?"""

@@ -1,0 +1,382 @@
+"""What does a replica do next to become the controller, to stay it, or to cease to be it?
+
+Pure: what happens comes in as events, with the time as an argument; what is to be done goes out as orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec import Struct
+
+from controller.core.candidacy.events import (
+    Claimed,
+    ClaimFailed,
+    ClaimOutcome,
+    Event,
+    HolderSeen,
+    IdClash,
+    Lost,
+    NotGivenUp,
+    Reconnected,
+    Resumed,
+    SessionEvent,
+    SessionLost,
+    StartRefused,
+    StopAsked,
+    Suspended,
+    TermDrained,
+    TermEvent,
+    TermFailed,
+    TermLoaded,
+    TermSessionEnded,
+    Unreachable,
+    Watching,
+    Woken,
+)
+from controller.core.candidacy.orders import (
+    Abandon,
+    BeginTerm,
+    Claim,
+    Drain,
+    Exit,
+    Order,
+    Release,
+    Say,
+    Serve,
+    Severity,
+    WakeAt,
+)
+from controller.core.candidacy.phases import Phase, TakeOver, Why
+from controller.core.candidacy.waiting import Waiting
+from zk_layout.ids import ControllerEpoch
+from zk_layout.znodes.controller import ControllerClaim
+
+OK, FAILED = 0, 1
+
+STARTING = "starting"
+WATCHING = "watching /controller"
+GONE = "this process' claim and registration are gone with it"
+SILENT = "ZooKeeper has been silent for longer than a session lasts"
+
+
+class CandidacySettings(Struct, frozen=True):
+    """What a replica is to know about its ensemble, and whom it may replace."""
+
+    take_over: TakeOver
+    session_timeout_s: float
+
+
+class Candidacy:
+    """The standing of one replica, from the start of its process to the end.
+
+    `holder` is who was last seen to hold `/controller`; None while that is unknown.
+    """
+
+    def __init__(self, settings: CandidacySettings) -> None:
+        """A process that has just started: it stands by, and knows nothing."""
+        self.phase = Phase.STANDBY
+        self.holder: HolderSeen | None = None
+        self._settings = settings
+        self._orders: list[Order] = []
+        self._is_watching = False
+        self._is_session_new = False  # since the claim under way was ordered
+        self._give_up_at: float | None = None  # what should have been given up may still be there
+        self._stop: str | None = None
+        self._why = self._why_blind = STARTING
+        self._epoch = ControllerEpoch(0)
+        self._waiting = Waiting()
+        self._silent_at: float | None = None
+        self._exit_at: float | None = None
+        self._alarm: float | None = None
+
+    def step(self, events: Iterable[Event], now: float) -> list[Order]:
+        """What is to be done about what happened, in this order.
+
+        Units:
+            `now` is in seconds of a clock that only goes forward.
+        """
+        self._orders = []
+        for event in events:
+            if self.phase is not Phase.ENDED:
+                self._happened(event, now)
+                self._judge_holder(now)
+        if self.phase is not Phase.ENDED:
+            self._watch_deadlines(now)
+            self._give_up_what_is_owed(now)
+            self._contend(now)
+            self._set_alarm()
+        return self._orders
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it leads, or would lead if it had to."""
+        phase = self.phase
+        return phase is Phase.ACTIVE or (phase is Phase.STANDBY and self.holder is not None)
+
+    @property
+    def reason(self) -> str:
+        """Why it stands where it stands; where it is not ready, why it is not."""
+        seen = self.holder
+        if self.phase is not Phase.STANDBY:
+            return self._why
+        if seen is None:
+            return self._why_blind
+        return Why.RELEASED.value if seen.is_released else self._why
+
+    # what happens
+
+    def _happened(self, event: Event, now: float) -> None:
+        match event:
+            case HolderSeen() | SessionLost() | Suspended() | Resumed() | Reconnected():
+                self._session_changed(event, now)
+            case Claimed() | Lost() | IdClash() | ClaimFailed():
+                self._claim_settled(event, now)
+            case TermLoaded() | TermDrained() | TermFailed() | TermSessionEnded():
+                self._term_changed(event, now)
+            case StopAsked(reason):
+                self._stop_asked(reason, now)
+            case Watching() | Unreachable() | StartRefused():
+                self._started(event)
+            case NotGivenUp():
+                if self.phase in (Phase.STANDBY, Phase.CONTENDING):  # a new term has what the old one could not give
+                    self._give_up_at = now + self._settings.session_timeout_s
+            case Woken():
+                self._alarm = None
+            case _:
+                assert_never(event)
+
+    def _started(self, event: Watching | Unreachable | StartRefused) -> None:
+        if self._is_watching:
+            return
+        match event:
+            case Watching():
+                self._is_watching = True
+                self._why = self._why_blind = WATCHING
+            case Unreachable(reason):
+                self.holder, self._why_blind = None, reason
+            case StartRefused(reason):
+                self._say(Severity.ERROR, "ZooKeeper refuses", reason=reason)
+                self._end(Why.FAILED, reason, FAILED)
+            case _:
+                assert_never(event)
+
+    def _session_changed(self, event: SessionEvent, now: float) -> None:
+        match event:
+            case HolderSeen():
+                self._note_release(event)
+                self.holder = event
+                self._waiting.something_new()
+                self._give_up_at = None if self._give_up_at is None else now
+            case SessionLost():
+                self._silent_at = None
+                self._is_session_new, self._give_up_at = True, None
+                self._go_blind(GONE, now)
+            case Suspended():
+                self._silent_at = now + self._settings.session_timeout_s
+            case Resumed() | Reconnected():
+                self._silent_at = None
+            case _:
+                assert_never(event)
+
+    def _note_release(self, seen: HolderSeen) -> None:
+        was_released = self.holder is not None and self.holder.is_released
+        if seen.is_released and not was_released:
+            hint = "undo: kafka-zk-controller release --undo"
+            self._say(Severity.WARNING, "released: the cluster is left to Kafka's own controllers", hint=hint)
+        elif was_released and not seen.is_released:
+            self._say(Severity.INFO, "the release was undone; this replica stands for election again")
+
+    def _claim_settled(self, outcome: ClaimOutcome, now: float) -> None:
+        if self.phase not in (Phase.STANDBY, Phase.CONTENDING):
+            return
+        if isinstance(outcome, IdClash) and not outcome.is_our_past:
+            hint = "give every replica a broker.id that no broker has"
+            self._say(Severity.ERROR, "this id is taken", reason=outcome.reason, hint=hint)
+            self._end(Why.FAILED, "its id is taken", FAILED)
+            return
+        if self.phase is Phase.STANDBY:
+            return  # at the start: our own former session has the id, and is waited for when it comes to a claim
+        if self._stop is not None:
+            self._end(Why.STOPPED, self._stop, OK, *([Release()] if isinstance(outcome, Claimed) else []))
+            return
+        match outcome:
+            case Claimed(epoch):
+                self._won(epoch, now)
+            case Lost(reason, needs_mending):
+                self._refused(reason, now, needs_mending=needs_mending)
+            case IdClash(reason):
+                self._waiting.clashed(now)
+                self._go(Phase.STANDBY, Why.LOST, reason)
+            case ClaimFailed(reason):
+                self._waiting.failed(now)
+                self._go(Phase.STANDBY, Why.LOST, reason)
+            case _:
+                assert_never(outcome)
+
+    def _won(self, epoch: ControllerEpoch, now: float) -> None:
+        self._epoch, self._give_up_at = epoch, None
+        self._waiting.won(now)
+        if self._is_session_new:
+            self._go(Phase.STANDBY, Why.SESSION_LOST, GONE)
+            self._orders.append(Abandon())
+        elif self.holder is not None and self.holder.is_released:
+            self._go(Phase.STANDBY, Why.RELEASED)
+            self._orders.append(Release())
+        else:
+            self._go(Phase.LOADING, Why.WON, f"controller epoch {epoch}")
+            self._orders.append(BeginTerm())
+
+    def _refused(self, reason: str, now: float, *, needs_mending: bool) -> None:
+        """Try again by itself; only the first refusal for a reason is loud."""
+        if self._waiting.refused(reason, now) and needs_mending:
+            self._say(Severity.ERROR, "no replica can lead", reason=reason)
+        self._go(Phase.STANDBY, Why.LOST, reason)
+
+    def _term_changed(self, event: TermEvent, now: float) -> None:
+        match event:
+            case TermLoaded(detail):
+                if self.phase is Phase.LOADING:
+                    self._go(Phase.ACTIVE, Why.LOADED, detail)
+                    self._orders.append(Serve())
+            case TermDrained():
+                self._drained()
+            case TermFailed(reason):
+                self._step_down(Why.DEPOSED, reason, now)
+            case TermSessionEnded(reason):
+                self._step_down(Why.SESSION_LOST, reason, now)
+            case _:
+                assert_never(event)
+
+    def _drained(self) -> None:
+        if self.phase is Phase.HANDING_BACK:
+            self._go(Phase.STANDBY, Why.DRAINED)
+            self._orders.append(Release())
+        elif self.phase is Phase.RESIGNING:
+            self._end(Why.DRAINED, "", OK, Release())
+
+    def _stop_asked(self, reason: str, now: float) -> None:
+        if self._stop is not None:
+            return
+        self._stop = reason
+        match self.phase:
+            case Phase.STANDBY:
+                self._end(Why.STOPPED, reason, OK)
+            case Phase.CONTENDING:
+                # How the claim ends tells what is to be given up; what nobody can tell goes with the session.
+                self._exit_at = now + self._settings.session_timeout_s
+            case Phase.LOADING:
+                self._end(Why.STOPPED, reason, OK, Release())
+            case Phase.ACTIVE:
+                self._go(Phase.RESIGNING, Why.STOPPED, reason)
+                self._orders.append(Drain())
+            case Phase.HANDING_BACK:
+                self._go(Phase.RESIGNING, Why.STOPPED, reason)
+            case Phase.RESIGNING | Phase.ENDED:
+                pass
+            case _:
+                assert_never(self.phase)
+
+    # what follows
+
+    def _judge_holder(self, now: float) -> None:
+        """Whether this term can go on, as far as `/controller` tells."""
+        seen = self.holder
+        if seen is None or self.phase not in (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK, Phase.RESIGNING):
+            return
+        if not seen.is_mine:
+            # What was seen before our claim has a lower epoch.
+            if seen.epoch >= self._epoch:
+                self._step_down(Why.DEPOSED, _named(seen), now)
+        elif seen.is_released and self.phase is Phase.LOADING:
+            self._go(Phase.STANDBY, Why.RELEASED, _named(seen))
+            self._orders.append(Release())
+        elif seen.is_released and self.phase is Phase.ACTIVE:
+            self._go(Phase.HANDING_BACK, Why.RELEASED, _named(seen))
+            self._orders.append(Drain())
+
+    def _go_blind(self, reason: str, now: float) -> None:
+        """Who holds `/controller` is seen again when ZooKeeper answers again."""
+        self.holder, self._why_blind = None, reason
+        self._step_down(Why.SESSION_LOST, reason, now)
+
+    def _step_down(self, why: Why, detail: str, now: float) -> None:
+        """This term is over; after a short one others go first."""
+        if self.phase is Phase.RESIGNING:
+            self._end(why, detail, OK, Release() if why is Why.DEPOSED else Abandon())
+        elif self.phase in (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK):
+            self._go(Phase.STANDBY, why, detail)
+            self._orders.append(Abandon())
+            self._waiting.term_failed(now)
+
+    def _end(self, why: Why, detail: str, code: int, *before: Order) -> None:
+        self._go(Phase.ENDED, why, detail)
+        self._orders += (*before, Exit(code))
+
+    def _watch_deadlines(self, now: float) -> None:
+        if self._silent_at is not None and now >= self._silent_at:
+            # Only a server can say that a session has expired; where none answers for so long, another may lead.
+            self._silent_at = None
+            self._go_blind(SILENT, now)
+        if self._exit_at is not None and now >= self._exit_at and self.phase is Phase.CONTENDING:
+            self._end(Why.STOPPED, self._stop or "", OK)
+
+    def _give_up_what_is_owed(self, now: float) -> None:
+        """As soon as ZooKeeper answers again: nobody else could lead, and brokers would take us for one of them."""
+        if self._owes and self._give_up_at is not None and now >= self._give_up_at:
+            self._give_up_at = None
+            self._orders.append(Abandon())
+
+    @property
+    def _owes(self) -> bool:
+        return self._give_up_at is not None and self.phase is Phase.STANDBY and self.holder is not None
+
+    def _contend(self, now: float) -> None:
+        why = self._reason_to_claim()
+        if why is None or self.holder is None or now < self._waiting.until:
+            return
+        self._is_session_new = False
+        self._go(Phase.CONTENDING, why, _named(self.holder))
+        self._orders.append(Claim(replace=why is Why.NATIVE))
+
+    def _reason_to_claim(self) -> Why | None:
+        """Why it may claim, were it not for the time; None if it may not."""
+        seen = self.holder
+        if self.phase is not Phase.STANDBY or not self._is_watching or seen is None or seen.is_released:
+            return None
+        if seen.is_mine:
+            return Why.LEFT_OVER  # the session outlived the term that was given up for lost
+        if seen.holder is None:
+            return Why.VACANT
+        is_ours = isinstance(seen.holder, ControllerClaim) and seen.holder.is_ours
+        return Why.NATIVE if not is_ours and self._settings.take_over is TakeOver.ALWAYS else None
+
+    def _set_alarm(self) -> None:
+        if self.phase is Phase.ENDED:
+            return
+        deadlines = [self._silent_at, self._exit_at, self._give_up_at if self._owes else None]
+        if self._reason_to_claim() is not None:
+            deadlines.append(self._waiting.until)
+        at = min((d for d in deadlines if d is not None), default=None)
+        if at is not None and at != self._alarm:
+            self._alarm = at
+            self._orders.append(WakeAt(at))
+
+    def _go(self, phase: Phase, why: Why, detail: str = "") -> None:
+        severity = Severity.INFO
+        if why in (Why.DEPOSED, Why.SESSION_LOST):
+            severity = Severity.WARNING
+        elif self._waiting.is_known_refusal:
+            severity = Severity.DEBUG  # that it is refused again for the same reason is no news
+        self._say(severity, f"{self.phase} → {phase}", why=why.value, detail=detail)
+        self.phase, self._why = phase, detail or why.value
+
+    def _say(self, severity: Severity, text: str, **details: str) -> None:
+        self._orders.append(Say(severity, text, details))
+
+
+def _named(seen: HolderSeen) -> str:
+    if isinstance(seen.holder, ControllerClaim):
+        return f"broker {seen.holder.broker} holds /controller"
+    return "/controller is vacant" if seen.holder is None else "/controller is unreadable"

@@ -1,0 +1,48 @@
+"""Where can a replica stand, and why does it stand there?
+
+    standby → contending → loading → active → resigning → ended
+                                      active → handing back → standby
+
+It stands by while somebody else is the controller, contends when it may, loads what ZooKeeper holds when it has won,
+and stands by again, by itself, after anything that ends its term but a stop.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """Where this process stands."""
+
+    STANDBY = "standby"
+    CONTENDING = "contending"
+    LOADING = "loading"
+    ACTIVE = "active"
+    RESIGNING = "resigning"
+    HANDING_BACK = "handing back"
+    ENDED = "ended"
+
+
+class Why(StrEnum):
+    """What moved it from one phase to the next."""
+
+    VACANT = "nobody holds /controller"
+    NATIVE = "a broker's native controller holds /controller"
+    LEFT_OVER = "our own claim on /controller has no term"
+    WON = "the claim was accepted"
+    LOST = "the claim was refused"
+    LOADED = "everything is loaded"
+    RELEASED = "the cluster is released to native controllers"
+    DEPOSED = "the term is over"
+    SESSION_LOST = "the ZooKeeper session expired"
+    STOPPED = "the process was told to stop"
+    FAILED = "the process cannot become a controller"
+    DRAINED = "nothing is in flight any more"
+
+
+class TakeOver(StrEnum):
+    """Whether to replace a native Kafka controller."""
+
+    ALWAYS = "always"
+    WHEN_VACANT = "when-vacant"

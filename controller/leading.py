@@ -1,0 +1,106 @@
+"""What does this process do from a claim that was accepted to the end of that term? It begins, serves, drains, ends."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from controller import logs
+from controller.claiming import Claimant
+from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
+from controller.core.commands import LiveBroker
+from controller.machine_settings import machine_settings, request_limit_bytes
+from controller.monitoring import Monitoring
+from controller.reign import Court, Reign
+from controller.runtime.journal import Journal
+from controller.server.listener import Server
+from controller.settings import Settings
+from controller.wire.versions import InterBrokerProtocol
+
+
+class Leading:
+    """At most one term at a time, and what it shares with the next one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        protocol: InterBrokerProtocol,
+        claimant: Claimant,
+        monitoring: Monitoring,
+        tell: Callable[[TermEvent | NotGivenUp], None],
+    ) -> None:
+        """No term yet. `tell` hears what happens to each."""
+        self._settings = settings
+        self._protocol = protocol
+        self._claimant = claimant
+        self._monitoring = monitoring
+        self._tell = tell
+        directory = settings.values["journal.dir"]
+        self._journal = Journal(Path(str(directory))) if directory else None
+        self._claimed: Claimed | None = None
+        self._term: Reign | None = None
+
+    def won(self, claimed: Claimed) -> None:
+        """`/controller` is ours from now on, until `end`."""
+        self._claimed = claimed
+        logs.reign(claimed.epoch)
+
+    def begin(self, server: Server) -> None:
+        """Build everything that the term needs, and load what ZooKeeper holds."""
+        assert self._claimed is not None
+        self._term = Reign(self._court(server), self._claimed, self._tell)
+        self._monitoring.reign_began(self._claimed.epoch, self._term.machine)
+        self._term.begin()
+
+    def serve(self, server: Server) -> None:
+        """Let clients in."""
+        if self._term is not None:
+            server.begin_reign(self._term.emit)
+
+    def drain(self) -> None:
+        """Decide nothing new; `TermDrained` follows."""
+        if self._term is not None:
+            self._term.resign()
+
+    async def end(self, server: Server, *, is_graceful: bool) -> None:
+        """End the term, if it has begun, and give up what was won; gracefully, brokers first hear the rest."""
+        term, self._term = self._term, None
+        server.refuse_all()
+        if term is not None:
+            await term.end(is_graceful=is_graceful)
+            self._monitoring.reign_ended()
+            gc.unfreeze()
+        if self._claimed is not None:
+            if await self._claimant.give_up(self._claimed):
+                self._claimed = None
+            else:
+                self._tell(NotGivenUp())
+        logs.reign(None)
+
+    def live_brokers(self) -> Sequence[LiveBroker]:
+        """The brokers that are live, as far as this term knows."""
+        return self._term.live_brokers() if self._term is not None else ()
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def _court(self, server: Server) -> Court:
+        settings, monitoring = self._settings, self._monitoring
+        return Court(
+            bridge=self._claimant.bridge,
+            machine_settings=machine_settings(settings, self._protocol, self._claimant.cluster_id),
+            protocol=self._protocol,
+            inter_broker_listener=settings.inter_broker_listener,
+            request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
+            request_limit_bytes=request_limit_bytes(settings),
+            drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
+            token_expiry_check_s=settings.number("delegation.token.expiry.check.interval.ms") / 1000,
+            answer=server.answer,
+            counter=monitoring,
+            link_observer=monitoring.links,
+            turn_observer=monitoring.turns,
+            journal=self._journal,
+        )

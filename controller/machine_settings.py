@@ -1,0 +1,40 @@
+"""Which settings reach the machine of a term, and in which units?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from controller.core.admin.create_topics import Defaults
+from controller.core.machine import MachineSettings
+from controller.settings import JUTE_MARGIN_BYTES, Settings
+from controller.wire.versions import InterBrokerProtocol
+from zk_layout.ids import BrokerId
+
+
+def request_limit_bytes(settings: Settings) -> int:
+    """The most that one write may add to a request, which also carries its path, the fence and headers."""
+    return settings.number("jute.maxbuffer") - JUTE_MARGIN_BYTES
+
+
+def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_id: str | None) -> MachineSettings:
+    """What a machine that begins now must know of the configuration, and of how brokers are spoken to."""
+    rebalance_every_s = settings.number("leader.imbalance.check.interval.seconds")
+    return MachineSettings(
+        own_id=BrokerId(settings.broker_id),
+        cluster_id=cluster_id,
+        unclean_election=settings.flag("unclean.leader.election.enable"),
+        leaders_write_isr=not protocol.leaders_use_alter_partition,
+        has_leader_recovery=protocol.has_leader_recovery_state,
+        assigns_topic_ids=protocol.has_topic_ids,
+        deletes_topics=settings.flag("delete.topic.enable"),
+        deletion_patience_s=settings.number("reassignment.deletion.patience.ms") / 1000,
+        znode_size_limit=request_limit_bytes(settings),
+        rebalance_every_s=float(rebalance_every_s) if settings.flag("auto.leader.rebalance.enable") else None,
+        shutdown_redundancy=settings.number("controlled.shutdown.redundancy"),
+        imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
+        defaults=Defaults(settings.number("num.partitions"), settings.number("default.replication.factor")),
+        status_retention_ms=settings.number("reassign.partitions.status.min.retention.ms"),
+        keeps_reassignment_znodes=settings.flag("controller.reassignments.znodes"),
+        clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
+    )

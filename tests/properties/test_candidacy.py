@@ -1,0 +1,227 @@
+"""Whatever happens to a replica, in whatever order: what does it never do, and what does it always come back to?"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.candidacy.candidacy import Candidacy, CandidacySettings
+from controller.core.candidacy.events import (
+    Claimed,
+    ClaimFailed,
+    Event,
+    HolderSeen,
+    IdClash,
+    Lost,
+    NotGivenUp,
+    Reconnected,
+    Resumed,
+    SessionLost,
+    StartRefused,
+    StopAsked,
+    Suspended,
+    TermDrained,
+    TermFailed,
+    TermLoaded,
+    TermSessionEnded,
+    Unreachable,
+    Watching,
+    Woken,
+)
+from controller.core.candidacy.orders import (
+    Abandon,
+    BeginTerm,
+    Claim,
+    Drain,
+    Exit,
+    Order,
+    Release,
+    Say,
+    Serve,
+    WakeAt,
+)
+from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.candidacy.waiting import LONG_TERM_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S
+from zk_layout.facts import Malformed
+from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
+from zk_layout.znodes.controller import ControllerClaim
+
+SESSION_S = 6.0
+OUTCOMES = (Claimed, Lost, IdClash, ClaimFailed)
+
+HOLDERS = st.sampled_from(
+    (None, ControllerClaim(1), ControllerClaim(902, is_ours=True), Malformed("no JSON", 3))  # native, ours, unreadable
+)
+EPOCHS = st.integers(0, 12).map(ControllerEpoch)
+SEEN = st.builds(HolderSeen, HOLDERS, st.just(False), EPOCHS, st.sampled_from((False, False, False, True)))
+MINE = st.builds(
+    HolderSeen, st.just(ControllerClaim(901, is_ours=True)), st.just(True), EPOCHS, st.sampled_from((False, True))
+)
+PASSING = st.one_of(
+    SEEN,
+    MINE,
+    st.sampled_from((SessionLost(), Suspended(), Resumed(), Reconnected(), Unreachable("away"), NotGivenUp())),
+    st.sampled_from((TermFailed("a bug"), TermSessionEnded("expired"), TermLoaded("at once"), TermDrained(), Woken())),
+    st.sampled_from((Lost("held"), Lost("unreadable", True), IdClash("ours", True), ClaimFailed("expired"))),
+)
+FINAL = st.sampled_from((StopAsked("SIGTERM"), StartRefused("NOAUTH"), IdClash("a broker's", False)))
+# None: whatever leads on from where the replica stands.
+ONWARD = st.none()
+DELAYS = st.sampled_from((0.0, 0.0, 0.1, 0.6, 3.0, 40.0))
+PASSING_STORY = st.lists(st.tuples(DELAYS, st.one_of(PASSING, ONWARD, ONWARD)), max_size=40)
+ANY_STORY = st.lists(st.tuples(DELAYS, st.one_of(PASSING, ONWARD, ONWARD, ONWARD, FINAL)), max_size=40)
+SETTINGS = st.builds(CandidacySettings, st.sampled_from(TakeOver), st.just(SESSION_S))
+
+
+class Observer:
+    """Tells a candidacy what happens, and knows by itself what it may order then."""
+
+    def __init__(self, settings: CandidacySettings) -> None:
+        self.settings = settings
+        self.candidacy = Candidacy(settings)
+        self.now = 0.0
+        self.wake_at: float | None = None
+        self.seen: HolderSeen | None = None
+        self.is_watching = self.owes = False
+        self.is_claiming = self.is_held = self.is_begun = self.is_serving = self.has_ended = self.is_stopped = False
+        self.claims = 0
+        self._began = self._not_before = 0.0
+        self._epoch = 20
+
+    def lives(self, story: list[tuple[float, Event | None]]) -> None:
+        """All of a story, alarms included."""
+        for delay_s, event in story:
+            self.waits(delay_s)
+            self.hears(self._onward() if event is None else event)
+
+    def waits(self, for_s: float) -> None:
+        """Time goes on, and its alarms ring."""
+        until = self.now + for_s
+        while self.wake_at is not None and self.wake_at <= until:
+            self.now, self.wake_at = max(self.now, self.wake_at), None
+            self.hears(Woken())
+        self.now = until
+
+    def hears(self, event: Event) -> None:
+        """One event, and what it orders then."""
+        if isinstance(event, HolderSeen) and not self.has_ended:
+            self.seen = event
+        elif isinstance(event, Unreachable) and not self.is_watching:
+            self.seen = None
+        elif isinstance(event, SessionLost):
+            self.seen = None
+            self.owes = False
+        elif isinstance(event, NotGivenUp):
+            self.owes = not self.is_held
+        elif isinstance(event, OUTCOMES) and self.is_claiming:
+            self.is_claiming, self.is_held = False, isinstance(event, Claimed)
+            self._began = self.now
+        self.is_watching = self.is_watching or isinstance(event, Watching)
+        self.is_stopped = self.is_stopped or isinstance(event, StopAsked)
+        for order in self.candidacy.step((event,), self.now):
+            assert not self.has_ended, f"{order} after the end"
+            self._ordered(order)
+
+    def _ordered(self, order: Order) -> None:
+        match order:
+            case Claim(replace):
+                self._may_claim(replace=replace)
+                self.is_claiming = True
+                self.claims += 1
+            case BeginTerm():
+                assert self.is_held
+                assert not self.is_begun
+                assert not self.is_stopped
+                self.is_begun = True
+            case Serve():
+                assert self.is_begun
+                assert not self.is_serving
+                self.is_serving = True
+            case Drain():
+                assert self.is_serving
+            case Release() | Abandon():
+                assert self.is_held or self.owes
+                self.owes = False
+                if isinstance(order, Abandon) and self.is_begun and self.now - self._began < LONG_TERM_S:
+                    self._not_before = self.now + SHORTEST_PAUSE_S
+                self.is_held = self.is_begun = self.is_serving = False
+            case Exit():
+                assert not self.is_held, "what was won is given up before the end"
+                self.has_ended = True
+            case WakeAt(at):
+                self.wake_at = at
+            case Say():
+                pass
+
+    def _may_claim(self, *, replace: bool) -> None:
+        assert self.is_watching
+        assert not self.is_claiming
+        assert not self.is_held
+        assert not self.is_stopped
+        assert self.now >= self._not_before, "others go first"
+        assert self.seen is not None
+        assert not self.seen.is_released
+        holder = self.seen.holder
+        if not self.seen.is_mine and holder is not None:
+            assert replace
+            assert self.settings.take_over is TakeOver.ALWAYS
+            assert not (isinstance(holder, ControllerClaim) and holder.is_ours)
+
+    def _onward(self) -> Event:
+        self._epoch += 1
+        match self.candidacy.phase:
+            case Phase.STANDBY:
+                return HolderSeen(None, False, ControllerEpoch(self._epoch)) if self.is_watching else Watching()
+            case Phase.CONTENDING:
+                return Claimed(ControllerEpoch(self._epoch), ZnodeVersion(self._epoch), BrokerEpoch(self._epoch))
+            case Phase.LOADING:
+                return TermLoaded("at once")
+            case Phase.ACTIVE:
+                return HolderSeen(ControllerClaim(901, is_ours=True), True, ControllerEpoch(self._epoch))
+            case Phase.RESIGNING | Phase.HANDING_BACK:
+                return TermDrained()
+            case Phase.ENDED:
+                return Woken()
+
+
+@given(SETTINGS, ANY_STORY)
+def test_a_replica_never_claims_when_it_may_not_and_never_holds_two_terms(
+    settings: CandidacySettings, story: list[tuple[float, Event | None]]
+) -> None:
+    Observer(settings).lives(story)
+
+
+@given(SETTINGS, ANY_STORY, PASSING_STORY)
+def test_after_a_stop_it_ends_whatever_comes(
+    settings: CandidacySettings,
+    story: list[tuple[float, Event | None]],
+    afterwards: list[tuple[float, Event | None]],
+) -> None:
+    replica = Observer(settings)
+    replica.lives(story)
+    replica.hears(StopAsked("SIGTERM"))
+    claims = replica.claims
+
+    replica.lives(afterwards)
+    replica.waits(SESSION_S)  # what a claim under way comes to is waited for that long
+    replica.hears(TermDrained())
+
+    assert replica.has_ended
+    assert replica.candidacy.phase is Phase.ENDED
+    assert replica.claims == claims
+
+
+@given(SETTINGS, PASSING_STORY)
+def test_once_faults_have_stopped_a_vacant_controller_is_claimed_within_a_bounded_time(
+    settings: CandidacySettings, story: list[tuple[float, Event | None]]
+) -> None:
+    replica = Observer(settings)
+    replica.lives(story)
+    for event in (Lost("held"), TermFailed("fenced"), Resumed(), Watching()):
+        replica.hears(event)
+    replica.hears(HolderSeen(None, False, ControllerEpoch(90)))
+
+    replica.waits(LONGEST_PAUSE_S)
+
+    assert replica.is_claiming
+    assert replica.candidacy.phase is Phase.CONTENDING

@@ -1,0 +1,508 @@
+"""When does a replica claim, wait, pause, or step down?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from controller.core.candidacy.candidacy import FAILED, OK, Candidacy, CandidacySettings
+from controller.core.candidacy.events import (
+    Claimed,
+    ClaimFailed,
+    Event,
+    HolderSeen,
+    IdClash,
+    Lost,
+    NotGivenUp,
+    Reconnected,
+    Resumed,
+    SessionLost,
+    StartRefused,
+    StopAsked,
+    Suspended,
+    TermDrained,
+    TermEvent,
+    TermFailed,
+    TermLoaded,
+    TermSessionEnded,
+    Unreachable,
+    Watching,
+    Woken,
+)
+from controller.core.candidacy.orders import (
+    Abandon,
+    BeginTerm,
+    Claim,
+    Drain,
+    Exit,
+    Order,
+    Release,
+    Say,
+    Serve,
+    Severity,
+    WakeAt,
+)
+from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.candidacy.waiting import LONG_TERM_S
+from zk_layout.facts import Malformed
+from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
+from zk_layout.znodes.controller import ControllerClaim
+
+SESSION_S = 6.0
+VACANT = HolderSeen(None, False, ControllerEpoch(4))
+NATIVE = HolderSeen(ControllerClaim(1), False, ControllerEpoch(4))
+OURS = HolderSeen(ControllerClaim(902, is_ours=True), False, ControllerEpoch(4))
+UNREADABLE = HolderSeen(Malformed("no JSON", 1), False, ControllerEpoch(4))
+RELEASED = HolderSeen(None, False, ControllerEpoch(4), is_released=True)
+TAKEN = "/controller is held by broker 902"
+
+
+def mine(epoch: int = 5, *, is_released: bool = False) -> HolderSeen:
+    """Our own claim as seen in ZooKeeper."""
+    return HolderSeen(ControllerClaim(901, is_ours=True), True, ControllerEpoch(epoch), is_released)
+
+
+def another(epoch: int) -> HolderSeen:
+    return HolderSeen(ControllerClaim(902, is_ours=True), False, ControllerEpoch(epoch))
+
+
+def claimed(epoch: int = 5) -> Claimed:
+    return Claimed(ControllerEpoch(epoch), ZnodeVersion(epoch), BrokerEpoch(100 + epoch))
+
+
+class Replica:
+    """A candidacy with a clock of its own, and all that it has said."""
+
+    def __init__(self, *before: Event, take_over: TakeOver = TakeOver.ALWAYS) -> None:
+        self.candidacy = Candidacy(CandidacySettings(take_over, SESSION_S))
+        self.now = 1000.0
+        self.said: list[Say] = []
+        self.wake_at: float | None = None
+        for event in before:
+            self.hears(event)
+
+    def hears(self, *events: Event) -> list[Order]:
+        """What it wants done, apart from what it says and when it is to be woken."""
+        orders: list[Order] = []
+        for order in self.candidacy.step(events, self.now):
+            if isinstance(order, Say):
+                self.said.append(order)
+            elif isinstance(order, WakeAt):
+                self.wake_at = order.at
+            else:
+                orders.append(order)
+        return orders
+
+    def sleeps(self, at_most_s: float = 60.0) -> list[Order]:
+        """Time goes on until its alarm rings; what it wants done then."""
+        assert self.wake_at is not None
+        assert self.wake_at <= self.now + at_most_s
+        self.now, self.wake_at = self.wake_at, None
+        return self.hears(Woken())
+
+    def waits_s(self) -> float:
+        """How long until it wants to be woken."""
+        assert self.wake_at is not None
+        return self.wake_at - self.now
+
+    @property
+    def phase(self) -> Phase:
+        return self.candidacy.phase
+
+    def is_in(self, phase: Phase) -> bool:
+        return self.phase is phase
+
+    def complaints(self) -> list[str]:
+        return [say.text for say in self.said if say.severity >= Severity.WARNING]
+
+
+TO_CONTEND: Sequence[Event] = (Watching(), VACANT)
+TO_LOAD: Sequence[Event] = (*TO_CONTEND, claimed())
+TO_LEAD: Sequence[Event] = (*TO_LOAD, mine(), TermLoaded("at once"))
+TO_RESIGN: Sequence[Event] = (*TO_LEAD, StopAsked("SIGTERM received"))
+TO_HAND_BACK: Sequence[Event] = (*TO_LEAD, mine(is_released=True))
+
+
+def test_nobody_claims_before_it_knows_that_its_id_is_free() -> None:
+    replica = Replica()
+
+    assert replica.hears(VACANT) == []
+    assert replica.hears(Watching()) == [Claim(replace=False)]
+
+
+def test_a_vacant_controller_is_claimed() -> None:
+    assert Replica(Watching()).hears(VACANT) == [Claim(replace=False)]
+
+
+@pytest.mark.parametrize("holder", [NATIVE, UNREADABLE])
+def test_a_native_or_unreadable_controller_is_replaced_or_waited_for_as_configured(holder: HolderSeen) -> None:
+    assert Replica(Watching()).hears(holder) == [Claim(replace=True)]
+    assert Replica(Watching(), take_over=TakeOver.WHEN_VACANT).hears(holder) == []
+
+
+@pytest.mark.parametrize("holder", [OURS, RELEASED])
+def test_another_of_ours_or_a_release_is_respected(holder: HolderSeen) -> None:
+    replica = Replica(Watching())
+
+    assert replica.hears(holder) == []
+    assert (replica.phase, replica.candidacy.is_ready, replica.wake_at) == (Phase.STANDBY, True, None)
+
+
+def test_its_own_claim_that_has_no_term_is_claimed_anew() -> None:
+    assert Replica(Watching()).hears(mine()) == [Claim(replace=False)]
+
+
+def test_a_term_is_loaded_then_served() -> None:
+    replica = Replica(*TO_CONTEND)
+
+    assert replica.hears(claimed()) == [BeginTerm()]
+    assert replica.is_in(Phase.LOADING)
+    assert replica.hears(mine()) == []
+    assert replica.hears(TermLoaded("loaded in 0.10 s")) == [Serve()]
+    assert (replica.phase, replica.candidacy.reason) == (Phase.ACTIVE, "loaded in 0.10 s")
+
+
+def test_what_was_seen_before_the_claim_does_not_depose() -> None:
+    replica = Replica(*TO_LOAD)
+
+    assert replica.hears(another(4)) == []
+    assert replica.is_in(Phase.LOADING)
+
+
+@pytest.mark.parametrize("before", [TO_LOAD, TO_LEAD, TO_HAND_BACK])
+@pytest.mark.parametrize("end", [another(5), another(6), TermFailed("fenced")])
+def test_whoever_is_deposed_abandons_its_term(before: Sequence[Event], end: HolderSeen | TermFailed) -> None:
+    replica = Replica(*before)
+
+    assert replica.hears(end) == [Abandon()]
+    assert replica.is_in(Phase.STANDBY)
+    assert replica.said[-1].severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("before", [TO_LOAD, TO_LEAD, TO_HAND_BACK])
+@pytest.mark.parametrize("end", [SessionLost(), TermSessionEnded("expired")])
+def test_a_lost_session_ends_the_term(before: Sequence[Event], end: SessionLost | TermSessionEnded) -> None:
+    replica = Replica(*before)
+
+    assert replica.hears(end) == [Abandon()]
+    assert (replica.phase, replica.said[-1].severity) == (Phase.STANDBY, Severity.WARNING)
+
+
+def test_after_a_lost_session_nothing_is_claimed_before_it_was_seen_who_leads() -> None:
+    replica = Replica(Watching(), OURS)
+
+    assert replica.hears(SessionLost()) == []
+    assert not replica.candidacy.is_ready
+    assert replica.hears(Reconnected()) == []
+    assert replica.hears(VACANT) == [Claim(replace=False)]
+
+
+def test_a_session_that_is_silent_for_too_long_is_given_up_for_lost() -> None:
+    replica = Replica(*TO_LEAD)
+
+    assert replica.hears(Suspended()) == []
+    assert replica.waits_s() == SESSION_S
+    assert replica.sleeps() == [Abandon()]
+    assert (replica.phase, replica.candidacy.is_ready) == (Phase.STANDBY, False)
+    assert replica.candidacy.reason == "ZooKeeper has been silent for longer than a session lasts"
+
+
+def test_a_replica_in_standby_is_not_ready_while_zookeeper_is_silent_and_is_again_when_it_answers() -> None:
+    replica = Replica(Watching(), OURS, Suspended())
+    replica.sleeps()
+
+    assert not replica.candidacy.is_ready
+    replica.hears(Resumed(), OURS)
+    assert (replica.candidacy.is_ready, replica.candidacy.reason) == (True, "watching /controller")
+
+
+def test_a_connection_that_is_back_in_time_changes_nothing() -> None:
+    replica = Replica(*TO_LEAD, Suspended())
+    replica.now += SESSION_S / 2
+    replica.hears(Resumed())
+
+    assert replica.sleeps() == []
+    assert replica.is_in(Phase.ACTIVE)
+
+
+def test_a_process_that_slept_hears_of_its_connection_before_it_judges_the_silence() -> None:
+    replica = Replica(*TO_LEAD, Suspended())
+    replica.now += 10 * SESSION_S
+
+    assert replica.hears(Resumed(), Woken()) == []
+    assert replica.is_in(Phase.ACTIVE)
+
+
+def test_a_claim_that_outlived_the_presumption_is_claimed_anew_after_the_pause() -> None:
+    replica = Replica(*TO_LEAD, Suspended())
+    replica.sleeps()
+
+    assert replica.hears(Resumed(), mine()) == []
+    assert replica.waits_s() == 1.0
+    assert replica.sleeps() == [Claim(replace=False)]
+
+
+@pytest.mark.parametrize("found", [mine(), mine(is_released=True), another(6)])
+def test_what_could_not_be_given_up_is_given_up_when_zookeeper_answers_again(found: HolderSeen) -> None:
+    replica = Replica(*TO_LEAD, Suspended())
+    replica.sleeps()
+
+    assert replica.hears(NotGivenUp(), Resumed()) == []
+    assert replica.hears(found) == [Abandon()]
+    assert replica.hears(found) == []
+
+
+def test_what_could_not_be_given_up_although_zookeeper_answers_is_tried_again() -> None:
+    replica = Replica(*TO_LEAD, another(6), NotGivenUp())
+
+    assert replica.waits_s() == SESSION_S
+    assert replica.sleeps() == [Abandon()]
+    assert replica.hears(another(6)) == []
+
+
+def test_what_was_not_given_up_goes_with_the_session() -> None:
+    replica = Replica(*TO_LEAD, Suspended())
+    replica.sleeps()
+
+    assert replica.hears(NotGivenUp(), SessionLost(), Reconnected(), another(6)) == []
+
+
+def pauses_s(replica: Replica, epochs: range, length_s: float = 0.0) -> Iterator[float]:
+    """How long others go first after a term with each of these epochs."""
+    for epoch in epochs:
+        replica.hears(claimed(epoch), mine(epoch), TermLoaded("at once"))
+        replica.now += length_s
+        replica.hears(TermFailed("a bug"))
+        replica.hears(HolderSeen(None, False, ControllerEpoch(epoch)))
+        assert replica.is_in(Phase.STANDBY)
+        yield replica.waits_s()
+        assert replica.sleeps() == [Claim(replace=False)]
+
+
+def test_after_short_terms_others_go_first_for_longer_and_longer() -> None:
+    assert list(pauses_s(Replica(*TO_CONTEND), range(5, 12))) == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_long_term_makes_the_pause_short_again() -> None:
+    replica = Replica(*TO_CONTEND)
+    assert list(pauses_s(replica, range(5, 8))) == [1, 2, 4]
+
+    assert list(pauses_s(replica, range(8, 9), LONG_TERM_S)) == [1]
+
+
+def test_a_new_sight_of_the_controller_does_not_end_a_pause_but_the_last_one_counts() -> None:
+    replica = Replica(*TO_LEAD, TermFailed("a bug"))
+
+    assert replica.hears(HolderSeen(None, False, ControllerEpoch(5))) == []
+    assert replica.hears(another(6)) == []
+    replica.now += 60
+    assert replica.hears(Woken()) == []
+    assert replica.hears(HolderSeen(None, False, ControllerEpoch(6))) == [Claim(replace=False)]
+
+
+def refusals(replica: Replica, reason: str, times: int, *, needs_mending: bool = True) -> list[float]:
+    waits = []
+    for _ in range(times):
+        replica.hears(Lost(reason, needs_mending))
+        waits.append(replica.waits_s())
+        assert replica.sleeps() == [Claim(replace=False)]
+    return waits
+
+
+def test_a_refused_claim_is_tried_again_more_slowly() -> None:
+    assert refusals(Replica(*TO_CONTEND), TAKEN, 12) == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5, 5]
+
+
+def test_what_a_person_must_mend_is_loud_once_for_the_same_reason() -> None:
+    replica = Replica(*TO_CONTEND)
+    refusals(replica, "/controller_epoch is unreadable", 3)
+    assert replica.complaints() == ["no replica can lead"]
+    assert replica.said[-1].severity is Severity.DEBUG
+
+    assert refusals(replica, "a broker is too old", 1) == [0.5]
+    assert replica.complaints() == ["no replica can lead"] * 2
+
+
+def test_that_another_was_faster_is_no_complaint() -> None:
+    replica = Replica(*TO_CONTEND)
+    refusals(replica, TAKEN, 2, needs_mending=False)
+
+    assert replica.complaints() == []
+
+
+def test_a_new_sight_of_the_controller_ends_the_wait_after_a_refusal() -> None:
+    replica = Replica(*TO_CONTEND, Lost(TAKEN))
+
+    assert replica.hears(VACANT) == [Claim(replace=False)]
+
+
+def test_a_claim_that_came_to_nothing_is_tried_again() -> None:
+    replica = Replica(*TO_CONTEND, ClaimFailed("the session expired during the election"))
+
+    assert replica.waits_s() == 0.5
+    assert replica.sleeps() == [Claim(replace=False)]
+
+
+def test_our_former_session_is_waited_for() -> None:
+    replica = Replica(*TO_CONTEND, IdClash("id 901 is still registered", is_our_past=True))
+
+    assert replica.complaints() == []
+    assert replica.waits_s() == 2.0
+    assert replica.sleeps() == [Claim(replace=False)]
+
+
+@pytest.mark.parametrize("before", [(), TO_CONTEND])
+def test_an_id_that_somebody_else_has_ends_the_process_with_one_error(before: Sequence[Event]) -> None:
+    replica = Replica(*before)
+
+    assert replica.hears(IdClash("id 901 belongs to a broker", is_our_past=False)) == [Exit(FAILED)]
+    assert (replica.phase, replica.complaints()) == (Phase.ENDED, ["this id is taken"])
+
+
+def test_a_start_that_zookeeper_refuses_ends_the_process_with_one_error() -> None:
+    replica = Replica()
+
+    assert replica.hears(StartRefused("NOAUTH: /controller")) == [Exit(FAILED)]
+    assert replica.complaints() == ["ZooKeeper refuses"]
+
+
+def test_who_cannot_reach_zookeeper_says_so_and_is_not_ready() -> None:
+    replica = Replica(Unreachable("no ZooKeeper server answers at zk1"))
+
+    assert (replica.candidacy.is_ready, replica.candidacy.reason) == (False, "no ZooKeeper server answers at zk1")
+
+
+def test_a_session_lost_while_the_claim_is_under_way_makes_it_void() -> None:
+    replica = Replica(*TO_CONTEND)
+
+    assert replica.hears(SessionLost()) == []
+    assert replica.is_in(Phase.CONTENDING), "one claim at a time: its outcome must come first"
+    assert replica.hears(claimed()) == [Abandon()]
+    assert replica.is_in(Phase.STANDBY)
+    assert replica.hears(Reconnected(), HolderSeen(None, False, ControllerEpoch(5))) == [Claim(replace=False)]
+
+
+def test_a_leader_finishes_what_is_in_flight_before_it_hands_the_cluster_back() -> None:
+    replica = Replica(*TO_LEAD)
+
+    assert replica.hears(mine(is_released=True)) == [Drain()]
+    assert (replica.phase, replica.complaints()) == (
+        Phase.HANDING_BACK,
+        ["released: the cluster is left to Kafka's own controllers"],
+    )
+    assert replica.hears(TermDrained()) == [Release()]
+    assert replica.is_in(Phase.STANDBY)
+    assert replica.candidacy.reason == "the cluster is released to native controllers"
+    assert replica.hears(RELEASED) == []
+
+
+def test_a_release_that_was_undone_is_followed_at_once_by_a_claim() -> None:
+    replica = Replica(*TO_HAND_BACK, TermDrained(), RELEASED)
+
+    assert replica.hears(VACANT) == [Claim(replace=False)]
+
+
+def test_a_release_seen_while_it_loads_is_followed_at_once() -> None:
+    replica = Replica(*TO_LOAD)
+
+    assert replica.hears(mine(is_released=True)) == [Release()]
+    assert replica.is_in(Phase.STANDBY)
+
+
+def test_a_release_seen_while_it_claims_is_followed_without_a_term() -> None:
+    replica = Replica(*TO_CONTEND, RELEASED)
+
+    assert replica.hears(claimed()) == [Release()]
+    assert replica.is_in(Phase.STANDBY)
+
+
+@pytest.mark.parametrize("before", [(), (Watching(), OURS)])
+def test_a_stop_in_standby_ends_the_process(before: Sequence[Event]) -> None:
+    assert Replica(*before).hears(StopAsked("SIGTERM received")) == [Exit(OK)]
+
+
+def test_a_stop_while_loading_gives_the_claim_up_at_once() -> None:
+    assert Replica(*TO_LOAD).hears(StopAsked("SIGTERM received")) == [Release(), Exit(OK)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "orders"),
+    [
+        (claimed(), [Release(), Exit(OK)]),
+        (Lost(TAKEN), [Exit(OK)]),
+        (ClaimFailed("expired"), [Exit(OK)]),
+        (IdClash("ours", True), [Exit(OK)]),
+    ],
+)
+def test_a_stop_while_claiming_waits_for_what_is_to_be_given_up(
+    outcome: Claimed | Lost | ClaimFailed | IdClash, orders: list[Order]
+) -> None:
+    replica = Replica(*TO_CONTEND)
+
+    assert replica.hears(StopAsked("SIGTERM received")) == []
+    assert replica.hears(outcome) == orders
+
+
+def test_a_stop_while_claiming_does_not_wait_for_longer_than_a_session() -> None:
+    replica = Replica(*TO_CONTEND, StopAsked("SIGTERM received"))
+
+    assert replica.waits_s() == SESSION_S
+    assert replica.sleeps() == [Exit(OK)]
+
+
+@pytest.mark.parametrize(
+    ("end", "orders"),
+    [
+        (TermDrained(), [Release(), Exit(OK)]),
+        (another(6), [Release(), Exit(OK)]),
+        (TermFailed("a bug"), [Release(), Exit(OK)]),
+        (SessionLost(), [Abandon(), Exit(OK)]),
+        (TermSessionEnded("expired"), [Abandon(), Exit(OK)]),
+    ],
+)
+def test_a_leader_told_to_stop_ends_once_it_has_drained_or_lost_its_term(
+    end: TermEvent | HolderSeen | SessionLost, orders: list[Order]
+) -> None:
+    replica = Replica(*TO_LEAD)
+
+    assert replica.hears(StopAsked("SIGTERM received")) == [Drain()]
+    assert replica.is_in(Phase.RESIGNING)
+    assert replica.hears(StopAsked("SIGINT received")) == []
+    assert replica.hears(end) == orders
+
+
+def test_a_stop_while_it_hands_back_drains_only_once_and_ends_the_process() -> None:
+    replica = Replica(*TO_HAND_BACK)
+
+    assert replica.hears(StopAsked("SIGTERM received")) == []
+    assert replica.is_in(Phase.RESIGNING)
+    assert replica.hears(TermDrained()) == [Release(), Exit(OK)]
+
+
+def test_who_has_ended_wants_nothing_any_more() -> None:
+    replica = Replica(*TO_RESIGN, TermDrained())
+
+    assert replica.hears(VACANT, Watching(), StopAsked("again"), Woken()) == []
+    assert replica.is_in(Phase.ENDED)
+
+
+def test_an_alarm_that_rang_early_is_set_again() -> None:
+    replica = Replica(*TO_CONTEND, Lost(TAKEN))
+    due = replica.wake_at
+
+    replica.wake_at = None
+    assert replica.hears(Woken()) == []
+    assert replica.wake_at == due
+
+
+def test_each_step_from_phase_to_phase_is_one_line_that_says_why() -> None:
+    replica = Replica(*TO_RESIGN, TermDrained())
+
+    assert [(say.text, say.details["why"], say.details["detail"]) for say in replica.said] == [
+        ("standby → contending", "nobody holds /controller", "/controller is vacant"),
+        ("contending → loading", "the claim was accepted", "controller epoch 5"),
+        ("loading → active", "everything is loaded", "at once"),
+        ("active → resigning", "the process was told to stop", "SIGTERM received"),
+        ("resigning → ended", "nothing is in flight any more", ""),
+    ]
