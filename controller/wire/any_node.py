@@ -16,10 +16,10 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from controller.core.errors import ErrorCode
-from controller.wire.cursor import Cursor, Malformed
+from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, framed
-from controller.wire.partition_bytes import Packing
-from controller.wire.requests import MalformedRequest
+from controller.wire.packing import Packing
+from controller.wire.requests import reading
 from controller.wire.versions import VersionRange
 from zk_layout.ids import BrokerId
 
@@ -109,9 +109,7 @@ def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[Config
         MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
     """
     api, version = NodeApi(header.api_key), header.api_version
-    cursor = Cursor(frame, 10 + len((header.client_id or "").encode()), is_flexible=_is_flexible(api, version))
-    try:
-        cursor.tags()
+    with reading(header, frame, api.name, is_flexible=_is_flexible(api, version)) as cursor:
         resources = tuple(_resource(cursor, api) for _ in cursor.array("resources", 4))
         if api is not NodeApi.DESCRIBE_CONFIGS:
             cursor.boolean("validate_only")
@@ -122,10 +120,6 @@ def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[Config
                 cursor.boolean("include_documentation")
         cursor.tags()
         cursor.finish()
-    except Malformed as error:
-        raise MalformedRequest(
-            header, f"{api.name} version {version} is malformed: {error}; correct the client's encoding"
-        ) from None
     return resources
 
 
