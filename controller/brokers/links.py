@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from controller.brokers.dialing import Dialer, PlaintextDialer
+from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.link import Link, Terms
 from controller.brokers.observing import LinkObserver, Stats, Unobserved
+from controller.connections.broker import Dialer
 from controller.core.effects import Connect, Disconnect, Tell
 from controller.core.events import Acknowledged
 from controller.wire.commands import CommandEncoder

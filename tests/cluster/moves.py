@@ -12,7 +12,6 @@ from msgspec import Struct
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import AlterReassignments, MoveWish
-from controller.demo.asking import ask
 from controller.demo.move import ReassignTool, first_plan, has_arrived
 from controller.demo.pair import Pair
 from controller.demo.replicas import Replica
@@ -20,6 +19,7 @@ from controller.demo.story import BROKER_PROPERTIES
 from controller.demo.traffic import Traffic, TrafficSettings
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import PartitionSeen, Plan, Znodes
+from controller.lab.asking import ask
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition

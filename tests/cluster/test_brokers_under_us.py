@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,8 @@ from kazoo.client import KazooClient
 from controller.demo.clients import KafkaProducer
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.kafka_broker import KafkaBroker
-from controller.wire.frames import framed
-from controller.wire.versions import ApiKey
-from tests.cluster.replica import Replica, receive_frame, wait_until
+from tests.cluster.replica import Replica, wait_until
+from tests.cluster.topic_creation import ask_about
 
 BROKERS = {1, 2, 3}
 PERMITTED = ("Controlled shutdown request returned successfully", "Controlled shutdown succeeded")
@@ -65,18 +62,11 @@ def create(zookeeper: KazooClient, name: str, *replicas: int) -> None:
     wait_until(lambda: state(zookeeper, name).get("leader") == replicas[0], f"{name} was led")
 
 
-def ask_for(broker: KafkaBroker, name: str) -> None:
-    """A client's question about a topic, which makes a broker create it; asked of the controller it creates nothing."""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=30) as connection:
-        connection.sendall(framed(struct.pack(">hhihih", ApiKey.METADATA, 1, 1, -1, 1, len(name)), name.encode()))
-        receive_frame(connection)
-
-
 def ask_until_created(broker: KafkaBroker, name: str, zookeeper: KazooClient) -> None:
     """Brokers refuse to create a topic until they know of enough others."""
 
     def is_created() -> bool:
-        ask_for(broker, name)
+        ask_about(broker, name)
         return zookeeper.exists(f"/brokers/topics/{name}") is not None
 
     wait_until(is_created, f"{name} was created")

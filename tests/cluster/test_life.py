@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,7 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import AlterReassignments, MoveWish
 from controller.lab.cluster import LocalCluster
-from controller.wire.client_side import api_key_of, decode_reply, encode_request
-from controller.wire.frames import RequestHeader
-from tests.cluster.replica import Replica, receive_frame, wait_until
+from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 LONG_SESSION_MS = 30_000
@@ -129,20 +128,18 @@ def test_a_leader_that_slept_through_its_session_stands_by_and_writes_nothing(
         at = create_topic(zookeeper, f"slept-{time.monotonic_ns()}", 1, 2)
         with (
             Replica(cluster_3_9.zookeeper_connect, tmp_path, 902, **session) as second,
-            first.connect() as connection,
+            ThreadPoolExecutor(max_workers=1) as early_bird,
         ):
             second.await_phase("standby")
             first.process.signal(signal.SIGSTOP)
-            request = move(at, 3, 1)
-            header = RequestHeader(api_key_of(request), 0, 1, "early bird")
-            connection.sendall(encode_request(header, request))
+            asked = early_bird.submit(first.ask, move(at, 3, 1), timeout_s=60)
             second.await_phase("active")
             assert not zookeeper.exists("/brokers/ids/901")
             before = everything(zookeeper, at)
 
             first.process.signal(signal.SIGCONT)
 
-            answer = decode_reply(header, receive_frame(connection))
+            answer = asked.result()
             assert isinstance(answer, ReassignmentsAltered)
             assert {answer.error, *(result.error for result in answer.results)} == {ErrorCode.NOT_CONTROLLER}
             first.await_phase("standby")

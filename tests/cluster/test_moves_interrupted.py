@@ -15,9 +15,9 @@ from kazoo.client import KazooClient
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered, ReassignmentsListed
 from controller.core.requests import AlterReassignments, ListReassignments, Mode, MoveWish
-from controller.demo.asking import ask
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan
+from controller.lab.asking import ask
 from controller.lab.cluster import LocalCluster
 from controller.lab.kafka_broker import KafkaBroker
 from tests.cluster.moves import Ruled, Topic, ruled

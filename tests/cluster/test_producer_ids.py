@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,10 @@ from kazoo.client import KazooClient
 from controller.core.errors import ErrorCode
 from controller.core.replies import ProducerIdsAllocated
 from controller.core.requests import AllocateProducerIds
+from controller.lab.asking import ask_raw
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, receive_frame, wait_until
+from controller.wire.frames import framed
+from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerEpoch, BrokerId
 
 BLOCK = "/latest_producer_id_block"
@@ -60,20 +61,18 @@ def producer_ids_in(cluster: LocalCluster, topic: str, broker: int) -> list[int]
 
 def ask_for_producer_ids(port: int, count: int) -> list[int]:
     """InitProducerId (22), version 1, without a transactional id, until so many ids were given."""
-    request = struct.pack(">hhihhi", 22, 1, 7, -1, -1, 60_000)
+    request = framed(struct.pack(">hhihhi", 22, 1, 7, -1, -1, 60_000))
     ids: list[int] = []
 
-    def one_more() -> bool:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        _, _, error, producer_id, _ = struct.unpack(">iihqh", receive_frame(connection))
-        assert error in (0, LOADING)
-        if error == 0:
-            ids.append(producer_id)
-        return bool(error == 0)
+    def all_are_given() -> bool:
+        for answer in ask_raw(f"127.0.0.1:{port}", *[request] * (count - len(ids))):
+            _, _, error, producer_id, _ = struct.unpack(">iihqh", answer)
+            assert error in (0, LOADING)
+            if error == 0:
+                ids.append(producer_id)
+        return len(ids) == count
 
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        while len(ids) < count:
-            wait_until(one_more, f"the broker at port {port} had another id")
+    wait_until(all_are_given, f"the broker at port {port} had given {count} ids")
     return ids
 
 
