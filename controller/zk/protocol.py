@@ -69,7 +69,10 @@ class Node(Struct, frozen=True, gc=False):
 class Request(Protocol):
     """What kazoo asks of a request."""
 
-    type: ClassVar[int]
+    @property
+    def type(self) -> int:
+        """ZooKeeper's number for the operation."""
+        ...
 
     def serialize(self) -> bytes:
         """The body of the request."""
