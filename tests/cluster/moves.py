@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from controller.demo.znodes import PartitionSeen, Plan, Znodes
 from controller.lab.asking import ask
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.kafka_broker import KafkaBroker
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 SESSION_TIMEOUT_MS = 2000
@@ -150,3 +152,13 @@ def assert_nothing_lost(traffic: Traffic, at_least: int = 1) -> None:
     assert len(traffic.acknowledged) >= at_least
     assert traffic.acknowledged - found == set()
     assert traffic.acknowledged - traffic.consumed == set()
+
+
+@contextmanager
+def muted(broker: KafkaBroker) -> Iterator[None]:
+    """A broker that does nothing for a moment, though its session goes on."""
+    broker.process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        broker.process.signal(signal.SIGCONT)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core.requests import Request
@@ -21,6 +22,9 @@ from controller.lab.asking import ask
 from controller.lab.ports import free_ports
 from controller.lab.process import Process
 from metrics.measures import PREFIX
+
+OLD_AND_NEW = pytest.mark.parametrize("cluster", ["3_9", "2_4"], indirect=True)
+"""Marks what is to be shown on both of the shared clusters."""
 
 _names = itertools.count(1)
 

@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from controller.core.errors import ErrorCode
 from controller.core.requests import AlterReassignments, ListReassignments, MoveWish
 from controller.lab.cluster import LocalCluster
+from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
@@ -113,15 +114,12 @@ class Reign:
 
 @pytest.fixture(scope="module")
 def _reign(cluster_3_9: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reign]:
-    zookeeper = KazooClient(cluster_3_9.zookeeper_connect)
     directory = tmp_path_factory.mktemp("bad-input")
     limits = {"socket_request_max_bytes": 1_000_000, "max_connections": 150, "log_level": "debug"}
-    with Replica(cluster_3_9.zookeeper_connect, directory, 901, **limits) as replica:
-        zookeeper.start()
+    connect = cluster_3_9.zookeeper_connect
+    with Replica(connect, directory, 901, **limits) as replica, zookeeper_client(connect) as zookeeper:
         replica.await_phase("active")
         yield Reign(replica, zookeeper)
-        zookeeper.stop()
-        zookeeper.close()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import itertools
 import json
 import re
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,18 +28,9 @@ MORE_THAN_A_BLOCK = 1_100
 LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS: the next block is on its way
 
 
-@pytest.fixture
-def zookeeper(cluster_3_9: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster_3_9.zookeeper_connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
-def last_id(zookeeper: KazooClient) -> int:
+def last_id(zk: KazooClient) -> int:
     """The highest id handed out to any broker; -1 where none was."""
-    data = zookeeper.get(BLOCK)[0]
+    data = zk.get(BLOCK)[0]
     return int(json.loads(data)["block_end"]) if data else -1
 
 
@@ -78,37 +68,37 @@ def ask_for_producer_ids(port: int, count: int) -> list[int]:
 
 @pytest.mark.timeout(240)
 def test_a_java_producer_works_after_every_broker_was_restarted(
-    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
     topic = "written-idempotently"
-    zookeeper.create(f"/brokers/topics/{topic}", b'{"version":1,"partitions":{"0":[1]}}')
+    zk.create(f"/brokers/topics/{topic}", b'{"version":1,"partitions":{"0":[1]}}')
     produce(cluster_3_9, topic, "while a broker rules")
     with Replica(cluster_3_9.zookeeper_connect, tmp_path) as leader:
         leader.await_phase("active")
-        before = last_id(zookeeper)
+        before = last_id(zk)
         for broker in cluster_3_9.brokers:
             cluster_3_9.restart_broker(broker)
 
         produce(cluster_3_9, topic, "while we rule")
 
-        after = last_id(zookeeper)
+        after = last_id(zk)
         assert after > before
-        assert json.loads(zookeeper.get(BLOCK)[0])["broker"] in cluster_3_9.brokers
+        assert json.loads(zk.get(BLOCK)[0])["broker"] in cluster_3_9.brokers
         native, ours = producer_ids_in(cluster_3_9, topic, broker=1)
         assert 0 <= native <= before < ours <= after
 
 
 @pytest.mark.timeout(240)
 def test_no_id_is_given_twice_while_blocks_are_used_up_and_controllers_change(
-    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
     ports = [broker.port for broker in cluster_3_9.brokers.values()]
-    ends = [last_id(zookeeper)]
+    ends = [last_id(zk)]
     ids: list[int] = []
 
     def use_up_a_block_of(broker: int) -> None:
         ids.extend(ask_for_producer_ids(ports[broker], MORE_THAN_A_BLOCK))
-        ends.append(last_id(zookeeper))
+        ends.append(last_id(zk))
 
     use_up_a_block_of(0)
     with (
@@ -130,14 +120,14 @@ def test_no_id_is_given_twice_while_blocks_are_used_up_and_controllers_change(
     assert max(ids) <= ends[-1]
 
 
-def test_a_broker_of_another_life_gets_none(cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path) -> None:
+def test_a_broker_of_another_life_gets_none(cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path) -> None:
     with Replica(cluster_3_9.zookeeper_connect, tmp_path) as leader:
         leader.await_phase("active")
-        before = zookeeper.get(BLOCK)
+        before = zk.get(BLOCK)
 
         former = leader.ask(AllocateProducerIds(BrokerId(1), BrokerEpoch(1)))
         stranger = leader.ask(AllocateProducerIds(BrokerId(77), BrokerEpoch(1)))
 
         assert former == ProducerIdsAllocated(error=ErrorCode.STALE_BROKER_EPOCH)
         assert stranger == ProducerIdsAllocated(error=ErrorCode.BROKER_ID_NOT_REGISTERED)
-        assert zookeeper.get(BLOCK) == before
+        assert zk.get(BLOCK) == before
