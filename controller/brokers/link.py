@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
 
-from controller.brokers.observing import LinkObserver, Stats
+from controller.brokers.observing import LinkObserver
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import Tell
 from controller.core.events import Acknowledged
@@ -62,17 +62,13 @@ class Link:
         self._stirred = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._began: float | None = None
-        self._attempts = 0
-        self._retries = 0
         self._loop = asyncio.get_running_loop()
         self.task = self._loop.create_task(self._deliver_all(), name=f"link to broker {broker}")
 
     @property
-    def stats(self) -> Stats:
-        """Where it stands."""
-        age = None if self._began is None else self._loop.time() - self._began
-        return Stats(self.broker, self.broker_epoch, len(self._queue), age, self._attempts, self._retries)
+    def depth(self) -> int:
+        """How many commands are not acknowledged, the one in flight included."""
+        return len(self._queue)
 
     def tell(self, tell: Tell) -> None:
         """Queue a command behind all others."""
@@ -109,16 +105,14 @@ class Link:
             self._connection.drop()
 
     async def _deliver(self, tell: Tell) -> None:
-        terms = self._terms
-        self._began, self._attempts = self._loop.time(), 0
+        terms, began = self._terms, self._loop.time()
         async with terms.packing:
             # One command a round of the event loop: ten brokers' worth of partitions at once would hold up everybody.
             await asyncio.sleep(0)
             requests = terms.encoder.encode(tell, self._connection.next_correlation_id(_MOST_REQUESTS))
         acknowledged: Acknowledged = await self._again_and_again()(self._attempt, tell, requests)
         self._queue.popleft()
-        took_s, self._began = self._loop.time() - self._began, None
-        terms.observer.acknowledged(self.broker, type(tell.command).__name__, took_s)
+        terms.observer.acknowledged(self.broker, type(tell.command).__name__, self._loop.time() - began)
         terms.observer.depth_changed(self.broker, len(self._queue))
         terms.emit(acknowledged)
         if not self._queue:
@@ -146,8 +140,6 @@ class Link:
     def _note_failure(self, state: RetryCallState) -> None:
         assert state.outcome is not None
         reason = str(state.outcome.exception())
-        self._retries += 1
-        self._attempts = state.attempt_number
         self._terms.observer.failed(self.broker, reason)
         # The first failure is news, and then it is enough to be reminded now and then.
         if state.attempt_number & (state.attempt_number - 1) == 0:

@@ -85,7 +85,7 @@ def decode_command(frame: bytes) -> Told:
     if header.api_key not in COMMANDS:
         raise UnsupportedApi(header, f"api key {header.api_key} is not a command to a broker; decode it as a request")
     key, version = ApiKey(header.api_key), header.api_version
-    with reading(header, frame, key.name, is_flexible=is_flexible(key, version)) as cursor:
+    with reading(header, frame) as cursor:
         controller = BrokerId(cursor.int32("controller_id"))
         if version >= FIRST_WITH_KIND[key]:
             cursor.boolean("is_k_raft_controller")
@@ -133,7 +133,7 @@ _Head = tuple[
 def _leader_and_isr_view(
     cursor: Cursor, version: int, topic: TopicName, topic_id: TopicId | None
 ) -> tuple[PartitionView, bool]:
-    partition, epoch, leader, leader_epoch, isr, partition_epoch, replicas = _head(cursor)
+    head = _head(cursor)
     quiet = _QUIET_TAILS.get(version)
     at = cursor.at
     recovery_state = 0
@@ -147,21 +147,7 @@ def _leader_and_isr_view(
         is_new = cursor.boolean("is_new")
         recovery_state = cursor.int8("leader_recovery_state") if version >= 6 else 0
         cursor.tags()
-    view = PartitionView(
-        topic,
-        topic_id,
-        partition,
-        epoch,
-        leader,
-        leader_epoch,
-        isr,
-        partition_epoch,
-        recovery_state,
-        replicas,
-        adding,
-        removing,
-    )
-    return view, is_new
+    return PartitionView(topic, topic_id, *head[:6], recovery_state, head[6], adding, removing), is_new
 
 
 @lru_cache(maxsize=128)
@@ -224,7 +210,7 @@ def _update_metadata(body: bytes, version: int) -> UpdateMetadata:
 
 
 def _metadata_view(cursor: Cursor, topic: TopicName, topic_id: TopicId | None) -> PartitionView:
-    partition, epoch, leader, leader_epoch, isr, partition_epoch, replicas = _head(cursor)
+    head = _head(cursor)
     at = cursor.at
     offline: tuple[BrokerId, ...] = ()
     if cursor.is_flexible and cursor.data.startswith(_NO_OFFLINE, at):
@@ -232,21 +218,7 @@ def _metadata_view(cursor: Cursor, topic: TopicName, topic_id: TopicId | None) -
     else:
         offline = cursor.replicas("offline_replicas")
         cursor.tags()
-    return PartitionView(
-        topic,
-        topic_id,
-        partition,
-        epoch,
-        leader,
-        leader_epoch,
-        isr,
-        partition_epoch,
-        0,
-        replicas,
-        (),
-        (),
-        offline,
-    )
+    return PartitionView(topic, topic_id, *head[:6], 0, head[6], offline=offline)
 
 
 def _live_broker(cursor: Cursor) -> LiveBroker:

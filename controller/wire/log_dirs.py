@@ -17,7 +17,7 @@ from controller.wire.schema import encode_entity, request_schema
 from controller.wire.versions import ApiKey
 from zk_layout.ids import PartitionId, TopicPartition
 
-KEY = ApiKey.DESCRIBE_LOG_DIRS
+_KEY = ApiKey.DESCRIBE_LOG_DIRS
 
 
 class Refused(Exception):
@@ -28,14 +28,14 @@ def encode_describe(
     partitions: Iterable[TopicPartition], version: int, correlation_id: int, client_id: str
 ) -> CommandRequest:
     """One request for these replicas, those of a topic one after the other."""
-    schema = request_schema(KEY, version)
+    schema = request_schema(_KEY, version)
     topics = tuple(
         schema.make("DescribableLogDirTopic", topic=topic, partitions=tuple(at.partition for at in of_topic))
         for topic, of_topic in groupby(partitions, lambda at: at.topic)
     )
-    header = encode_request_header(RequestHeader(KEY, version, correlation_id, client_id))
+    header = encode_request_header(RequestHeader(_KEY, version, correlation_id, client_id))
     body = encode_entity(schema.make("DescribeLogDirsRequest", topics=topics))
-    return CommandRequest(KEY, version, correlation_id, (framed(header, body),))
+    return CommandRequest(_KEY, version, correlation_id, (framed(header, body),))
 
 
 def decode_described(frame: bytes, version: int) -> dict[TopicPartition, ReplicaSize]:
@@ -45,7 +45,7 @@ def decode_described(frame: bytes, version: int) -> dict[TopicPartition, Replica
         Malformed: not a response to it.
         Refused: the broker does not say.
     """
-    _, cursor = response_cursor(KEY, version, frame)
+    _, cursor = response_cursor(_KEY, version, frame)
     cursor.int32("throttle_time_ms")
     error = cursor.error() if version >= 3 else ErrorCode.NONE
     if error is not ErrorCode.NONE:

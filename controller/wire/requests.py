@@ -107,7 +107,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
         raise UnsupportedApi(header, f"{_name(key)} is not answered by the controller; ask a broker")
     if version not in served:
         raise UnsupportedVersion(header, served)
-    with reading(header, frame, _name(key), is_flexible=is_flexible(key, version)) as cursor:
+    with reading(header, frame) as cursor:
         request = _DECODERS[ApiKey(key)](cursor, version)
         fields = cursor.tags()
         request = _with_ours(request, fields, cursor) if fields else request
@@ -116,20 +116,20 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
 
 
 @contextmanager
-def reading(header: RequestHeader, frame: bytes, name: str, *, is_flexible: bool) -> Iterator[Cursor]:
-    """The place behind a request's header, from which its body is then read; `name` is the request's.
+def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
+    """The place behind the header of a request named in `ApiKey`, from which its body is then read.
 
     Raises:
         MalformedRequest: for whatever is `Malformed` in it.
     """
-    cursor = Cursor(frame, _body_at(header), is_flexible=is_flexible)
+    cursor = Cursor(frame, _body_at(header), is_flexible=is_flexible(header.api_key, header.api_version))
     try:
         cursor.tags()
         yield cursor
     except Malformed as error:
         raise MalformedRequest(
             header,
-            f"{name} version {header.api_version} from client {header.client_id!r} "
+            f"{_name(header.api_key)} version {header.api_version} from client {header.client_id!r} "
             f"is malformed: {error}; correct the client's encoding",
         ) from None
 

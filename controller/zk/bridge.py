@@ -202,11 +202,6 @@ class Bridge:
         return self._chroot + path if path != "/" else self._chroot or "/"
 
     @property
-    def chroot(self) -> str:
-        """The chroot, empty for none."""
-        return self._chroot
-
-    @property
     def header_zxid(self) -> Zxid:
         """The zxid of the answer that the connection's thread has just read."""
         return Zxid(self._client.last_zxid)

@@ -6,7 +6,6 @@ import itertools
 import json
 import socket
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core.requests import Request
+from controller.demo.waiting import wait_for
 from controller.lab.asking import ask
 from controller.lab.ports import free_ports
 from controller.lab.process import Process
@@ -31,10 +31,7 @@ _names = itertools.count(1)
 
 def wait_until(is_so: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
     """Poll until something is so; fails with what was waited for."""
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline, f"{timeout_s:g} s passed before {what}"
-        time.sleep(0.05)
+    wait_for(lambda: bool(is_so()), what, timeout_s=timeout_s)
 
 
 class Replica:

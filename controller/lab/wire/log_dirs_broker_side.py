@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from controller.core.errors import ErrorCode
 from controller.core.events import ReplicaSize
 from controller.wire.frames import RequestHeader, encode_response_header, framed
-from controller.wire.log_dirs import KEY
 from controller.wire.requests import decode_header, reading
 from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema
-from controller.wire.versions import is_flexible
+from controller.wire.versions import ApiKey
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 
@@ -26,7 +25,7 @@ def decode_describe(frame: bytes) -> tuple[RequestHeader, tuple[TopicPartition, 
         MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
     """
     header = decode_header(frame)
-    with reading(header, frame, KEY.name, is_flexible=is_flexible(KEY, header.api_version)) as cursor:
+    with reading(header, frame) as cursor:
         entries = cursor.nullable_array("topics", 3)
         asked: list[TopicPartition] = []
         for _ in entries or ():
@@ -42,7 +41,7 @@ def encode_described(
     header: RequestHeader, log_dir: str, sizes: Mapping[TopicPartition, ReplicaSize], error: ErrorCode = ErrorCode.NONE
 ) -> bytes:
     """A broker's answer, with its size: all its replicas in one directory."""
-    schema = response_schema(KEY, header.api_version)
+    schema = response_schema(ApiKey.DESCRIBE_LOG_DIRS, header.api_version)
     by_topic: dict[TopicName, list[tuple[PartitionId, ReplicaSize]]] = {}
     for at, size in sizes.items():
         by_topic.setdefault(at.topic, []).append((at.partition, size))
