@@ -7,7 +7,7 @@ from collections import deque
 
 from controller.wire.frames import FrameBuffer
 
-_READ_BYTES = 64 * 1024
+_READ_BYTES = 256 * 1024
 _SLICE_BYTES = 256 * 1024
 
 

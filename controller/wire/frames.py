@@ -56,7 +56,8 @@ class FrameBuffer:
                 )
             if len(held) - at - 4 < size:
                 break
-            frames.append(bytes(held[at + 4 : at + 4 + size]))
+            with memoryview(held) as view:
+                frames.append(bytes(view[at + 4 : at + 4 + size]))
             at += 4 + size
         if at:
             del held[:at]

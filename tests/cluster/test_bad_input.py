@@ -19,6 +19,7 @@ from controller.core.errors import ErrorCode
 from controller.core.requests import AlterReassignments, ListReassignments, MoveWish
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
+from controller.wire.frames import framed
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
@@ -352,7 +353,7 @@ def test_an_unknown_partition_is_refused(reign: Reign) -> None:
 
 def frame(api_key: int, version: int, body: bytes = b"") -> bytes:
     message = struct.pack(">hhih", api_key, version, 7, 3) + b"odd" + body
-    return struct.pack(">i", len(message)) + message
+    return framed(message)
 
 
 TRUNCATED = struct.pack(">i", 12) + struct.pack(">hhih", 45, 0, 7, 3) + b"od"
