@@ -237,9 +237,8 @@ class Exporter:
 
         assert self._watched_loop is not None
         try:
-            found = await asyncio.wait_for(
-                asyncio.wrap_future(asyncio.run_coroutine_threadsafe(now(), self._watched_loop)), ANSWER_WITHIN_S
-            )
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                found = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(now(), self._watched_loop))
         except TimeoutError:
             return self._refusal(503, f"no answer within {ANSWER_WITHIN_S:g} s; see /livez")
         if found is None:

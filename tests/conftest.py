@@ -6,10 +6,9 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from kazoo.client import KazooClient
 
 from controller.lab.errors import LabError
-from controller.lab.zookeeper import ZooKeeperServer
+from controller.lab.zookeeper import ZooKeeperServer, zookeeper_client
 
 TESTS = Path(__file__).parent
 MARKED_FOLDERS = frozenset({"simulation", "conformance", "cluster", "containers", "lab", "replay"})
@@ -44,10 +43,7 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
 def zookeeper(zookeeper_server: ZooKeeperServer) -> Iterator[str]:
     """The connect string of a real ZooKeeper with an empty chroot of its own."""
     chroot = f"/test-{next(_chroots)}"
-    client = KazooClient(zookeeper_server.connect)
-    client.start()
-    client.create(chroot)
-    yield zookeeper_server.connect + chroot
-    client.delete(chroot, recursive=True)
-    client.stop()
-    client.close()
+    with zookeeper_client(zookeeper_server.connect) as client:
+        client.create(chroot)
+        yield zookeeper_server.connect + chroot
+        client.delete(chroot, recursive=True)

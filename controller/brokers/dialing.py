@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from zk_layout.znodes.brokers import Endpoint
 
 READ_AHEAD_BYTES = 1024 * 1024
-
-
-class Dialer(Protocol):
-    """Opens connections on which Kafka requests can be sent at once, authenticated if need be."""
-
-    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """One new connection.
-
-        Raises:
-            OSError: it could not be opened.
-        """
 
 
 class PlaintextDialer:

@@ -13,9 +13,8 @@ import structlog
 from msgspec import Struct
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
 
-from controller.brokers.dialing import Dialer
-from controller.brokers.exchange import Broken, Exchange
-from controller.brokers.observing import LinkObserver, Stats
+from controller.brokers.observing import LinkObserver
+from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import Tell
 from controller.core.events import Acknowledged
 from controller.wire.commands import CommandEncoder, CommandRequest
@@ -25,7 +24,7 @@ from zk_layout.znodes.brokers import Endpoint
 
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 1.0
-_LARGEST_CORRELATION_ID = 2**31 - 16
+_MOST_REQUESTS = 2  # of one command: see `CommandEncoder.encode`
 
 _log = structlog.get_logger(__name__)
 
@@ -58,23 +57,18 @@ class Link:
         self.broker = broker
         self.broker_epoch = broker_epoch
         self._terms = terms
-        self._exchange = Exchange(terms.dialer, endpoint)
+        self._connection = BrokerConnection(terms.dialer, endpoint)
         self._queue: deque[Tell] = deque()
         self._stirred = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._correlation_id = 0
-        self._began: float | None = None
-        self._attempts = 0
-        self._retries = 0
         self._loop = asyncio.get_running_loop()
         self.task = self._loop.create_task(self._deliver_all(), name=f"link to broker {broker}")
 
     @property
-    def stats(self) -> Stats:
-        """Where it stands."""
-        age = None if self._began is None else self._loop.time() - self._began
-        return Stats(self.broker, self.broker_epoch, len(self._queue), age, self._attempts, self._retries)
+    def depth(self) -> int:
+        """How many commands are not acknowledged, the one in flight included."""
+        return len(self._queue)
 
     def tell(self, tell: Tell) -> None:
         """Queue a command behind all others."""
@@ -85,8 +79,8 @@ class Link:
 
     def readdress(self, endpoint: Endpoint) -> None:
         """The same life of the broker is now reached elsewhere; what is in flight is sent there again."""
-        self._exchange.retire()
-        self._exchange = Exchange(self._terms.dialer, endpoint)
+        self._connection.retire()
+        self._connection = BrokerConnection(self._terms.dialer, endpoint)
 
     async def until_idle(self) -> None:
         """Wait until every command has been acknowledged."""
@@ -95,7 +89,7 @@ class Link:
     def close(self) -> None:
         """Drop the connection and all that is queued."""
         self.task.cancel()
-        self._exchange.drop()
+        self._connection.drop()
         self._queue.clear()
         self._idle.set()
         self._terms.observer.depth_changed(self.broker, 0)
@@ -108,34 +102,32 @@ class Link:
                     await self._stirred.wait()
                 await self._deliver(self._queue[0])
         finally:
-            self._exchange.drop()
+            self._connection.drop()
 
     async def _deliver(self, tell: Tell) -> None:
-        terms = self._terms
-        self._began, self._attempts = self._loop.time(), 0
+        terms, began = self._terms, self._loop.time()
         async with terms.packing:
             # One command a round of the event loop: ten brokers' worth of partitions at once would hold up everybody.
             await asyncio.sleep(0)
-            requests = terms.encoder.encode(tell, self._next_correlation_id())
+            requests = terms.encoder.encode(tell, self._connection.next_correlation_id(_MOST_REQUESTS))
         acknowledged: Acknowledged = await self._again_and_again()(self._attempt, tell, requests)
         self._queue.popleft()
-        took_s, self._began = self._loop.time() - self._began, None
-        terms.observer.acknowledged(self.broker, type(tell.command).__name__, took_s)
+        terms.observer.acknowledged(self.broker, type(tell.command).__name__, self._loop.time() - began)
         terms.observer.depth_changed(self.broker, len(self._queue))
         terms.emit(acknowledged)
         if not self._queue:
             self._idle.set()
 
     async def _attempt(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
-        exchange, terms = self._exchange, self._terms
+        connection, terms = self._connection, self._terms
         frames: list[bytes] = []
         for request in requests:
-            frames.append(await exchange.ask(request, terms.timeout_s))
+            frames.append(await connection.ask(*request.chunks, timeout_s=terms.timeout_s))
             terms.observer.delivered(self.broker, sum(map(len, request.chunks)))
         try:
             return terms.encoder.decode_acknowledgement(tell, *frames)
         except Malformed:
-            exchange.drop()
+            connection.drop()
             raise
 
     def _again_and_again(self) -> AsyncRetrying:
@@ -148,8 +140,6 @@ class Link:
     def _note_failure(self, state: RetryCallState) -> None:
         assert state.outcome is not None
         reason = str(state.outcome.exception())
-        self._retries += 1
-        self._attempts = state.attempt_number
         self._terms.observer.failed(self.broker, reason)
         # The first failure is news, and then it is enough to be reminded now and then.
         if state.attempt_number & (state.attempt_number - 1) == 0:
@@ -160,7 +150,3 @@ class Link:
                 attempts=state.attempt_number,
                 queued=len(self._queue),
             )
-
-    def _next_correlation_id(self) -> int:
-        self._correlation_id = 0 if self._correlation_id > _LARGEST_CORRELATION_ID else self._correlation_id + 2
-        return self._correlation_id

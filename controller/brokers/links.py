@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from controller.brokers.dialing import Dialer, PlaintextDialer
+from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.link import Link, Terms
-from controller.brokers.observing import LinkObserver, Stats, Unobserved
+from controller.brokers.observing import LinkObserver, Unobserved
+from controller.connections.broker import Dialer
 from controller.core.effects import Connect, Disconnect, Tell
 from controller.core.events import Acknowledged
 from controller.wire.commands import CommandEncoder
@@ -52,11 +53,6 @@ class Links:
         self._emit = emit
         self._links: dict[BrokerId, Link] = {}
         self._closing: set[asyncio.Task[None]] = set()
-
-    @property
-    def stats(self) -> tuple[Stats, ...]:
-        """Where every link stands."""
-        return tuple(link.stats for link in self._links.values())
 
     def connect(self, connect: Connect) -> None:
         """Open a link to a life of a broker; a link to an earlier life is closed, and what it queued dropped."""
@@ -125,7 +121,7 @@ class Links:
         link.close()
 
     def _acknowledged(self, acknowledged: Acknowledged) -> None:
-        if not any(link.stats.depth for link in self._links.values()):
+        if not any(link.depth for link in self._links.values()):
             self._encoder.forget()
         self._emit(acknowledged)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from controller.brokers.dialing import Dialer, PlaintextDialer
-from controller.brokers.exchange import Broken, Exchange
+from controller.brokers.dialing import PlaintextDialer
+from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import DescribeLogDirs
 from controller.core.events import LogDirsDescribed
 from controller.wire.cursor import Malformed
@@ -22,12 +22,11 @@ from zk_layout.znodes.brokers import Endpoint
 
 ANSWER_WITHIN_S = 10.0
 IDLE_S = 120.0
-_LARGEST_CORRELATION_ID = 2**31 - 2
 
 
 class _Line(Struct):
     endpoint: Endpoint
-    exchange: Exchange
+    connection: BrokerConnection
     task: asyncio.Task[None] | None = None
     idle: asyncio.TimerHandle | None = None
 
@@ -53,7 +52,6 @@ class LogDirs:
         self._dialer = dialer or PlaintextDialer()
         self._answer_within_s = answer_within_s
         self._lines: dict[BrokerId, _Line] = {}
-        self._correlation_id = 0
 
     def describe(self, asked: DescribeLogDirs) -> None:
         """Ask one broker; a question that it has not answered yet is given up."""
@@ -66,7 +64,7 @@ class LogDirs:
         if line is None or line.endpoint != endpoint or (line.task is not None and not line.task.done()):
             if line is not None:
                 self._hang_up(line)
-            line = self._lines[asked.broker] = _Line(endpoint, Exchange(self._dialer, endpoint))
+            line = self._lines[asked.broker] = _Line(endpoint, BrokerConnection(self._dialer, endpoint))
         if line.idle is not None:
             line.idle.cancel()
         line.task = asyncio.get_running_loop().create_task(self._ask(asked, line))
@@ -80,15 +78,16 @@ class LogDirs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(self, asked: DescribeLogDirs, line: _Line) -> None:
-        self._correlation_id = self._correlation_id % _LARGEST_CORRELATION_ID + 1
-        request = encode_describe(asked.partitions, self._version, self._correlation_id, self._client_id)
+        connection = line.connection
+        correlation_id = connection.next_correlation_id()
+        request = encode_describe(asked.partitions, self._version, correlation_id, self._client_id)
         try:
-            frame = await line.exchange.ask(request, self._answer_within_s)
+            frame = await connection.ask(*request.chunks, timeout_s=self._answer_within_s)
             described = LogDirsDescribed(asked.broker, asked.broker_epoch, decode_described(frame, self._version))
         except (Broken, Malformed, Refused) as error:
-            line.exchange.drop()
+            connection.drop()
             described = LogDirsDescribed(asked.broker, asked.broker_epoch, {}, str(error))
-        line.idle = asyncio.get_running_loop().call_later(IDLE_S, line.exchange.drop)
+        line.idle = asyncio.get_running_loop().call_later(IDLE_S, connection.drop)
         self._emit(described)
 
     @staticmethod
@@ -97,4 +96,4 @@ class LogDirs:
             line.idle.cancel()
         if line.task is not None:
             line.task.cancel()
-        line.exchange.retire()
+        line.connection.retire()

@@ -4,28 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import Struct
-
-from zk_layout.ids import BrokerEpoch, BrokerId
-
-
-class Stats(Struct, frozen=True):
-    """One link at one moment.
-
-    Units:
-        `in_flight_age_s`: since the command in flight was first sent; None when nothing is in flight.
-
-    Shape:
-        `depth` counts the commands not acknowledged, the one in flight included. `attempts` counts the failed
-        attempts to deliver the command in flight, `retries` all failed attempts since the link was opened.
-    """
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-    depth: int
-    in_flight_age_s: float | None
-    attempts: int
-    retries: int
+from zk_layout.ids import BrokerId
 
 
 class LinkObserver(Protocol):

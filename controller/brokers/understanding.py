@@ -9,26 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from msgspec import Struct
-
-from controller.brokers.dialing import Dialer
-from controller.brokers.exchange import Broken, Exchange
-from controller.wire.client_side import ApiVersionsReply, decode_reply, encode_request
-from controller.wire.cursor import Malformed
-from controller.wire.frames import RequestHeader
-from controller.wire.requests import ApiVersionsRequest
-from controller.wire.versions import ApiKey, InterBrokerProtocol, VersionRange, newest_within
+from controller.connections.broker import Broken, BrokerConnection, Dialer
+from controller.wire.versions import InterBrokerProtocol, VersionRange, newest_within
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint, Registration
 
 _ANSWER_WITHIN_S = 2.0
 _COMPLAINTS_SHOWN = 3
-_HEADER = RequestHeader(ApiKey.API_VERSIONS, 0, 1, "kafka-zk-controller")
-
-
-class _Question(Struct, frozen=True):
-    chunks: tuple[bytes, ...]
-    correlation_id: int = _HEADER.correlation_id
 
 
 class Understanding:
@@ -57,16 +44,13 @@ class Understanding:
 
 
 async def _versions_of(endpoint: Endpoint, dialer: Dialer) -> Mapping[int, VersionRange] | None:
-    exchange = Exchange(dialer, endpoint)
+    connection = BrokerConnection(dialer, endpoint)
     try:
-        frame = await exchange.ask(_Question((encode_request(_HEADER, ApiVersionsRequest()),)), _ANSWER_WITHIN_S)
-        reply = decode_reply(_HEADER, frame)
-    except (Broken, Malformed):
+        return await connection.versions(_ANSWER_WITHIN_S)
+    except Broken:
         return None
     finally:
-        exchange.drop()
-    assert isinstance(reply, ApiVersionsReply)
-    return reply.ranges
+        connection.drop()
 
 
 def _complaints(said: Mapping[BrokerId, Mapping[int, VersionRange]], protocol: InterBrokerProtocol) -> Iterable[str]:

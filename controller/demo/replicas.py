@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controller.lab.ports import free_ports
 from controller.lab.process import Process
+from metrics.measures import PREFIX
 
-PREFIX = "kafka_zk_controller_"
 _ANSWER_WITHIN_S = 2.0
 
 

@@ -19,13 +19,13 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import AlterReassignments, MoveWish
 from controller.demo import checks
-from controller.demo.asking import ask
 from controller.demo.move import Progress, first_plan, has_arrived, next_plan
 from controller.demo.narration import MoveView, Narrator
 from controller.demo.pair import Change, Pair
 from controller.demo.report import Check, Report
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan, Znodes
+from controller.lab.asking import ask
 from controller.lab.errors import LabError
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.lab.zookeeper import ZooKeeperServer

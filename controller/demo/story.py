@@ -14,7 +14,6 @@ from msgspec import Struct
 from rich.console import Console
 
 from controller.demo import checks, keeping
-from controller.demo.asking import controller_named_by
 from controller.demo.move import Progress, ReassignTool, copied_share, first_plan, next_plan
 from controller.demo.narration import MoveView, Narrator
 from controller.demo.pair import Pair
@@ -22,6 +21,7 @@ from controller.demo.report import Check, Report
 from controller.demo.traffic import Traffic
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Znodes
+from controller.lab.asking import controller_named_by
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable, LabError
 from controller.lab.java import find_java

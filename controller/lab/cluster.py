@@ -5,8 +5,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
@@ -16,6 +14,7 @@ from controller.lab.java import SMALL_SERVER, find_java
 from controller.lab.kafka_broker import KafkaBroker
 from controller.lab.ports import free_ports
 from controller.lab.process import Process
+from controller.lab.server import Server
 from controller.lab.tools import KafkaTools
 from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings
 
@@ -34,7 +33,7 @@ class ClusterSettings(msgspec.Struct, frozen=True):
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
 
 
-class LocalCluster:
+class LocalCluster(Server):
     """A ZooKeeper server and Kafka brokers, started together and surely stopped together.
 
     As a context manager it also stops everything after an error or Ctrl-C. A directory given by the caller is kept;
@@ -151,23 +150,6 @@ class LocalCluster:
         if self._is_temporary:
             with suppress(OSError):
                 shutil.rmtree(self.directory)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.stop()
-        except BaseException:
-            self.kill()
-            raise
 
     def _servers(self) -> list[Process]:
         return [*(broker.process for broker in self.brokers.values()), self.zookeeper.process]

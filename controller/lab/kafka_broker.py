@@ -3,10 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.lab.errors import ServerFailed
@@ -14,6 +11,8 @@ from controller.lab.jars import kafka_class_path
 from controller.lab.java import SMALL_SERVER, find_java
 from controller.lab.ports import free_port
 from controller.lab.process import Process
+from controller.lab.server import Server
+from controller.lab.zookeeper import zookeeper_client
 
 # Every broker version from 2.4 on is known to run on these.
 NEWEST_JAVA = 25
@@ -48,7 +47,7 @@ _SMALL = {
 }
 
 
-class KafkaBroker:
+class KafkaBroker(Server):
     """A Kafka broker on 127.0.0.1; restarted on the same directory it has the same data and port."""
 
     def __init__(  # noqa: PLR0913 - these are what makes one broker different from another
@@ -130,19 +129,15 @@ class KafkaBroker:
         return started.encode() in self.process.output_since_start()
 
     def _wait_until_forgotten(self, timeout_s: float = 90.0) -> None:
-        zookeeper = KazooClient(self._zookeeper_connect, timeout=10)
         deadline = time.monotonic() + timeout_s
         try:
-            zookeeper.start(timeout=timeout_s)
-            while zookeeper.exists(f"/brokers/ids/{self.broker_id}"):
-                if time.monotonic() > deadline:
-                    raise ServerFailed(f"broker {self.broker_id} stays registered though it does not run")
-                time.sleep(0.1)
+            with zookeeper_client(self._zookeeper_connect, within_s=timeout_s) as zookeeper:
+                while zookeeper.exists(f"/brokers/ids/{self.broker_id}"):
+                    if time.monotonic() > deadline:
+                        raise ServerFailed(f"broker {self.broker_id} stays registered though it does not run")
+                    time.sleep(0.1)
         except KazooTimeoutError as error:
             raise ServerFailed(f"ZooKeeper at {self._zookeeper_connect} does not answer") from error
-        finally:
-            zookeeper.stop()
-            zookeeper.close()
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """End it in good order (SIGTERM): it asks the controller to move its leaders first."""
@@ -163,24 +158,6 @@ class KafkaBroker:
         self.version = version
         self.properties.update({name.replace("_", "."): value for name, value in properties.items()})
         self.process.argv = tuple(map(str, self._argv()))
-
-    def restart(self) -> None:
-        """Stop it if it runs, and start it on the same data and port."""
-        self.stop()
-        self.start()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _identity(self, zookeeper_connect: str) -> dict[str, object]:
         return {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import struct
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,18 +10,19 @@ from kazoo.client import KazooClient
 from msgspec import Struct
 
 from controller.brokers.dialing import PlaintextDialer
-from controller.brokers.exchange import Broken, Exchange
+from controller.connections.broker import Broken, BrokerConnection
 from controller.core.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.events import ReplicaSize
 from controller.core.replies import IsrResult, PartitionsAltered
 from controller.core.requests import AlterPartition, IsrProposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Disk, Traits
+from controller.lab.listening import MessageServer
+from controller.lab.wire.client_side import decode_reply, encode_request
+from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
 from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
-from controller.wire.client_side import decode_reply, encode_request
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
-from controller.wire.log_dirs import decode_describe, encode_described
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import decode_header
 from controller.wire.versions import ApiKey, VersionRange
@@ -38,8 +37,6 @@ _RANGES: dict[int, VersionRange] = {
     ApiKey.API_VERSIONS: VersionRange(0, 4),
     ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
 }
-_SIZE = struct.Struct(">i")
-_READ_AHEAD_BYTES = 4 * 1024 * 1024
 _RETRY_S = 0.05
 _ANSWER_WITHIN_S = 30.0
 # What is not decoded is answered as if nothing were in it: an answer that lists no partition refuses none.
@@ -97,11 +94,6 @@ class Seen:
         self.last_at[key] = at
 
 
-class _Message(Struct, frozen=True):
-    correlation_id: int
-    chunks: tuple[bytes, ...]
-
-
 class SimulatedBroker:
     """One broker: listens on 127.0.0.1, registers in ZooKeeper, obeys, and asks for ISR changes as a leader does.
 
@@ -121,10 +113,8 @@ class SimulatedBroker:
         self.settings = settings
         self.model = BrokerModel(settings.broker, settings.traits, disk)
         self.seen = Seen()
-        self.port = settings.port
         self._zookeeper = zookeeper
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.StreamWriter] = set()
+        self._server = MessageServer(self._serve, settings.port)
         self._brokers: dict[BrokerId, Endpoint] = {}
         self._names: dict[TopicId, TopicName] = {}
         self._wishes: dict[TopicPartition, IsrProposal] = {}
@@ -132,7 +122,11 @@ class SimulatedBroker:
         self._stirred = asyncio.Event()
         self._catch_up: asyncio.TimerHandle | None = None
         self._proposing: asyncio.Task[None] | None = None
-        self._correlation_id = 0
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once it does."""
+        return self._server.port
 
     @property
     def registration(self) -> Registration:
@@ -150,10 +144,7 @@ class SimulatedBroker:
         Raises:
             NodeExistsError: another broker of this id is registered.
         """
-        self._server = await asyncio.start_server(
-            self._serve, "127.0.0.1", self.port, limit=_READ_AHEAD_BYTES, backlog=128
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self._server.start()
         self._proposing = asyncio.get_running_loop().create_task(self._propose_all())
         if self._zookeeper is not None:
             self.model.broker_epoch = await asyncio.to_thread(self._register, self._zookeeper)
@@ -167,12 +158,7 @@ class SimulatedBroker:
         if self._proposing is not None:
             self._proposing.cancel()
             await asyncio.wait([self._proposing])
-        if self._server is not None:
-            self._server.close()
-        for writer in tuple(self._connections):
-            writer.transport.abort()
-        while self._connections:
-            await asyncio.sleep(0.001)
+        await self._server.stop()
 
     def _register(self, zookeeper: KazooClient) -> BrokerEpoch:
         _, stat = zookeeper.create(
@@ -189,17 +175,8 @@ class SimulatedBroker:
 
     # -- what it is told --
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.add(writer)
-        try:
-            with contextlib.suppress(asyncio.IncompleteReadError, OSError):
-                while True:
-                    (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
-                    writer.write(self._answer(await reader.readexactly(size)))
-                    await writer.drain()
-        finally:
-            self._connections.discard(writer)
-            writer.transport.abort()
+    async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(self._answer(frame))
 
     def _answer(self, frame: bytes) -> bytes:
         header = decode_header(frame)
@@ -274,50 +251,50 @@ class SimulatedBroker:
         return TopicPartition(name, proposal.partition)
 
     async def _propose_all(self) -> None:
-        exchange: Exchange | None = None
+        connection: BrokerConnection | None = None
         endpoint: Endpoint | None = None
         try:
             while True:
                 await self._stirred.wait()
                 self._stirred.clear()
                 target = self._brokers.get(self.model.controller) if self.model.controller is not None else None
-                if exchange is None or target != endpoint:
-                    if exchange is not None:
-                        exchange.retire()
+                if connection is None or target != endpoint:
+                    if connection is not None:
+                        connection.retire()
                     endpoint = target
-                    exchange = None if target is None else Exchange(PlaintextDialer(), target)
-                if exchange is None or not await self._propose(exchange):
+                    connection = None if target is None else BrokerConnection(PlaintextDialer(), target)
+                if connection is None or not await self._propose(connection):
                     await asyncio.sleep(_RETRY_S)
                 if self._wishes:
                     self._stirred.set()
         finally:
-            if exchange is not None:
-                exchange.retire()
+            if connection is not None:
+                connection.retire()
 
-    async def _propose(self, exchange: Exchange) -> bool:
+    async def _propose(self, connection: BrokerConnection) -> bool:
         """Ask for the ISR changes wanted; whether the controller settled them all."""
         by_id = {tp: wish for tp, wish in self._wishes.items() if wish.topic.topic_id is not None}
         by_name = {tp: wish for tp, wish in self._wishes.items() if wish.topic.topic_id is None}
         for wishes, version in ((by_id, 3), (by_name, 0)):
-            if wishes and not await self._ask(exchange, wishes, version):
+            if wishes and not await self._ask(connection, wishes, version):
                 return False
         return True
 
-    async def _ask(self, exchange: Exchange, wishes: dict[TopicPartition, IsrProposal], version: int) -> bool:
-        self._correlation_id += 1
-        header = RequestHeader(ApiKey.ALTER_PARTITION, version, self._correlation_id, f"broker-{self.settings.broker}")
+    async def _ask(self, connection: BrokerConnection, wishes: dict[TopicPartition, IsrProposal], version: int) -> bool:
+        correlation_id = connection.next_correlation_id()
+        header = RequestHeader(ApiKey.ALTER_PARTITION, version, correlation_id, f"broker-{self.settings.broker}")
         proposals = tuple(sorted(wishes.values(), key=lambda wish: (wish.topic.topic_id or "", wish.topic.name or "")))
         request = AlterPartition(self.settings.broker, self.broker_epoch, proposals, names_topics_by_id=version >= 2)
         self.seen.isr_changes_asked += len(proposals)
-        message = _Message(self._correlation_id, (encode_request(header, request),))
         try:
-            reply = decode_reply(header, await exchange.ask(message, _ANSWER_WITHIN_S))
+            frame = await connection.ask(encode_request(header, request), timeout_s=_ANSWER_WITHIN_S)
+            reply = decode_reply(header, frame)
         except (Broken, Malformed):
-            exchange.drop()
+            connection.drop()
             return False
         assert isinstance(reply, PartitionsAltered)
         if reply.error is not ErrorCode.NONE:
-            exchange.drop()  # as brokers do, look for the controller again
+            connection.drop()  # as brokers do, look for the controller again
             return False
         return self._settle(reply.results, wishes)
 

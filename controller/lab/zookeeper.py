@@ -1,16 +1,18 @@
 """How does a real ZooKeeper server run here? As one plain Java process, on the jars inside PySpark."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
+from kazoo.client import KazooClient
 
 from controller.lab.jars import zookeeper_class_path
 from controller.lab.java import SMALL_SERVER, find_java
 from controller.lab.ports import free_port
 from controller.lab.process import Process
+from controller.lab.server import Server
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -37,7 +39,7 @@ class ZooKeeperSettings(msgspec.Struct, frozen=True):
     fsync: bool = False
 
 
-class ZooKeeperServer:
+class ZooKeeperServer(Server):
     """A standalone ZooKeeper server on 127.0.0.1; restarted on the same directory it has the same data."""
 
     def __init__(
@@ -88,11 +90,6 @@ class ZooKeeperServer:
         """End it at once, as a crash does."""
         self.process.kill()
 
-    def restart(self) -> None:
-        """Stop it if it runs, and start it on the same data."""
-        self.stop()
-        self.start()
-
     def ask(self, command: str) -> str:
         """The answer to one of ZooKeeper's four-letter commands; empty if it does not answer."""
         try:
@@ -102,19 +99,6 @@ class ZooKeeperServer:
                     return answer.read().decode()
         except OSError:
             return ""
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _argv(self) -> list[str | Path]:
         system_properties = {
@@ -148,3 +132,19 @@ class ZooKeeperServer:
             "4lw.commands.whitelist": "*",
         }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+@contextmanager
+def zookeeper_client(connect: str, *, within_s: float = 30.0) -> Iterator[KazooClient]:
+    """A session with ZooKeeper, as a tool has one, for the time of a `with`.
+
+    Raises:
+        KazooTimeoutError: no server answered in time.
+    """
+    client = KazooClient(connect, timeout=10)
+    try:
+        client.start(timeout=within_s)
+        yield client
+    finally:
+        client.stop()
+        client.close()

@@ -15,11 +15,11 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
+from controller.connections.framing import FrameStream
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.requests import Caller
 from controller.server.api_names import api_name
-from controller.server.framing import FrameStream
 from controller.server.inquiries import Inquiries, NothingKnown
 from controller.server.relay import BELIEVED, LED, RELAYABLE, NobodyToAsk, Relay
 from controller.wire.any_node import (
@@ -125,13 +125,15 @@ class Connection:
     async def _serve(self) -> None:
         limits, loop = self._service.limits, asyncio.get_running_loop()
         while True:
-            frame = await self._stream.receive(limits.idle_s)
+            async with asyncio.timeout(limits.idle_s):
+                frame = await self._stream.receive()
             if frame is None:
                 return
             began = loop.time()
             answer = await self._answer(frame)
             self._service.observer.answered(self._listener, int.from_bytes(frame[:2], "big"), loop.time() - began)
-            await self._stream.send(answer, limits.idle_s)
+            async with asyncio.timeout(limits.idle_s):
+                await self._stream.send(answer)
 
     async def _answer(self, frame: bytes) -> bytes:
         try:

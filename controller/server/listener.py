@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import structlog
 from msgspec import Struct
 
+from controller.connections.framing import FrameStream
 from controller.core.effects import Answer
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
 from controller.server.connection import Connection, Limits, ServerObserver, Service
-from controller.server.framing import FrameStream
 from controller.server.inquiries import Inquiries
 from controller.server.relay import Brokers, Relay
 from zk_layout.ids import BrokerId

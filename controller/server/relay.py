@@ -17,17 +17,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import structlog
 
+from controller.connections.broker import Broken, BrokerConnection, Dialer, Unreachable
 from controller.core.commands import LiveBroker
-from controller.server.framing import FrameStream
-from controller.wire.client_side import ApiVersionsReply, decode_reply, encode_request
-from controller.wire.cursor import Malformed
-from controller.wire.frames import OversizedFrame, RequestHeader, framed
-from controller.wire.requests import ApiVersionsRequest
-from controller.wire.versions import ApiKey, VersionRange
+from controller.wire.frames import framed
+from controller.wire.versions import VersionRange
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
 
@@ -102,22 +98,9 @@ listed for one that no node of the cluster understands, and give up; one whose c
 KNOWN_FOR_S = 60.0
 AVOIDED_FOR_S = 10.0
 INTRODUCTION_S = 1.0
-LARGEST_ANSWER_BYTES = 100 * 1024 * 1024
-_OURS = "kafka-zk-controller-relay"
 _log = structlog.get_logger(__name__)
 
 Ranges = Mapping[int, VersionRange]
-
-
-class Dialer(Protocol):
-    """Opens connections on which Kafka requests can be sent at once."""
-
-    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """One new connection.
-
-        Raises:
-            OSError: it could not be opened.
-        """
 
 
 class NobodyToAsk(Exception):
@@ -192,8 +175,7 @@ class Relay:
         """Nothing is chosen yet."""
         self._brokers = brokers
         self._listener = listener
-        self._chosen: tuple[LiveBroker, Endpoint] | None = None
-        self._stream: FrameStream | None = None
+        self._chosen: tuple[LiveBroker, BrokerConnection] | None = None
 
     async def ranges(self) -> Ranges:
         """What the broker behind this relay answers; `BELIEVED` if none can be asked within a second, because whoever
@@ -201,11 +183,11 @@ class Relay:
         try:
             async with asyncio.timeout(INTRODUCTION_S):
                 return await self._ranges()
-        except (NobodyToAsk, TimeoutError) as error:
+        except (NobodyToAsk, Broken, TimeoutError) as error:
             if self._chosen is not None:
                 self._brokers.lost(self._chosen[0], is_avoided=True)
+                self.close()
                 self._chosen = None
-            self.close()
             _log.info("no broker to relay to", listener=self._listener, reason=str(error) or "timeout")
             return BELIEVED
 
@@ -215,58 +197,33 @@ class Relay:
         Raises:
             NobodyToAsk: the connection of the client should be closed.
         """
-        broker, stream = await self._opened()
+        broker, connection = self._broker()
         try:
-            return framed(await self._exchange(stream, framed(frame)))
-        except (OSError, TimeoutError, OversizedFrame) as error:
-            self.close()
+            return framed(await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s))
+        except Unreachable as error:
+            self._brokers.lost(broker, is_avoided=True)
+            raise NobodyToAsk(f"broker {broker.broker} cannot be reached: {error}") from None
+        except Broken as error:
             self._brokers.lost(broker, is_avoided=False)
-            raise NobodyToAsk(f"broker {broker.broker} was lost: {str(error) or 'no answer in time'}") from None
+            raise NobodyToAsk(f"broker {broker.broker} was lost: {error}") from None
 
     def close(self) -> None:
         """Hang up."""
-        if self._stream is not None:
-            self._stream.abort()
-            self._stream = None
+        if self._chosen is not None:
+            self._chosen[1].drop()
 
     async def _ranges(self) -> Ranges:
-        if self._chosen is None:
-            self._chosen = self._brokers.choose(self._listener)
-        broker = self._chosen[0]
+        broker, connection = self._broker()
         known = self._brokers.known(broker)
         if known is not None:
             return known
-        header = RequestHeader(ApiKey.API_VERSIONS, 0, 1, _OURS)
-        answer = await self.forward(encode_request(header, ApiVersionsRequest())[4:])
-        try:
-            reply = decode_reply(header, answer[4:])
-        except Malformed as error:
-            raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
-        assert isinstance(reply, ApiVersionsReply)
-        ranges = {key: served for key, served in reply.ranges.items() if key in RELAYABLE | LED}
+        said = await connection.versions(self._brokers.timeout_s)
+        ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED}
         self._brokers.learn(broker, ranges)
         return ranges
 
-    async def _opened(self) -> tuple[LiveBroker, FrameStream]:
+    def _broker(self) -> tuple[LiveBroker, BrokerConnection]:
         if self._chosen is None:
-            self._chosen = self._brokers.choose(self._listener)
-        broker, endpoint = self._chosen
-        if self._stream is not None and self._stream.is_ended:
-            self.close()
-        if self._stream is None:
-            try:
-                async with asyncio.timeout(self._brokers.timeout_s):
-                    reader, writer = await self._brokers.dialer.open_connection(endpoint)
-            except (OSError, TimeoutError) as error:
-                self._brokers.lost(broker, is_avoided=True)
-                raise NobodyToAsk(f"broker {broker.broker} at {endpoint} cannot be reached: {error}") from None
-            self._stream = FrameStream(reader, writer, LARGEST_ANSWER_BYTES)
-        return broker, self._stream
-
-    async def _exchange(self, stream: FrameStream, message: bytes) -> bytes:
-        timeout_s = self._brokers.timeout_s
-        await stream.send(message, timeout_s)
-        answer = await stream.receive(timeout_s)
-        if answer is None:
-            raise ConnectionResetError("it hung up")
-        return answer
+            broker, endpoint = self._brokers.choose(self._listener)
+            self._chosen = broker, BrokerConnection(self._brokers.dialer, endpoint)
+        return self._chosen

@@ -10,54 +10,33 @@ Source: Kafka's schemas of the requests in `ANSWERED`; KafkaAdminClient for whic
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 from types import MappingProxyType
 
 from msgspec import Struct
 
 from controller.core.errors import ErrorCode
-from controller.wire.cursor import Cursor, Malformed
-from controller.wire.frames import RequestHeader, framed
-from controller.wire.partition_bytes import Packing
-from controller.wire.requests import MalformedRequest
-from controller.wire.versions import VersionRange
+from controller.wire.cursor import Cursor
+from controller.wire.frames import RequestHeader, encode_response_header, framed
+from controller.wire.packing import Packing
+from controller.wire.requests import reading
+from controller.wire.versions import ApiKey, VersionRange, is_flexible
 from zk_layout.ids import BrokerId
-
-
-class NodeApi(IntEnum):
-    """Requests about one node, by Kafka's numbers."""
-
-    LIST_GROUPS = 16
-    DESCRIBE_CONFIGS = 32
-    ALTER_CONFIGS = 33
-    DESCRIBE_LOG_DIRS = 35
-    INCREMENTAL_ALTER_CONFIGS = 44
-    LIST_TRANSACTIONS = 66
-
 
 ANSWERED: MappingProxyType[int, VersionRange] = MappingProxyType(
     {
-        NodeApi.LIST_GROUPS: VersionRange(0, 5),
-        NodeApi.DESCRIBE_CONFIGS: VersionRange(0, 4),
-        NodeApi.ALTER_CONFIGS: VersionRange(0, 2),
-        NodeApi.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
-        NodeApi.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-        NodeApi.LIST_TRANSACTIONS: VersionRange(0, 1),
+        ApiKey.LIST_GROUPS: VersionRange(0, 5),
+        ApiKey.DESCRIBE_CONFIGS: VersionRange(0, 4),
+        ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
+        ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
+        ApiKey.LIST_TRANSACTIONS: VersionRange(0, 1),
     }
 )
 """What this module answers, entirely or for the own node: api key → versions."""
 
-CONFIGS = frozenset({NodeApi.DESCRIBE_CONFIGS, NodeApi.ALTER_CONFIGS, NodeApi.INCREMENTAL_ALTER_CONFIGS})
+CONFIGS = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
 """Requests that are about this node only if a resource in them is."""
 
-_FIRST_FLEXIBLE = {
-    NodeApi.LIST_GROUPS: 3,
-    NodeApi.DESCRIBE_CONFIGS: 4,
-    NodeApi.ALTER_CONFIGS: 2,
-    NodeApi.DESCRIBE_LOG_DIRS: 2,
-    NodeApi.INCREMENTAL_ALTER_CONFIGS: 1,
-    NodeApi.LIST_TRANSACTIONS: 0,
-}
 _BROKER, _BROKER_LOGGER = 4, 8
 _ERROR = struct.Struct(">h")
 _UNTHROTTLED = bytes(4)
@@ -79,20 +58,20 @@ class ConfigResource(Struct, frozen=True):
 
 def encode_nothing_here(header: RequestHeader) -> bytes:
     """The empty answer to ListGroups, ListTransactions or DescribeLogDirs, with its size."""
-    api, version = NodeApi(header.api_key), header.api_version
-    packing = Packing(is_flexible=_is_flexible(api, version))
+    api, version = ApiKey(header.api_key), header.api_version
+    packing = Packing(is_flexible=is_flexible(api, version))
     nothing, no_error = packing.array(0), _ERROR.pack(ErrorCode.NONE)
     match api:
-        case NodeApi.LIST_GROUPS:
+        case ApiKey.LIST_GROUPS:
             throttle = _UNTHROTTLED if version >= 1 else b""
             body = throttle + no_error + nothing
-        case NodeApi.LIST_TRANSACTIONS:
+        case ApiKey.LIST_TRANSACTIONS:
             body = _UNTHROTTLED + no_error + nothing + nothing
-        case NodeApi.DESCRIBE_LOG_DIRS:
+        case ApiKey.DESCRIBE_LOG_DIRS:
             body = _UNTHROTTLED + (no_error if version >= 3 else b"") + _one_empty_log_dir(packing, version)
         case _:
             raise ValueError(f"{api.name} is about resources; answer it with `encode_configs_answered`")
-    return framed(_response_header(header, packing), body, packing.no_tags)
+    return framed(encode_response_header(header), body, packing.no_tags)
 
 
 def _one_empty_log_dir(packing: Packing, version: int) -> bytes:
@@ -108,12 +87,10 @@ def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[Config
     Raises:
         MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
     """
-    api, version = NodeApi(header.api_key), header.api_version
-    cursor = Cursor(frame, 10 + len((header.client_id or "").encode()), is_flexible=_is_flexible(api, version))
-    try:
-        cursor.tags()
+    api, version = ApiKey(header.api_key), header.api_version
+    with reading(header, frame) as cursor:
         resources = tuple(_resource(cursor, api) for _ in cursor.array("resources", 4))
-        if api is not NodeApi.DESCRIBE_CONFIGS:
+        if api is not ApiKey.DESCRIBE_CONFIGS:
             cursor.boolean("validate_only")
         else:
             if version >= 1:
@@ -122,22 +99,18 @@ def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[Config
                 cursor.boolean("include_documentation")
         cursor.tags()
         cursor.finish()
-    except Malformed as error:
-        raise MalformedRequest(
-            header, f"{api.name} version {version} is malformed: {error}; correct the client's encoding"
-        ) from None
     return resources
 
 
-def _resource(cursor: Cursor, api: NodeApi) -> ConfigResource:
+def _resource(cursor: Cursor, api: ApiKey) -> ConfigResource:
     resource = ConfigResource(cursor.int8("resource_type"), cursor.string("resource_name"))
-    if api is NodeApi.DESCRIBE_CONFIGS:
+    if api is ApiKey.DESCRIBE_CONFIGS:
         for _ in cursor.nullable_array("configuration_keys", 1) or ():
             cursor.string("key")
     else:
         for _ in cursor.array("configs", 2):
             cursor.string("name")
-            if api is NodeApi.INCREMENTAL_ALTER_CONFIGS:
+            if api is ApiKey.INCREMENTAL_ALTER_CONFIGS:
                 cursor.int8("config_operation")
             cursor.nullable_string("value")
             cursor.tags()
@@ -148,9 +121,9 @@ def _resource(cursor: Cursor, api: NodeApi) -> ConfigResource:
 def encode_configs_answered(header: RequestHeader, resources: tuple[ConfigResource, ...], node: BrokerId) -> bytes:
     """The answer to a request of `CONFIGS`, with its size: done, or nothing to show, for this node; refused for
     any other resource."""
-    api, version = NodeApi(header.api_key), header.api_version
-    packing = Packing(is_flexible=_is_flexible(api, version))
-    pieces = [_response_header(header, packing), _UNTHROTTLED, packing.array(len(resources))]
+    api, version = ApiKey(header.api_key), header.api_version
+    packing = Packing(is_flexible=is_flexible(api, version))
+    pieces = [encode_response_header(header), _UNTHROTTLED, packing.array(len(resources))]
     for resource in resources:
         is_ours = resource.is_node(node)
         pieces += (
@@ -158,15 +131,7 @@ def encode_configs_answered(header: RequestHeader, resources: tuple[ConfigResour
             packing.nullable_string(None if is_ours else _ELSEWHERE),
             resource.kind.to_bytes(1, "big", signed=True),
             packing.string(resource.name),
-            packing.array(0) if api is NodeApi.DESCRIBE_CONFIGS else b"",
+            packing.array(0) if api is ApiKey.DESCRIBE_CONFIGS else b"",
             packing.no_tags,
         )
     return framed(*pieces, packing.no_tags)
-
-
-def _is_flexible(api: NodeApi, version: int) -> bool:
-    return version >= _FIRST_FLEXIBLE[api]
-
-
-def _response_header(header: RequestHeader, packing: Packing) -> bytes:
-    return header.correlation_id.to_bytes(4, "big", signed=True) + packing.no_tags

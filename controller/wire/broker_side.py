@@ -1,7 +1,7 @@
 """What does a broker read in a command, and which bytes answer it?
 
-The other direction of `commands`, for simulated brokers, benchmarks and tests: nothing in the controller
-itself needs it. `client_side` has the requests brokers and clients send.
+The other direction of `commands`: a broker's native controller, while it rules, takes us for a broker and commands
+us. Simulated brokers, benchmarks and tests read commands here too.
 
 Source: Kafka's LeaderAndIsrRequest, UpdateMetadataRequest and StopReplicaRequest, and their responses.
 """
@@ -25,10 +25,11 @@ from controller.core.commands import (
     UpdateMetadata,
 )
 from controller.core.errors import ErrorCode
-from controller.wire.cursor import Cursor, Malformed, int32s_layout
+from controller.wire.commands import FIRST_WITH_KIND
+from controller.wire.cursor import Cursor, int32s_layout
 from controller.wire.frames import RequestHeader, encode_response_header, framed
-from controller.wire.partition_bytes import Packing
-from controller.wire.requests import MalformedRequest, UnsupportedApi, decode_header
+from controller.wire.packing import Packing
+from controller.wire.requests import UnsupportedApi, decode_header, reading
 from controller.wire.schema import topic_id_bytes
 from controller.wire.versions import ApiKey, is_flexible
 from zk_layout.ids import (
@@ -84,18 +85,12 @@ def decode_command(frame: bytes) -> Told:
     if header.api_key not in COMMANDS:
         raise UnsupportedApi(header, f"api key {header.api_key} is not a command to a broker; decode it as a request")
     key, version = ApiKey(header.api_key), header.api_version
-    cursor = Cursor(frame, 10 + len((header.client_id or "").encode()), is_flexible=is_flexible(key, version))
-    try:
-        cursor.tags()
+    with reading(header, frame) as cursor:
         controller = BrokerId(cursor.int32("controller_id"))
-        if version >= {ApiKey.LEADER_AND_ISR: 7, ApiKey.UPDATE_METADATA: 8, ApiKey.STOP_REPLICA: 4}[key]:
+        if version >= FIRST_WITH_KIND[key]:
             cursor.boolean("is_k_raft_controller")
         controller_epoch, broker_epoch = cursor.fixed(_EPOCHS, "controller_epoch")
         command = _command(cursor, key, version)
-    except Malformed as error:
-        raise MalformedRequest(
-            header, f"{key.name} version {version} is malformed: {error}; correct the controller's encoding"
-        ) from None
     return Told(header, controller, ControllerEpoch(controller_epoch), BrokerEpoch(broker_epoch), command)
 
 
@@ -138,7 +133,7 @@ _Head = tuple[
 def _leader_and_isr_view(
     cursor: Cursor, version: int, topic: TopicName, topic_id: TopicId | None
 ) -> tuple[PartitionView, bool]:
-    partition, epoch, leader, leader_epoch, isr, partition_epoch, replicas = _head(cursor)
+    head = _head(cursor)
     quiet = _QUIET_TAILS.get(version)
     at = cursor.at
     recovery_state = 0
@@ -152,21 +147,7 @@ def _leader_and_isr_view(
         is_new = cursor.boolean("is_new")
         recovery_state = cursor.int8("leader_recovery_state") if version >= 6 else 0
         cursor.tags()
-    view = PartitionView(
-        topic,
-        topic_id,
-        partition,
-        epoch,
-        leader,
-        leader_epoch,
-        isr,
-        partition_epoch,
-        recovery_state,
-        replicas,
-        adding,
-        removing,
-    )
-    return view, is_new
+    return PartitionView(topic, topic_id, *head[:6], recovery_state, head[6], adding, removing), is_new
 
 
 @lru_cache(maxsize=128)
@@ -229,7 +210,7 @@ def _update_metadata(body: bytes, version: int) -> UpdateMetadata:
 
 
 def _metadata_view(cursor: Cursor, topic: TopicName, topic_id: TopicId | None) -> PartitionView:
-    partition, epoch, leader, leader_epoch, isr, partition_epoch, replicas = _head(cursor)
+    head = _head(cursor)
     at = cursor.at
     offline: tuple[BrokerId, ...] = ()
     if cursor.is_flexible and cursor.data.startswith(_NO_OFFLINE, at):
@@ -237,21 +218,7 @@ def _metadata_view(cursor: Cursor, topic: TopicName, topic_id: TopicId | None) -
     else:
         offline = cursor.replicas("offline_replicas")
         cursor.tags()
-    return PartitionView(
-        topic,
-        topic_id,
-        partition,
-        epoch,
-        leader,
-        leader_epoch,
-        isr,
-        partition_epoch,
-        0,
-        replicas,
-        (),
-        (),
-        offline,
-    )
+    return PartitionView(topic, topic_id, *head[:6], 0, head[6], offline=offline)
 
 
 def _live_broker(cursor: Cursor) -> LiveBroker:

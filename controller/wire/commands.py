@@ -30,7 +30,7 @@ from controller.core.effects import Tell
 from controller.core.events import Acknowledged
 from controller.wire.acknowledgements import decode_acknowledgement
 from controller.wire.frames import RequestHeader, encode_request_header
-from controller.wire.partition_bytes import Packing
+from controller.wire.partition_bytes import PartitionPacking
 from controller.wire.versions import ApiKey, InterBrokerProtocol, is_flexible
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
@@ -73,7 +73,7 @@ class CommandEncoder:
         self._protocol = protocol
         self._listener = inter_broker_listener
         self._client_id = str(controller_id) if client_id is None else client_id
-        self._packing = Packing(
+        self._packing = PartitionPacking(
             is_flexible=is_flexible(ApiKey.UPDATE_METADATA, protocol.update_metadata),
         )
         self._has_recovery_state = protocol.leader_and_isr >= 6
@@ -123,7 +123,7 @@ class CommandEncoder:
 
     def _sender(self, key: ApiKey, version: int, controller_epoch: ControllerEpoch, broker_epoch: BrokerEpoch) -> bytes:
         """The first fields of every command: who sends it, and to which life of the recipient."""
-        says_kind = version >= _FIRST_WITH_KIND[key]
+        says_kind = version >= FIRST_WITH_KIND[key]
         is_kraft = b"\0" if says_kind else b""
         return _SIZE.pack(self._controller_id) + is_kraft + _EPOCHS.pack(controller_epoch, broker_epoch)
 
@@ -243,7 +243,7 @@ class CommandEncoder:
         return b"".join(pieces)
 
 
-_FIRST_WITH_KIND = {ApiKey.LEADER_AND_ISR: 7, ApiKey.STOP_REPLICA: 4, ApiKey.UPDATE_METADATA: 8}
+FIRST_WITH_KIND = {ApiKey.LEADER_AND_ISR: 7, ApiKey.STOP_REPLICA: 4, ApiKey.UPDATE_METADATA: 8}
 
 
 def split_stops(command: StopReplica) -> list[tuple[bool, list[ReplicaStop]]]:

@@ -10,6 +10,7 @@ import struct
 from msgspec import Struct
 
 from controller.wire.cursor import Cursor
+from controller.wire.packing import LEGACY
 from controller.wire.versions import ApiKey, is_flexible
 
 _SIZE = struct.Struct(">i")
@@ -55,7 +56,8 @@ class FrameBuffer:
                 )
             if len(held) - at - 4 < size:
                 break
-            frames.append(bytes(held[at + 4 : at + 4 + size]))
+            with memoryview(held) as view:
+                frames.append(bytes(view[at + 4 : at + 4 + size]))
             at += 4 + size
         if at:
             del held[:at]
@@ -87,11 +89,11 @@ def encode_request_header(header: RequestHeader) -> bytes:
     head = _HEAD.pack(header.api_key, header.api_version, header.correlation_id)
     if not header.has_client_id:
         return head
-    client = b"\xff\xff"
-    if header.client_id is not None:
-        raw = header.client_id.encode()
-        client = struct.pack(">h", len(raw)) + raw
-    return head + client + (b"\0" if is_flexible(header.api_key, header.api_version) else b"")
+    return (
+        head
+        + LEGACY.nullable_string(header.client_id)
+        + (b"\0" if is_flexible(header.api_key, header.api_version) else b"")
+    )
 
 
 def encode_response_header(header: RequestHeader) -> bytes:

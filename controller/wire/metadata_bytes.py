@@ -12,7 +12,8 @@ import struct
 from functools import lru_cache
 
 from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
-from controller.wire.partition_bytes import MOST_SMALL, Packing
+from controller.wire.packing import Packing
+from controller.wire.partition_bytes import MOST_SMALL
 from controller.wire.schema import topic_id_bytes
 from controller.wire.versions import ApiKey, is_flexible
 

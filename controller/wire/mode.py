@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.wire.cursor import Cursor
-from controller.wire.partition_bytes import unsigned_varint
+from controller.wire.packing import COMPACT
 
 MODE: Final = 20000
 
@@ -38,5 +38,4 @@ def mode_field(mode: str) -> dict[int, bytes]:
     >>> mode_field("gentle"), mode_field("")
     ({20000: b'\\x07gentle'}, {})
     """
-    raw = mode.encode()
-    return {MODE: unsigned_varint(len(raw) + 1) + raw} if raw else {}
+    return {MODE: COMPACT.string(mode)} if mode else {}

@@ -15,27 +15,12 @@ from functools import lru_cache
 
 from controller.core.commands import PartitionView
 from controller.wire.cursor import int32s_layout
+from controller.wire.packing import Packing
 from controller.wire.schema import topic_id_bytes
 from zk_layout.ids import TopicId, TopicName
 
 MOST_REMEMBERED = 200_000
 MOST_SMALL = 127  # one entry more and a compact length takes two bytes
-
-
-def unsigned_varint(value: int) -> bytes:
-    """One to five bytes.
-
-    >>> unsigned_varint(1), unsigned_varint(300)
-    (b'\\x01', b'\\xac\\x02')
-    """
-    if value < 0x80:
-        return value.to_bytes(1, "big")
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 @lru_cache(maxsize=1024)
@@ -52,34 +37,13 @@ Tail = Callable[[PartitionView], bytes]
 """What follows the head of a partition."""
 
 
-class Packing:
-    """The encoding of lengths, names and numbers in one version: compact or not (KIP-482)."""
+class PartitionPacking(Packing):
+    """A `Packing` that remembers the heads of partitions."""
 
     def __init__(self, *, is_flexible: bool, most_remembered: int = MOST_REMEMBERED) -> None:
-        self.is_flexible = is_flexible
-        self.no_tags = b"\0" if is_flexible else b""
+        super().__init__(is_flexible=is_flexible)
         self._most_remembered = most_remembered
         self._heads: dict[int, tuple[PartitionView, bytes]] = {}
-
-    def array(self, length: int) -> bytes:
-        """The length of an array."""
-        return unsigned_varint(length + 1) if self.is_flexible else length.to_bytes(4, "big")
-
-    def string(self, text: str) -> bytes:
-        """Text with its length."""
-        raw = text.encode()
-        length = unsigned_varint(len(raw) + 1) if self.is_flexible else struct.pack(">h", len(raw))
-        return length + raw
-
-    def nullable_string(self, text: str | None) -> bytes:
-        """Text with its length, or null."""
-        if text is None:
-            return b"\0" if self.is_flexible else b"\xff\xff"
-        return self.string(text)
-
-    def int32s(self, numbers: tuple[int, ...]) -> bytes:
-        """Numbers with their count."""
-        return self.array(len(numbers)) + int32s_layout(len(numbers)).pack(*numbers)
 
     def head(self, view: PartitionView) -> bytes:
         """A partition up to its replicas, packed once as long as it is remembered.

@@ -9,7 +9,8 @@ Source: Kafka's *Request.json schemas; KIP-455, KIP-497, KIP-511, KIP-516, KIP-7
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 from msgspec import Struct
@@ -100,26 +101,37 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
         UnsupportedVersion: a version not answered here.
     """
     header = decode_header(frame)
-    served = SERVED.get(header.api_key)
+    key, version = header.api_key, header.api_version
+    served = SERVED.get(key)
     if served is None:
-        raise UnsupportedApi(header, f"{_name(header.api_key)} is not answered by the controller; ask a broker")
-    if header.api_version not in served:
+        raise UnsupportedApi(header, f"{_name(key)} is not answered by the controller; ask a broker")
+    if version not in served:
         raise UnsupportedVersion(header, served)
-    cursor = Cursor(frame, _body_at(header), is_flexible=is_flexible(header.api_key, header.api_version))
-    try:
-        if header.has_client_id:
-            cursor.tags()
-        request = _DECODERS[ApiKey(header.api_key)](cursor, header.api_version)
+    with reading(header, frame) as cursor:
+        request = _DECODERS[ApiKey(key)](cursor, version)
         fields = cursor.tags()
         request = _with_ours(request, fields, cursor) if fields else request
         cursor.finish()
+    return header, request
+
+
+@contextmanager
+def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
+    """The place behind the header of a request named in `ApiKey`, from which its body is then read.
+
+    Raises:
+        MalformedRequest: for whatever is `Malformed` in it.
+    """
+    cursor = Cursor(frame, _body_at(header), is_flexible=is_flexible(header.api_key, header.api_version))
+    try:
+        cursor.tags()
+        yield cursor
     except Malformed as error:
         raise MalformedRequest(
             header,
             f"{_name(header.api_key)} version {header.api_version} from client {header.client_id!r} "
             f"is malformed: {error}; correct the client's encoding",
         ) from None
-    return header, request
 
 
 def _with_ours(

@@ -15,7 +15,8 @@ import msgspec
 
 from controller.core.replies import OngoingMove, ReassignmentsListed
 from controller.wire.cursor import Cursor, Malformed
-from zk_layout.ids import BrokerId, RequestId
+from controller.wire.packing import COMPACT, unsigned_varint
+from zk_layout.ids import RequestId
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
 REQUEST_ID: Final = 20000  # ListPartitionReassignments request, AlterPartitionReassignments response: int64
@@ -36,9 +37,9 @@ def tagged(fields: Mapping[int, bytes]) -> bytes:
     >>> tagged({}), tagged({20000: b"ab"})
     (b'\\x00', b'\\x01\\xa0\\x9c\\x01\\x02ab')
     """
-    parts = [_varint(len(fields))]
+    parts = [unsigned_varint(len(fields))]
     for tag in sorted(fields):
-        parts += (_varint(tag), _varint(len(fields[tag])), fields[tag])
+        parts += (unsigned_varint(tag), unsigned_varint(len(fields[tag])), fields[tag])
     return b"".join(parts)
 
 
@@ -76,16 +77,15 @@ def request_id_of(fields: Mapping[int, bytes], cursor: Cursor) -> RequestId | No
 
 def listed(reply: ReassignmentsListed) -> bytes:
     """The body of a ListPartitionReassignments response, whose inner entries have tagged fields too."""
-    message = b"\0" if reply.message is None else _text(reply.message)
     topics = [(topic, list(moves)) for topic, moves in groupby(reply.moves, lambda m: m.topic_partition.topic)]
-    parts = [struct.pack(">ih", 0, reply.error), message, _varint(len(topics) + 1)]
+    parts = [struct.pack(">ih", 0, reply.error), COMPACT.nullable_string(reply.message), COMPACT.array(len(topics))]
     for topic, moves in topics:
-        parts += (_text(topic), _varint(len(moves) + 1))
+        parts += (COMPACT.string(topic), COMPACT.array(len(moves)))
         parts += map(_ongoing, moves)
         parts.append(b"\0")
     fields: dict[int, bytes] = {}
     if reply.controller is not None:
-        fields[CONTROLLER] = _text(reply.controller)
+        fields[CONTROLLER] = COMPACT.string(reply.controller)
     if reply.request_status is not None:
         fields[REQUEST_STATUS] = _json(reply.request_status)
     parts.append(tagged(fields))
@@ -132,28 +132,9 @@ def _from_json(decoder: msgspec.json.Decoder[_T], raw: bytes | None, what: str) 
 
 def _ongoing(move: OngoingMove) -> bytes:
     fields = {} if move.progress is None else {PROGRESS: _json(move.progress)}
-    lists = (_replicas(move.replicas), _replicas(move.adding), _replicas(move.removing))
+    lists = map(COMPACT.int32s, (move.replicas, move.adding, move.removing))
     return b"".join((struct.pack(">i", move.topic_partition.partition), *lists, tagged(fields)))
 
 
-def _replicas(brokers: tuple[BrokerId, ...]) -> bytes:
-    return _varint(len(brokers) + 1) + struct.pack(f">{len(brokers)}i", *brokers)
-
-
 def _json(value: object) -> bytes:
-    raw = _encode_json(value)
-    return _varint(len(raw) + 1) + raw
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return _varint(len(raw) + 1) + raw
-
-
-def _varint(number: int) -> bytes:
-    octets = bytearray()
-    while number > 0x7F:
-        octets.append(number & 0x7F | 0x80)
-        number >>= 7
-    octets.append(number)
-    return bytes(octets)
+    return COMPACT.utf8(_encode_json(value))

@@ -15,9 +15,8 @@ from typing import Any, Final
 
 import kazoo.exceptions as kazoo_errors
 from kazoo.client import KazooClient, KazooState
-from kazoo.protocol.serialization import Watch
 
-from controller.zk import protocol
+from controller.zk import kazoo_internals, protocol
 from controller.zk.answers import (
     Change,
     ConnectionState,
@@ -112,8 +111,7 @@ class Bridge:
         )
         self._chroot: str = self._client.chroot
         self._client.add_listener(self._state_changed)
-        # Kazoo would pass watch events through another thread, behind answers that came later.
-        self._client._connection._read_watch_event = self._watch_fired
+        kazoo_internals.take_watch_events(self._client, self._watch_fired)
 
     async def start(self) -> None:
         """Connect.
@@ -124,7 +122,8 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
         self._client.start_async()
         try:
-            await asyncio.wait_for(self._is_connected.wait(), self.settings.connection_timeout_ms / 1000)
+            async with asyncio.timeout(self.settings.connection_timeout_ms / 1000):
+                await self._is_connected.wait()
         except TimeoutError:
             await self.stop()
             raise Disconnected(f"no ZooKeeper server answers at {self.settings.connect}") from None
@@ -203,11 +202,6 @@ class Bridge:
         return self._chroot + path if path != "/" else self._chroot or "/"
 
     @property
-    def chroot(self) -> str:
-        """The chroot, empty for none."""
-        return self._chroot
-
-    @property
     def header_zxid(self) -> Zxid:
         """The zxid of the answer that the connection's thread has just read."""
         return Zxid(self._client.last_zxid)
@@ -233,7 +227,7 @@ class Bridge:
 
     def _send(self, call: _Call) -> None:
         self._in_flight += 1
-        self._client._call(call.request, call)
+        kazoo_internals.send(self._client, call.request, call)
 
     def _probe(self) -> None:
         """Ask this server for a multi-read while nothing else is in flight.
@@ -268,12 +262,13 @@ class Bridge:
 
     def _state_changed(self, state: str) -> None:
         # In the connection's thread: only here these belong to the state.
-        self.put((state, self._client._session_id or 0, self.header_zxid))
+        session, _ = self._client.client_id or (0, b"")
+        self.put((state, session, self.header_zxid))
 
-    def _watch_fired(self, buffer: bytes, offset: int) -> None:
-        watch, _ = Watch.deserialize(buffer, offset)
-        if watch.type in _CHANGES:
-            self.put(WatchEvent(_CHANGES[watch.type], watch.path))
+    def _watch_fired(self, kind: int, path: str) -> None:
+        # In the connection's thread, too.
+        if kind in _CHANGES:
+            self.put(WatchEvent(_CHANGES[kind], path))
 
     def _drain(self) -> None:
         self._is_woken = False

@@ -21,8 +21,6 @@ from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 OK: Final = 0
 RUNTIME_INCONSISTENCY: Final = -2
 CONNECTION_LOSS: Final = -4
-UNIMPLEMENTED: Final = -6
-BAD_ARGUMENTS: Final = -8
 NO_NODE: Final = -101
 BAD_VERSION: Final = -103
 NODE_EXISTS: Final = -110
@@ -69,7 +67,10 @@ class Node(Struct, frozen=True, gc=False):
 class Request(Protocol):
     """What kazoo asks of a request."""
 
-    type: ClassVar[int]
+    @property
+    def type(self) -> int:
+        """ZooKeeper's number for the operation."""
+        ...
 
     def serialize(self) -> bytes:
         """The body of the request."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import struct
 import time
 from collections.abc import Iterator
 
@@ -14,7 +12,8 @@ from msgspec import Struct
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import AlterReassignments, MoveWish
-from controller.wire.client_side import api_key_of, decode_reply, encode_request
+from controller.lab.asking import ask_raw
+from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.frames import RequestHeader
 from tests.benchmarks.contenders import Contender
 from tests.benchmarks.filling import Shape
@@ -30,7 +29,6 @@ AFTER_CLAIM_S = 6.0
 UNCHANGED_S = 2.0
 _POLL_S = 0.5
 _LONGEST_ANSWER_S = 900
-_SIZE = struct.Struct(">i")
 
 
 class Reassigned(Struct, frozen=True):
@@ -132,13 +130,9 @@ def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
     request = AlterReassignments(wishes, timeout_ms=_LONGEST_ANSWER_S * 1000)
     header = RequestHeader(api_key_of(request), 0, 1, "benchmark")
     message = encode_request(header, request)
-    with socket.create_connection(("127.0.0.1", contender.port), timeout=_LONGEST_ANSWER_S) as connection:
-        sent_at = time.time()
-        connection.sendall(message)
-        with connection.makefile("rb") as answers:
-            (size,) = _SIZE.unpack(answers.read(_SIZE.size))
-            frame = answers.read(size)
-        answered_at = time.time()
+    address, sent_at = f"127.0.0.1:{contender.port}", time.time()
+    (frame,) = ask_raw(address, message, timeout_s=_LONGEST_ANSWER_S)
+    answered_at = time.time()
     reply = decode_reply(header, frame)
     assert isinstance(reply, ReassignmentsAltered)
     refused = [result for result in reply.results if result.error is not ErrorCode.NONE]

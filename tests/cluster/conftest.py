@@ -6,9 +6,11 @@ A test may kill and restart brokers but leaves all of them running; it uses topi
 from collections.abc import Iterator
 
 import pytest
+from kazoo.client import KazooClient
 
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.jars_ahead import download_beside
 from tests.cluster.walk import VERSIONS
 
@@ -41,3 +43,17 @@ def _cluster(version: str, chroot: str = "") -> Iterator[LocalCluster]:
         pytest.skip(str(error))
     with cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> LocalCluster:
+    """The shared cluster of 3.9, or the one that the test is parametrised with: see `OLD_AND_NEW`."""
+    found: LocalCluster = request.getfixturevalue(f"cluster_{getattr(request, 'param', '3_9')}")
+    return found
+
+
+@pytest.fixture
+def zk(cluster: LocalCluster) -> Iterator[KazooClient]:
+    """Somebody else at the cluster's ZooKeeper."""
+    with zookeeper_client(cluster.zookeeper_connect) as client:
+        yield client

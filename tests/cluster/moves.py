@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,6 @@ from msgspec import Struct
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import AlterReassignments, MoveWish
-from controller.demo.asking import ask
 from controller.demo.move import ReassignTool, first_plan, has_arrived
 from controller.demo.pair import Pair
 from controller.demo.replicas import Replica
@@ -20,8 +20,10 @@ from controller.demo.story import BROKER_PROPERTIES
 from controller.demo.traffic import Traffic, TrafficSettings
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import PartitionSeen, Plan, Znodes
+from controller.lab.asking import ask
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.kafka_broker import KafkaBroker
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 SESSION_TIMEOUT_MS = 2000
@@ -150,3 +152,13 @@ def assert_nothing_lost(traffic: Traffic, at_least: int = 1) -> None:
     assert len(traffic.acknowledged) >= at_least
     assert traffic.acknowledged - found == set()
     assert traffic.acknowledged - traffic.consumed == set()
+
+
+@contextmanager
+def muted(broker: KafkaBroker) -> Iterator[None]:
+    """A broker that does nothing for a moment, though its session goes on."""
+    broker.process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        broker.process.signal(signal.SIGCONT)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import socket
-import struct
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -15,24 +13,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core.requests import Request
+from controller.demo.waiting import wait_for
+from controller.lab.asking import ask
 from controller.lab.ports import free_ports
 from controller.lab.process import Process
-from controller.wire.client_side import api_key_of, decode_reply, encode_request
-from controller.wire.frames import RequestHeader
 from metrics.measures import PREFIX
+
+OLD_AND_NEW = pytest.mark.parametrize("cluster", ["3_9", "2_4"], indirect=True)
+"""Marks what is to be shown on both of the shared clusters."""
 
 _names = itertools.count(1)
 
 
 def wait_until(is_so: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
     """Poll until something is so; fails with what was waited for."""
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline, f"{timeout_s:g} s passed before {what}"
-        time.sleep(0.05)
+    wait_for(lambda: bool(is_so()), what, timeout_s=timeout_s)
 
 
 class Replica:
@@ -123,28 +122,15 @@ class Replica:
         """Warnings and errors from a byte offset on."""
         return [record for record in self.log(offset) if record["level"] not in ("debug", "info")]
 
+    @property
+    def address(self) -> str:
+        """Where clients connect to."""
+        return f"127.0.0.1:{self.port}"
+
     def connect(self) -> socket.socket:
         """A connection to its Kafka listener."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
-    def ask(self, request: Request, version: int = 0) -> Any:
+    def ask(self, request: Request, version: int = 0, timeout_s: float = 10.0) -> Any:
         """One request over a connection of its own."""
-        header = RequestHeader(api_key_of(request), version, 1, "a test")
-        with self.connect() as connection:
-            connection.sendall(encode_request(header, request))
-            return decode_reply(header, receive_frame(connection))
-
-
-def receive_frame(connection: socket.socket) -> bytes:
-    """One message without its size."""
-    (size,) = struct.unpack(">i", _exactly(connection, 4))
-    return _exactly(connection, size)
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        assert more, "hung up on"
-        data += more
-    return data
+        return ask(self.address, request, version=version, timeout_s=timeout_s)

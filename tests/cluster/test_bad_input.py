@@ -18,6 +18,8 @@ from kazoo.client import KazooClient
 from controller.core.errors import ErrorCode
 from controller.core.requests import AlterReassignments, ListReassignments, MoveWish
 from controller.lab.cluster import LocalCluster
+from controller.lab.zookeeper import zookeeper_client
+from controller.wire.frames import framed
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
@@ -113,15 +115,12 @@ class Reign:
 
 @pytest.fixture(scope="module")
 def _reign(cluster_3_9: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reign]:
-    zookeeper = KazooClient(cluster_3_9.zookeeper_connect)
     directory = tmp_path_factory.mktemp("bad-input")
     limits = {"socket_request_max_bytes": 1_000_000, "max_connections": 150, "log_level": "debug"}
-    with Replica(cluster_3_9.zookeeper_connect, directory, 901, **limits) as replica:
-        zookeeper.start()
+    connect = cluster_3_9.zookeeper_connect
+    with Replica(connect, directory, 901, **limits) as replica, zookeeper_client(connect) as zookeeper:
         replica.await_phase("active")
         yield Reign(replica, zookeeper)
-        zookeeper.stop()
-        zookeeper.close()
 
 
 @pytest.fixture
@@ -354,7 +353,7 @@ def test_an_unknown_partition_is_refused(reign: Reign) -> None:
 
 def frame(api_key: int, version: int, body: bytes = b"") -> bytes:
     message = struct.pack(">hhih", api_key, version, 7, 3) + b"odd" + body
-    return struct.pack(">i", len(message)) + message
+    return framed(message)
 
 
 TRUNCATED = struct.pack(">i", 12) + struct.pack(">hhih", 45, 0, 7, 3) + b"od"

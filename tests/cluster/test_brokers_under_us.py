@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,13 @@ from kazoo.client import KazooClient
 from controller.demo.clients import KafkaProducer
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.kafka_broker import KafkaBroker
-from controller.wire.frames import framed
-from controller.wire.versions import ApiKey
-from tests.cluster.replica import Replica, receive_frame, wait_until
+from controller.lab.zookeeper import zookeeper_client
+from tests.cluster.replica import OLD_AND_NEW, Replica, wait_until
+from tests.cluster.topic_creation import ask_about
 
+pytestmark = OLD_AND_NEW
 BROKERS = {1, 2, 3}
 PERMITTED = ("Controlled shutdown request returned successfully", "Controlled shutdown succeeded")
-
-
-@pytest.fixture(params=["3.9", "2.4"])
-def cluster(request: pytest.FixtureRequest) -> LocalCluster:
-    found: LocalCluster = request.getfixturevalue(f"cluster_{request.param.replace('.', '_')}")
-    return found
 
 
 @pytest.fixture
@@ -37,47 +30,31 @@ def leader(cluster: LocalCluster, tmp_path: Path) -> Iterator[Replica]:
         yield replica
 
 
-@pytest.fixture
-def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster.zookeeper_connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
-def topic(zookeeper: KazooClient, name: str) -> dict[str, list[int]]:
+def topic(zk: KazooClient, name: str) -> dict[str, list[int]]:
     """The replicas of each partition."""
-    partitions: dict[str, list[int]] = json.loads(zookeeper.get(f"/brokers/topics/{name}")[0])["partitions"]
+    partitions: dict[str, list[int]] = json.loads(zk.get(f"/brokers/topics/{name}")[0])["partitions"]
     return partitions
 
 
-def state(zookeeper: KazooClient, name: str, partition: int = 0) -> dict[str, Any]:
+def state(zk: KazooClient, name: str, partition: int = 0) -> dict[str, Any]:
     """The state of one partition; empty where there is none yet."""
     path = f"/brokers/topics/{name}/partitions/{partition}/state"
-    found: dict[str, Any] = json.loads(zookeeper.get(path)[0]) if zookeeper.exists(path) else {}
+    found: dict[str, Any] = json.loads(zk.get(path)[0]) if zk.exists(path) else {}
     return found
 
 
-def create(zookeeper: KazooClient, name: str, *replicas: int) -> None:
+def create(zk: KazooClient, name: str, *replicas: int) -> None:
     """As old tools do, and wait for a leader."""
-    zookeeper.create(f"/brokers/topics/{name}", json.dumps({"version": 1, "partitions": {"0": replicas}}).encode())
-    wait_until(lambda: state(zookeeper, name).get("leader") == replicas[0], f"{name} was led")
+    zk.create(f"/brokers/topics/{name}", json.dumps({"version": 1, "partitions": {"0": replicas}}).encode())
+    wait_until(lambda: state(zk, name).get("leader") == replicas[0], f"{name} was led")
 
 
-def ask_for(broker: KafkaBroker, name: str) -> None:
-    """A client's question about a topic, which makes a broker create it; asked of the controller it creates nothing."""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=30) as connection:
-        connection.sendall(framed(struct.pack(">hhihih", ApiKey.METADATA, 1, 1, -1, 1, len(name)), name.encode()))
-        receive_frame(connection)
-
-
-def ask_until_created(broker: KafkaBroker, name: str, zookeeper: KazooClient) -> None:
+def ask_until_created(broker: KafkaBroker, name: str, zk: KazooClient) -> None:
     """Brokers refuse to create a topic until they know of enough others."""
 
     def is_created() -> bool:
-        ask_for(broker, name)
-        return zookeeper.exists(f"/brokers/topics/{name}") is not None
+        ask_about(broker, name)
+        return zk.exists(f"/brokers/topics/{name}") is not None
 
     wait_until(is_created, f"{name} was created")
 
@@ -94,22 +71,21 @@ def test_topics_that_brokers_create_themselves_never_stay_on_the_controller(
     creative: LocalCluster, tmp_path: Path
 ) -> None:
     names = [f"created-by-brokers-{number}" for number in range(6)]
-    zookeeper = KazooClient(creative.zookeeper_connect)
-    zookeeper.start()
     version = "3.9" if creative.version.startswith("3.9") else "2.4"
-    with Replica(creative.zookeeper_connect, tmp_path, inter_broker_protocol_version=version) as leader:
+    with (
+        zookeeper_client(creative.zookeeper_connect) as zk,
+        Replica(creative.zookeeper_connect, tmp_path, inter_broker_protocol_version=version) as leader,
+    ):
         leader.await_phase("active")
         producer = KafkaProducer(bootstrap_servers=creative.bootstrap_servers, acks="all", max_block_ms=30_000)
         for name in names:
-            ask_until_created(creative.brokers[1], name, zookeeper)
+            ask_until_created(creative.brokers[1], name, zk)
             assert producer.send(name, b"a record").get(timeout=30).topic == name
         producer.close(timeout=5)
 
-        placed = [replicas for name in names for replicas in topic(zookeeper, name).values()]
+        placed = [replicas for name in names for replicas in topic(zk, name).values()]
         wait_until(lambda: leader.measure("offline_partitions") == 0, "every partition was led")
-        rewritten = [name for name in names if zookeeper.exists(f"/brokers/topics/{name}").version > 0]
-    zookeeper.stop()
-    zookeeper.close()
+        rewritten = [name for name in names if zk.exists(f"/brokers/topics/{name}").version > 0]
 
     assert len(placed) == 4 * len(names)
     assert all(set(replicas) <= BROKERS and len(replicas) == 2 for replicas in placed)
@@ -117,43 +93,43 @@ def test_topics_that_brokers_create_themselves_never_stay_on_the_controller(
 
 
 def test_a_topic_written_onto_the_controllers_id_gets_a_real_broker_before_its_first_election(
-    leader: Replica, zookeeper: KazooClient, cluster: LocalCluster
+    leader: Replica, zk: KazooClient, cluster: LocalCluster
 ) -> None:
     name = f"on-the-controller-{cluster.version}"
     written = {"version": 1, "partitions": {"0": [leader.broker_id, 1], "1": [leader.broker_id]}}
-    zookeeper.create(f"/brokers/topics/{name}", json.dumps(written).encode())
+    zk.create(f"/brokers/topics/{name}", json.dumps(written).encode())
 
-    wait_until(lambda: all(state(zookeeper, name, p) for p in (0, 1)), "both partitions were led")
-    assert {len(replicas) for replicas in topic(zookeeper, name).values()} == {1, 2}
-    assert all(set(replicas) <= BROKERS for replicas in topic(zookeeper, name).values())
-    assert state(zookeeper, name)["leader_epoch"] == 0
+    wait_until(lambda: all(state(zk, name, p) for p in (0, 1)), "both partitions were led")
+    assert {len(replicas) for replicas in topic(zk, name).values()} == {1, 2}
+    assert all(set(replicas) <= BROKERS for replicas in topic(zk, name).values())
+    assert state(zk, name)["leader_epoch"] == 0
 
 
 def test_a_broker_that_shuts_down_hands_its_partitions_over_first(
-    cluster: LocalCluster, leader: Replica, zookeeper: KazooClient
+    cluster: LocalCluster, leader: Replica, zk: KazooClient
 ) -> None:
     name = f"handed-over-{cluster.version}"
-    create(zookeeper, name, 2, 3)
+    create(zk, name, 2, 3)
 
     cluster.stop_broker(2)
-    after, log = state(zookeeper, name), cluster.brokers[2].process.log_file.read_text()
+    after, log = state(zk, name), cluster.brokers[2].process.log_file.read_text()
     cluster.brokers[2].start()
 
     assert (after["leader"], after["isr"]) == (3, [3])
     assert any(text in log for text in PERMITTED), log[-3000:]
-    wait_until(lambda: sorted(state(zookeeper, name)["isr"]) == [2, 3], "broker 2 was in sync again", 60)
+    wait_until(lambda: sorted(state(zk, name)["isr"]) == [2, 3], "broker 2 was in sync again", 60)
     assert leader.phase == "active"
 
 
 def test_a_broker_that_is_killed_loses_its_partitions_and_catches_up_when_it_is_back(
-    cluster: LocalCluster, leader: Replica, zookeeper: KazooClient
+    cluster: LocalCluster, leader: Replica, zk: KazooClient
 ) -> None:
     name = f"survived-{cluster.version}"
-    create(zookeeper, name, 1, 2)
+    create(zk, name, 1, 2)
 
     cluster.kill_broker(1)
-    wait_until(lambda: state(zookeeper, name)["leader"] == 2, "broker 2 led", 60)
+    wait_until(lambda: state(zk, name)["leader"] == 2, "broker 2 led", 60)
     cluster.restart_broker(1)
 
-    wait_until(lambda: sorted(state(zookeeper, name)["isr"]) == [1, 2], "broker 1 was in sync again", 60)
+    wait_until(lambda: sorted(state(zk, name)["isr"]) == [1, 2], "broker 1 was in sync again", 60)
     wait_until(lambda: leader.measure("offline_partitions") == 0, "no partition was offline", 60)

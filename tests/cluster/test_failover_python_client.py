@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,7 @@ from controller.demo.clients import KafkaAdminClient, TopicPartition
 from controller.demo.move import next_plan
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import LocalCluster
-from controller.lab.kafka_broker import KafkaBroker
-from tests.cluster.moves import Ruled, Topic, after_cancelling, ruled
+from tests.cluster.moves import Ruled, Topic, after_cancelling, muted, ruled
 
 
 @contextmanager
@@ -30,16 +28,6 @@ def partitions_of(admin: Any, topic: Topic) -> dict[int, list[int]]:
     """Partition → replicas, as the node that is asked just now knows it."""
     (described,) = admin.describe_topics([topic.name])
     return {p["partition_index"]: p["replica_nodes"] for p in described["partitions"]}
-
-
-@contextmanager
-def muted(broker: KafkaBroker) -> Iterator[None]:
-    """A broker that does nothing for a moment, though its session goes on."""
-    broker.process.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        broker.process.signal(signal.SIGCONT)
 
 
 def test_kafka_python_describes_the_cluster_and_its_topics(cluster_3_9: LocalCluster, tmp_path: Path) -> None:

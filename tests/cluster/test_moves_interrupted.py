@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered, ReassignmentsListed
 from controller.core.requests import AlterReassignments, ListReassignments, Mode, MoveWish
-from controller.demo.asking import ask
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan
+from controller.lab.asking import ask
 from controller.lab.cluster import LocalCluster
-from controller.lab.kafka_broker import KafkaBroker
-from tests.cluster.moves import Ruled, Topic, ruled
+from controller.lab.zookeeper import zookeeper_client
+from tests.cluster.moves import Ruled, Topic, muted, ruled
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 ACCEPTED = {ErrorCode.NONE}
-
-
-@contextmanager
-def muted(broker: KafkaBroker) -> Iterator[None]:
-    """A broker that does nothing for a moment, though its session goes on."""
-    broker.process.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        broker.process.signal(signal.SIGCONT)
 
 
 def created(rule: Ruled, plans: Mapping[str, Plan]) -> dict[str, Topic]:
@@ -69,16 +56,11 @@ def has_joined(topic: Topic, broker: int) -> bool:
 def add_partition(cluster: LocalCluster, name: str, partition: int, replicas: tuple[int, ...]) -> None:
     """Write one more partition into a topic's znode, as an old `kafka-topics --zookeeper` does."""
     path = f"/brokers/topics/{name}"
-    client = KazooClient(cluster.zookeeper_connect)
-    client.start(timeout=30)
-    try:
+    with zookeeper_client(cluster.zookeeper_connect) as client:
         data, stat = client.get(path)
         topic = json.loads(data)
         topic["partitions"][str(partition)] = list(replicas)
         client.set(path, json.dumps(topic).encode(), stat.version)
-    finally:
-        client.stop()
-        client.close()
 
 
 def moving(rule: Ruled) -> set[str]:

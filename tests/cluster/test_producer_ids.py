@@ -8,9 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import socket
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,10 @@ from kazoo.client import KazooClient
 from controller.core.errors import ErrorCode
 from controller.core.replies import ProducerIdsAllocated
 from controller.core.requests import AllocateProducerIds
+from controller.lab.asking import ask_raw
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, receive_frame, wait_until
+from controller.wire.frames import framed
+from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerEpoch, BrokerId
 
 BLOCK = "/latest_producer_id_block"
@@ -28,18 +28,9 @@ MORE_THAN_A_BLOCK = 1_100
 LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS: the next block is on its way
 
 
-@pytest.fixture
-def zookeeper(cluster_3_9: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster_3_9.zookeeper_connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
-def last_id(zookeeper: KazooClient) -> int:
+def last_id(zk: KazooClient) -> int:
     """The highest id handed out to any broker; -1 where none was."""
-    data = zookeeper.get(BLOCK)[0]
+    data = zk.get(BLOCK)[0]
     return int(json.loads(data)["block_end"]) if data else -1
 
 
@@ -60,56 +51,54 @@ def producer_ids_in(cluster: LocalCluster, topic: str, broker: int) -> list[int]
 
 def ask_for_producer_ids(port: int, count: int) -> list[int]:
     """InitProducerId (22), version 1, without a transactional id, until so many ids were given."""
-    request = struct.pack(">hhihhi", 22, 1, 7, -1, -1, 60_000)
+    request = framed(struct.pack(">hhihhi", 22, 1, 7, -1, -1, 60_000))
     ids: list[int] = []
 
-    def one_more() -> bool:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        _, _, error, producer_id, _ = struct.unpack(">iihqh", receive_frame(connection))
-        assert error in (0, LOADING)
-        if error == 0:
-            ids.append(producer_id)
-        return bool(error == 0)
+    def all_are_given() -> bool:
+        for answer in ask_raw(f"127.0.0.1:{port}", *[request] * (count - len(ids))):
+            _, _, error, producer_id, _ = struct.unpack(">iihqh", answer)
+            assert error in (0, LOADING)
+            if error == 0:
+                ids.append(producer_id)
+        return len(ids) == count
 
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        while len(ids) < count:
-            wait_until(one_more, f"the broker at port {port} had another id")
+    wait_until(all_are_given, f"the broker at port {port} had given {count} ids")
     return ids
 
 
 @pytest.mark.timeout(240)
 def test_a_java_producer_works_after_every_broker_was_restarted(
-    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
     topic = "written-idempotently"
-    zookeeper.create(f"/brokers/topics/{topic}", b'{"version":1,"partitions":{"0":[1]}}')
+    zk.create(f"/brokers/topics/{topic}", b'{"version":1,"partitions":{"0":[1]}}')
     produce(cluster_3_9, topic, "while a broker rules")
     with Replica(cluster_3_9.zookeeper_connect, tmp_path) as leader:
         leader.await_phase("active")
-        before = last_id(zookeeper)
+        before = last_id(zk)
         for broker in cluster_3_9.brokers:
             cluster_3_9.restart_broker(broker)
 
         produce(cluster_3_9, topic, "while we rule")
 
-        after = last_id(zookeeper)
+        after = last_id(zk)
         assert after > before
-        assert json.loads(zookeeper.get(BLOCK)[0])["broker"] in cluster_3_9.brokers
+        assert json.loads(zk.get(BLOCK)[0])["broker"] in cluster_3_9.brokers
         native, ours = producer_ids_in(cluster_3_9, topic, broker=1)
         assert 0 <= native <= before < ours <= after
 
 
 @pytest.mark.timeout(240)
 def test_no_id_is_given_twice_while_blocks_are_used_up_and_controllers_change(
-    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
     ports = [broker.port for broker in cluster_3_9.brokers.values()]
-    ends = [last_id(zookeeper)]
+    ends = [last_id(zk)]
     ids: list[int] = []
 
     def use_up_a_block_of(broker: int) -> None:
         ids.extend(ask_for_producer_ids(ports[broker], MORE_THAN_A_BLOCK))
-        ends.append(last_id(zookeeper))
+        ends.append(last_id(zk))
 
     use_up_a_block_of(0)
     with (
@@ -131,14 +120,14 @@ def test_no_id_is_given_twice_while_blocks_are_used_up_and_controllers_change(
     assert max(ids) <= ends[-1]
 
 
-def test_a_broker_of_another_life_gets_none(cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path) -> None:
+def test_a_broker_of_another_life_gets_none(cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path) -> None:
     with Replica(cluster_3_9.zookeeper_connect, tmp_path) as leader:
         leader.await_phase("active")
-        before = zookeeper.get(BLOCK)
+        before = zk.get(BLOCK)
 
         former = leader.ask(AllocateProducerIds(BrokerId(1), BrokerEpoch(1)))
         stranger = leader.ask(AllocateProducerIds(BrokerId(77), BrokerEpoch(1)))
 
         assert former == ProducerIdsAllocated(error=ErrorCode.STALE_BROKER_EPOCH)
         assert stranger == ProducerIdsAllocated(error=ErrorCode.BROKER_ID_NOT_REGISTERED)
-        assert zookeeper.get(BLOCK) == before
+        assert zk.get(BLOCK) == before

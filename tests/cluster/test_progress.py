@@ -46,21 +46,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         yield cluster
 
 
-@pytest.fixture
-def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
-    """Somebody else at the cluster's ZooKeeper."""
-    client = KazooClient(cluster.zookeeper_connect)
-    client.start(timeout=30)
-    yield client
-    client.stop()
-    client.close()
-
-
 class Moving:
     """A topic of one partition on broker 1, filled, which shall move to broker 2 under a throttle."""
 
-    def __init__(self, cluster: LocalCluster, zookeeper: KazooClient, name: str) -> None:
-        self._zookeeper = zookeeper
+    def __init__(self, cluster: LocalCluster, zk: KazooClient, name: str) -> None:
+        self._zookeeper = zk
         self.name = name
         self.at = TopicPartition(TopicName(name), PartitionId(0))
         with Znodes(cluster.zookeeper_connect) as znodes:
@@ -108,9 +98,9 @@ def status_of(replica: Replica, request: int) -> dict[str, Any]:
     return json.loads(text) if status == 200 else {}
 
 
-def znode_of(zookeeper: KazooClient, request: int) -> dict[str, Any]:
+def znode_of(zk: KazooClient, request: int) -> dict[str, Any]:
     """A request's status in ZooKeeper."""
-    found: dict[str, Any] = json.loads(zookeeper.get(f"{STATUSES}/{request}")[0])
+    found: dict[str, Any] = json.loads(zk.get(f"{STATUSES}/{request}")[0])
     return found
 
 
@@ -158,12 +148,12 @@ def follow(replica: Replica, began: float) -> Course:
 
 @pytest.mark.timeout(300)
 def test_the_end_predicted_half_way_is_near_the_real_one(
-    cluster: LocalCluster, zookeeper: KazooClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: LocalCluster, zk: KazooClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     protocol = cluster.version.rpartition(".")[0]
     with Replica(cluster.zookeeper_connect, tmp_path, inter_broker_protocol_version=protocol) as replica:
         replica.await_phase("active")
-        moving = Moving(cluster, zookeeper, "predicted")
+        moving = Moving(cluster, zk, "predicted")
         moving.throttle(BYTES_S)
         began = time.monotonic()
         request = ask(replica, moving.at, 2)
@@ -185,29 +175,29 @@ def test_the_end_predicted_half_way_is_near_the_real_one(
         done = status_of(replica, request)
         assert done["counts"] == {"completed": 1}
         assert done["copied_bytes"] == done["total_bytes"] >= BYTES
-        wait_until(lambda: znode_of(zookeeper, request) == done, "the znode says the same")
-        assert zookeeper.get(f"{STATUSES}/{request}")[1].version <= 4, "it was written rarely"
+        wait_until(lambda: znode_of(zk, request) == done, "the znode says the same")
+        assert zk.get(f"{STATUSES}/{request}")[1].version <= 4, "it was written rarely"
         wait_until(lambda: replica.measure("reassignment_requests_open") == 0, "the measures are at rest")
         assert replica.measure("reassignment_remaining_bytes", broker="2") == 0
         assert replica.complaints() == []
 
 
 @pytest.fixture
-def foreign(zookeeper: KazooClient) -> Iterator[int]:
+def foreign(zk: KazooClient) -> Iterator[int]:
     """Two znodes among the statuses that somebody else wrote; one has a number."""
-    zookeeper.ensure_path(STATUSES)
-    number = max(map(int, zookeeper.get_children(STATUSES)), default=0) + 5
+    zk.ensure_path(STATUSES)
+    number = max(map(int, zk.get_children(STATUSES)), default=0) + 5
     names = (str(number), "somebody")
     for name in names:
-        zookeeper.create(f"{STATUSES}/{name}", b"not ours")
+        zk.create(f"{STATUSES}/{name}", b"not ours")
     yield number
     for name in names:
-        zookeeper.delete(f"{STATUSES}/{name}")
+        zk.delete(f"{STATUSES}/{name}")
 
 
 @pytest.mark.timeout(300)
 def test_ids_and_statuses_survive_the_death_of_the_controller_and_are_deleted_in_time(
-    cluster: LocalCluster, zookeeper: KazooClient, tmp_path: Path, foreign: int
+    cluster: LocalCluster, zk: KazooClient, tmp_path: Path, foreign: int
 ) -> None:
     settings = {
         "inter_broker_protocol_version": cluster.version.rpartition(".")[0],
@@ -218,12 +208,12 @@ def test_ids_and_statuses_survive_the_death_of_the_controller_and_are_deleted_in
     with ExitStack() as both:
         both.enter_context(first).await_phase("active")
         both.enter_context(second).await_phase("standby")
-        moving = Moving(cluster, zookeeper, "survives")
+        moving = Moving(cluster, zk, "survives")
         moving.throttle(200_000)
         request = ask(first, moving.at, 2)
         assert request == foreign + 1
         wait_until(lambda: moves(first)[0]["progress"]["replicas"][0]["bytes_per_second"], "it copies")
-        (topic,) = znode_of(zookeeper, request)["topics"]
+        (topic,) = znode_of(zk, request)["topics"]
         assert (topic["topic"], topic["partitions"][0]["replicas"]) == ("survives", [2])
         assert second.get("/reassignments")[0] == 503
 
@@ -237,15 +227,15 @@ def test_ids_and_statuses_survive_the_death_of_the_controller_and_are_deleted_in
 
         moving.throttle(None)
         wait_until(lambda: not moves(second), "it has moved", 120)
-        wait_until(lambda: znode_of(zookeeper, request)["finished_ms"], "that was written")
-        assert znode_of(zookeeper, request)["counts"] == {"completed": 1}
+        wait_until(lambda: znode_of(zk, request)["finished_ms"], "that was written")
+        assert znode_of(zk, request)["counts"] == {"completed": 1}
         again = ask(second, moving.at, 2)
         assert again == request + 1
         second.process.kill()
     with Replica(connect, tmp_path, 903, **settings) as third:
         third.await_phase("active")
         wait_until(
-            lambda: set(zookeeper.get_children(STATUSES)) == {str(foreign), "somebody"},
+            lambda: set(zk.get_children(STATUSES)) == {str(foreign), "somebody"},
             "the statuses of the other reigns were deleted, and only those",
             60,
         )

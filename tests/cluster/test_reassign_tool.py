@@ -28,6 +28,7 @@ from controller.lab.cluster import LocalCluster
 from controller.lab.errors import JarsUnavailable
 from controller.lab.jars import kafka_class_path
 from controller.lab.tools import KafkaTools
+from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.moves import Ruled, ruled, slow_cluster
 
 BEFORE: Plan = {0: (1, 2), 1: (2, 3)}
@@ -132,17 +133,12 @@ class Subject:
 
     def settings(self) -> dict[str, Mapping[str, str]]:
         """What the tool left in ZooKeeper about this topic and the brokers."""
-        client = KazooClient(self.cluster.zookeeper_connect)
-        client.start()
-        try:
+        with zookeeper_client(self.cluster.zookeeper_connect) as client:
             return {
                 entity.replace(self.name, "T"): config
                 for entity in (f"topics/{self.name}", *(f"brokers/{b}" for b in self.cluster.brokers))
                 if (config := config_of(client, entity))
             }
-        finally:
-            client.stop()
-            client.close()
 
 
 def config_of(client: KazooClient, entity: str) -> dict[str, str]:

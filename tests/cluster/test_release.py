@@ -20,14 +20,11 @@ RELEASED = "/kafka_zk_controller/released"
 
 
 @pytest.fixture
-def zookeeper(cluster_3_9: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster_3_9.zookeeper_connect)
-    client.start()
-    yield client
-    if client.exists(RELEASED):
-        client.delete(RELEASED)
-    client.stop()
-    client.close()
+def released(zk: KazooClient) -> Iterator[None]:
+    """Takes the release back at the end."""
+    yield
+    if zk.exists(RELEASED):
+        zk.delete(RELEASED)
 
 
 def release(*options: str) -> tuple[int, dict[str, Any], str]:
@@ -42,18 +39,19 @@ def release(*options: str) -> tuple[int, dict[str, Any], str]:
     return run.returncode, json.loads(run.stdout or "{}"), run.stderr
 
 
-def holder(zookeeper: KazooClient) -> int | None:
-    return int(json.loads(zookeeper.get("/controller")[0])["brokerid"]) if zookeeper.exists("/controller") else None
+def holder(zk: KazooClient) -> int | None:
+    return int(json.loads(zk.get("/controller")[0])["brokerid"]) if zk.exists("/controller") else None
 
 
-def is_served(zookeeper: KazooClient, name: str) -> None:
+def is_served(zk: KazooClient, name: str) -> None:
     """Whoever rules gives a new topic its leader."""
-    zookeeper.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
-    wait_until(lambda: zookeeper.exists(f"/brokers/topics/{name}/partitions/0/state"), f"{name} had a leader")
+    zk.create(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
+    wait_until(lambda: zk.exists(f"/brokers/topics/{name}/partitions/0/state"), f"{name} had a leader")
 
 
+@pytest.mark.usefixtures("released")
 def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
-    cluster_3_9: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
     where = ("--zookeeper", cluster_3_9.zookeeper_connect)
     with (
@@ -69,22 +67,22 @@ def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
         assert report["released"]["reason"] == "the hosts are upgraded"
         for replica in (first, second):
             replica.await_phase("standby")
-            assert not zookeeper.exists(f"/brokers/ids/{replica.broker_id}")
+            assert not zk.exists(f"/brokers/ids/{replica.broker_id}")
             assert replica.complaints() == [c for c in replica.complaints() if "released" in c["event"]]
-        is_served(zookeeper, f"released-{time.monotonic_ns()}")
+        is_served(zk, f"released-{time.monotonic_ns()}")
         time.sleep(1)
-        assert holder(zookeeper) in cluster_3_9.brokers
+        assert holder(zk) in cluster_3_9.brokers
         assert (first.phase, second.phase) == ("standby", "standby")
         with Replica(cluster_3_9.zookeeper_connect, tmp_path, 903) as newcomer:
             newcomer.await_phase("standby")
             assert newcomer.leader()["reason"] == "the cluster is released to native controllers"
-            assert release(*where)[1]["controller"] == holder(zookeeper), "asked again it says how things stand"
+            assert release(*where)[1]["controller"] == holder(zk), "asked again it says how things stand"
 
         code, report, complaints = release(*where, "--undo")
 
         assert (code, report["is_done"], report["is_ours"]) == (0, True, True), complaints
         assert report["controller"] in (901, 902)
-        is_served(zookeeper, f"taken-back-{time.monotonic_ns()}")
+        is_served(zk, f"taken-back-{time.monotonic_ns()}")
 
 
 def test_a_cluster_without_brokers_is_not_released_to_nobody(cluster_3_9: LocalCluster) -> None:

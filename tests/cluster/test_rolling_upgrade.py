@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from controller.core.stage import Stage
 from controller.demo.move import next_plan
@@ -17,6 +16,7 @@ from controller.demo.traffic import TrafficSettings
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, submit
 from tests.cluster.throttle import newcomers_throttled
 from tests.cluster.version_results import UPGRADE, writing_down
@@ -140,13 +140,8 @@ def is_ready(replica: Replica) -> bool:
 
 def notified(rule: Ruled) -> int:
     """How many notifications of ISR changes came and went."""
-    client = KazooClient(rule.cluster.zookeeper_connect)
-    client.start()
-    try:
+    with zookeeper_client(rule.cluster.zookeeper_connect) as client:
         return int(client.exists("/isr_change_notification").cversion)
-    finally:
-        client.stop()
-        client.close()
 
 
 def topic_id(rule: Ruled) -> str | None:

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
-from controller.lab.zookeeper import ZooKeeperServer
+from controller.lab.zookeeper import ZooKeeperServer, zookeeper_client
 from tests.cluster.replica import Replica, wait_until
 
 NO_ZOOKEEPER = "127.0.0.1:1"
-
-
-@contextmanager
-def connected(zookeeper: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def the_error(replica: Replica, timeout_s: float = 30.0) -> dict[str, object]:
@@ -39,7 +25,7 @@ def the_error(replica: Replica, timeout_s: float = 30.0) -> dict[str, object]:
 
 
 def test_an_id_that_a_broker_has_is_refused(cluster_3_9: LocalCluster, tmp_path: Path) -> None:
-    with connected(cluster_3_9.zookeeper_connect) as zookeeper:
+    with zookeeper_client(cluster_3_9.zookeeper_connect) as zookeeper:
         before = zookeeper.get("/controller"), zookeeper.get("/brokers/ids/2")
         with Replica(cluster_3_9.zookeeper_connect, tmp_path, 2) as replica:
             error = the_error(replica)
@@ -136,7 +122,7 @@ def test_a_leader_without_zookeeper_for_longer_than_its_session_no_longer_says_t
 
 
 def test_a_claim_that_cannot_be_read_is_replaced(zookeeper: str, tmp_path: Path) -> None:
-    with connected(zookeeper) as client:
+    with zookeeper_client(zookeeper) as client:
         client.create("/controller", b'{"version":1,"broke', ephemeral=True)
         with Replica(zookeeper, tmp_path) as replica:
             replica.await_phase("active")
@@ -146,7 +132,7 @@ def test_a_claim_that_cannot_be_read_is_replaced(zookeeper: str, tmp_path: Path)
 def test_a_claim_that_belongs_to_no_session_is_not_touched(zookeeper: str, tmp_path: Path) -> None:
     """A cluster in migration to KRaft has such a claim."""
     claim = b'{"version":2,"brokerid":3000,"timestamp":"0","kraftControllerEpoch":7}'
-    with connected(zookeeper) as client:
+    with zookeeper_client(zookeeper) as client:
         client.create("/controller", claim)
         with Replica(zookeeper, tmp_path) as replica:
             wait_until(lambda: "without a session" in replica.process.tail(50), "it said why")
@@ -158,7 +144,7 @@ def test_a_claim_that_belongs_to_no_session_is_not_touched(zookeeper: str, tmp_p
 def test_without_a_readable_epoch_nobody_leads_and_one_line_says_so(
     zookeeper: str, tmp_path: Path, epoch: bytes
 ) -> None:
-    with connected(zookeeper) as client, Replica(zookeeper, tmp_path) as replica:
+    with zookeeper_client(zookeeper) as client, Replica(zookeeper, tmp_path) as replica:
         replica.await_phase("active")
         replica.process.stop()
         client.set("/controller_epoch", epoch)
@@ -174,7 +160,7 @@ def test_without_a_readable_epoch_nobody_leads_and_one_line_says_so(
 
 
 def test_a_feature_znode_that_cannot_be_read_is_written_anew(zookeeper: str, tmp_path: Path) -> None:
-    with connected(zookeeper) as client:
+    with zookeeper_client(zookeeper) as client:
         client.create("/feature", b'{"version":1,"stat')
         with Replica(zookeeper, tmp_path) as replica:
             replica.await_phase("active")
@@ -191,7 +177,7 @@ def test_what_lies_unreadable_before_the_take_over_is_named_once_each(zookeeper:
         "/isr_change_notification/isr_change_0000000000",
         "/log_dir_event_notification/log_dir_event_0000000000",
     ]
-    with connected(zookeeper) as client:
+    with zookeeper_client(zookeeper) as client:
         for path in bad:
             client.create(path, b'{"version":1,"half', makepath=True)
         client.set("/brokers/topics/fine", b'{"version":1,"partitions":{"0":[1]}}')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,24 +10,10 @@ from kazoo.client import KazooClient
 
 from controller.demo.clients import KafkaConsumer, KafkaProducer
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, wait_until
+from tests.cluster.replica import OLD_AND_NEW, Replica, wait_until
 
+pytestmark = OLD_AND_NEW
 LONG_S = 120.0
-
-
-@pytest.fixture(params=["3.9", "2.4"])
-def cluster(request: pytest.FixtureRequest) -> LocalCluster:
-    found: LocalCluster = request.getfixturevalue(f"cluster_{request.param.replace('.', '_')}")
-    return found
-
-
-@pytest.fixture
-def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster.zookeeper_connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 def replica(cluster: LocalCluster, directory: Path, broker_id: int = 901) -> Replica:
@@ -36,11 +21,11 @@ def replica(cluster: LocalCluster, directory: Path, broker_id: int = 901) -> Rep
     return Replica(cluster.zookeeper_connect, directory, broker_id, inter_broker_protocol_version=version)
 
 
-def create(zookeeper: KazooClient, name: str, assignment: dict[str, list[int]]) -> None:
+def create(zk: KazooClient, name: str, assignment: dict[str, list[int]]) -> None:
     """As old tools do, and wait until it is led and its brokers have made their logs."""
-    zookeeper.create(f"/brokers/topics/{name}", json.dumps({"version": 1, "partitions": assignment}).encode())
+    zk.create(f"/brokers/topics/{name}", json.dumps({"version": 1, "partitions": assignment}).encode())
     states = [f"/brokers/topics/{name}/partitions/{number}/state" for number in assignment]
-    wait_until(lambda: all(map(zookeeper.exists, states)), f"{name} was led", LONG_S)
+    wait_until(lambda: all(map(zk.exists, states)), f"{name} was led", LONG_S)
 
 
 def write(cluster: LocalCluster, name: str, *records: bytes) -> None:
@@ -59,13 +44,13 @@ def read(cluster: LocalCluster, name: str) -> list[bytes]:
     return records
 
 
-def ask_for_deletion(cluster: LocalCluster, zookeeper: KazooClient, name: str) -> None:
+def ask_for_deletion(cluster: LocalCluster, zk: KazooClient, name: str) -> None:
     """As the tool of 2.4 does it without any broker; later ones have no such option, but the znode is the same."""
     if cluster.version.startswith("2.4"):
         told = cluster.tools.run("kafka-topics", "--zookeeper", cluster.zookeeper_connect, "--delete", "--topic", name)
         assert "is marked for deletion" in told.output, told.output
     else:
-        zookeeper.create(f"/admin/delete_topics/{name}")
+        zk.create(f"/admin/delete_topics/{name}")
 
 
 def on_disk(cluster: LocalCluster, name: str, *brokers: int) -> list[str]:
@@ -74,7 +59,7 @@ def on_disk(cluster: LocalCluster, name: str, *brokers: int) -> list[str]:
     return sorted(folder for folders in found for folder in folders if folder.rpartition("-")[0] == name)
 
 
-def left_of(zookeeper: KazooClient, name: str) -> list[str]:
+def left_of(zk: KazooClient, name: str) -> list[str]:
     """What ZooKeeper still has of a topic."""
     parents = (
         "/brokers/topics",
@@ -82,43 +67,43 @@ def left_of(zookeeper: KazooClient, name: str) -> list[str]:
         "/admin/delete_topics",
         "/kafka_zk_controller/replica_deletions",
     )
-    return [parent for parent in parents if zookeeper.exists(f"{parent}/{name}")]
+    return [parent for parent in parents if zk.exists(f"{parent}/{name}")]
 
 
-def await_gone(cluster: LocalCluster, zookeeper: KazooClient, name: str) -> None:
+def await_gone(cluster: LocalCluster, zk: KazooClient, name: str) -> None:
     """Nothing of the topic is left anywhere."""
-    wait_until(lambda: not left_of(zookeeper, name), f"ZooKeeper had nothing of {name}", LONG_S)
+    wait_until(lambda: not left_of(zk, name), f"ZooKeeper had nothing of {name}", LONG_S)
     assert on_disk(cluster, name) == []
 
 
 @pytest.mark.timeout(400)
 def test_a_topic_that_moves_is_deleted_through_a_dead_broker_and_a_killed_controller_and_can_be_created_again(
-    cluster: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
     name = f"deleted-{cluster.version}"
     with replica(cluster, tmp_path, 901) as first:
         first.await_phase("active")
         with replica(cluster, tmp_path, 902) as second:
             second.await_phase("standby")
-            create(zookeeper, name, {"0": [1, 2], "1": [2, 3], "2": [3, 1]})
-            zookeeper.create(f"/config/topics/{name}", b'{"version":1,"config":{"retention.ms":"600000"}}')
+            create(zk, name, {"0": [1, 2], "1": [2, 3], "2": [3, 1]})
+            zk.create(f"/config/topics/{name}", b'{"version":1,"config":{"retention.ms":"600000"}}')
             write(cluster, name, *(b"of the first topic" for _ in range(30)))
 
             cluster.kill_broker(3)
-            wait_until(lambda: not zookeeper.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
+            wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
             path = f"/brokers/topics/{name}"
-            moving = json.loads(zookeeper.get(path)[0])
+            moving = json.loads(zk.get(path)[0])
             moving["partitions"]["0"] = [3, 1, 2]
             moving["adding_replicas"], moving["removing_replicas"] = {"0": [3]}, {"0": [1]}
-            zookeeper.set(path, json.dumps(moving).encode())
+            zk.set(path, json.dumps(moving).encode())
             wait_until(lambda: first.measure("moving_partitions") == 1, "the move was under way", LONG_S)
 
-            zookeeper.create(f"{path}/somebody-elses")
-            ask_for_deletion(cluster, zookeeper, name)
+            zk.create(f"{path}/somebody-elses")
+            ask_for_deletion(cluster, zk, name)
             wait_until(lambda: not on_disk(cluster, name, 1, 2), "live brokers had deleted it", LONG_S)
             wait_until(lambda: first.measure("topics_ineligible_to_delete") == 1, "it waited", LONG_S)
             assert first.measure("moving_partitions") == 0
-            assert zookeeper.exists(path)
+            assert zk.exists(path)
 
             first.process.kill()
             second.await_phase("active", LONG_S)
@@ -126,10 +111,10 @@ def test_a_topic_that_moves_is_deleted_through_a_dead_broker_and_a_killed_contro
             assert on_disk(cluster, name, 3)
 
             cluster.restart_broker(3)
-            await_gone(cluster, zookeeper, name)
+            await_gone(cluster, zk, name)
             wait_until(lambda: second.measure("topics_to_delete") == 0, "nothing was to be deleted", LONG_S)
 
-            create(zookeeper, name, {"0": [3, 2]})
+            create(zk, name, {"0": [3, 2]})
             write(cluster, name, b"of the second topic")
             assert read(cluster, name) == [b"of the second topic"]
             assert on_disk(cluster, name) == [f"{name}-0", f"{name}-0"]
@@ -137,27 +122,27 @@ def test_a_topic_that_moves_is_deleted_through_a_dead_broker_and_a_killed_contro
 
 @pytest.mark.timeout(400)
 def test_what_a_native_controller_left_half_deleted_we_finish_and_the_reverse(
-    cluster: LocalCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
     ours, natives = f"ours-to-finish-{cluster.version}", f"natives-to-finish-{cluster.version}"
     for name in (ours, natives):
-        create(zookeeper, name, {"0": [1, 3], "1": [3, 2]})
+        create(zk, name, {"0": [1, 3], "1": [3, 2]})
         write(cluster, name, *(b"record" for _ in range(20)))
     wait_until(lambda: len(on_disk(cluster, ours)) == 4 == len(on_disk(cluster, natives)), "all had logs", LONG_S)
 
     cluster.kill_broker(3)
-    wait_until(lambda: not zookeeper.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
-    ask_for_deletion(cluster, zookeeper, ours)
+    wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
+    ask_for_deletion(cluster, zk, ours)
     wait_until(lambda: not on_disk(cluster, ours, 1, 2), "Kafka's controller had begun", LONG_S)
     with replica(cluster, tmp_path) as leader:
         leader.await_phase("active")
         cluster.restart_broker(3)
-        await_gone(cluster, zookeeper, ours)
+        await_gone(cluster, zk, ours)
 
         cluster.kill_broker(3)
-        wait_until(lambda: not zookeeper.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
-        ask_for_deletion(cluster, zookeeper, natives)
+        wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
+        ask_for_deletion(cluster, zk, natives)
         wait_until(lambda: not on_disk(cluster, natives, 1, 2), "ours had begun", LONG_S)
 
     cluster.restart_broker(3)
-    await_gone(cluster, zookeeper, natives)
+    await_gone(cluster, zk, natives)

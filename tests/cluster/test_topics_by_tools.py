@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 from kafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError
-from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
 from controller.lab.tools import ToolResult
+from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.replica import Replica, wait_until
 
 CONTROLLER = 901
@@ -28,17 +28,6 @@ def leading(cluster: LocalCluster, directory: Path) -> Iterator[Replica]:
     with Replica(cluster.zookeeper_connect, directory, CONTROLLER, **settings) as leader:
         leader.await_phase("active")
         yield leader
-
-
-@contextmanager
-def znodes(cluster: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster.zookeeper_connect)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def topics(cluster: LocalCluster, *args: str) -> ToolResult:
@@ -87,7 +76,7 @@ def lives_through_everything(cluster: LocalCluster, leader: Replica, topic: str)
 
     deleted = topics(cluster, "--delete", "--topic", topic)
     assert deleted.exit_code == 0, deleted.output
-    with znodes(cluster) as zookeeper:
+    with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
         assert zookeeper.exists(f"/brokers/topics/{topic}") is None
         assert zookeeper.exists(f"/config/topics/{topic}") is None
         assert zookeeper.exists(f"/admin/delete_topics/{topic}") is None

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import socket
-import struct
-
+from controller.core.requests import DescribeCluster, TopicReference
 from controller.demo.znodes import Znodes
+from controller.lab.asking import ask
 from controller.lab.kafka_broker import KafkaBroker
-from controller.wire.frames import framed
-from controller.wire.versions import ApiKey
-from tests.cluster.replica import receive_frame
+from zk_layout.ids import TopicName
+
+
+def ask_about(broker: KafkaBroker, topic: str) -> None:
+    """A client's question about a topic, which makes a broker create it; asked of the controller it creates nothing."""
+    ask(broker.address, DescribeCluster((TopicReference(TopicName(topic)),)), version=1, timeout_s=30)
 
 
 def ask_for(broker: KafkaBroker, topic: str, znodes: Znodes) -> bool:
     """Ask about a topic; whether it exists now. Brokers refuse to create one until they know of enough others."""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=30) as connection:
-        name = topic.encode()
-        connection.sendall(framed(struct.pack(">hhihih", ApiKey.METADATA, 1, 1, -1, 1, len(name)), name))
-        receive_frame(connection)
+    ask_about(broker, topic)
     return topic in znodes.children("/brokers/topics")

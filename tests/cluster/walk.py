@@ -18,7 +18,6 @@ import pytest
 from msgspec import Struct
 
 from controller.core.stage import Stage
-from controller.demo.asking import controller_named_by
 from controller.demo.clients import KafkaConsumer, KafkaProducer
 from controller.demo.move import first_plan, has_arrived, next_plan
 from controller.demo.pair import Pair
@@ -26,6 +25,7 @@ from controller.demo.replicas import Replica
 from controller.demo.traffic import Traffic, TrafficSettings
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import PartitionSeen, Znodes
+from controller.lab.asking import controller_named_by
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.wire.versions import parse_protocol

@@ -2,13 +2,14 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import TypeVar
 
 from kazoo.client import KazooClient
 
 from controller.core.events import Event, Loaded, Observed
+from controller.lab.zookeeper import zookeeper_client
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.reader import Reader
@@ -43,16 +44,9 @@ async def connected(connect: str, session_timeout_ms: int = 10_000) -> AsyncIter
         await bridge.stop()
 
 
-@contextmanager
-def someone(connect: str) -> Iterator[KazooClient]:
+def someone(connect: str) -> AbstractContextManager[KazooClient]:
     """Another process: a broker, a tool."""
-    client = KazooClient(connect)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
+    return zookeeper_client(connect)
 
 
 async def until(holds: Callable[[], T | None], timeout_s: float = 15.0) -> T:

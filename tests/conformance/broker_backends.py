@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from controller.core.effects import Tell
 from controller.core.errors import ErrorCode
 from controller.core.replies import IsrResult, PartitionsAltered
 from controller.core.requests import AlterPartition
+from controller.lab.asking import connection_to
 from controller.lab.broker_model import BrokerModel, Traits
 from controller.lab.kafka_broker import KafkaBroker
 from controller.lab.ports import free_port
@@ -164,7 +166,6 @@ class RealBroker:
         self.answers: dict[str, ErrorCode] = {}
         threading.Thread(target=self._listen, daemon=True).start()
         self._encoder = CommandEncoder(CONTROLLER, parse_protocol(protocol), "PLAINTEXT")
-        self._correlation = 0
         self._writes_isr = not parse_protocol(protocol).leaders_use_alter_partition
 
     def start(self) -> None:
@@ -172,13 +173,14 @@ class RealBroker:
         self._broker.start()
         _, stat = self._zookeeper.get(f"/brokers/ids/{BROKER}")
         self.broker_epoch = BrokerEpoch(stat.czxid)
-        self._socket = socket.create_connection(("127.0.0.1", self._broker.port), timeout=PATIENCE_S)
-        self._frames = FrameBuffer(MAX_FRAME)
+        self._runner = asyncio.Runner()
+        self._connection = connection_to(self._broker.address)
 
     def close(self) -> None:
         """End it."""
-        with suppress(OSError, AttributeError):
-            self._socket.close()
+        with suppress(AttributeError):  # it may never have started
+            self._connection.drop()
+            self._runner.close()
         self._listener.close()
         self._broker.kill()
         self._zookeeper.stop()
@@ -189,19 +191,12 @@ class RealBroker:
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
         """Send a command; what is answered."""
         tell = Tell(BROKER, BrokerEpoch(broker_epoch), ControllerEpoch(controller_epoch), command)
-        self._correlation += 10
-        frames = []
-        for request in self._encoder.encode(tell, self._correlation):
-            self._socket.sendall(b"".join(request.chunks))
-            frames.append(self._receive())
+        frames = [
+            self._runner.run(self._connection.ask(*request.chunks, timeout_s=PATIENCE_S))
+            for request in self._encoder.encode(tell, self._connection.next_correlation_id(2))
+        ]
         answer = self._encoder.decode_acknowledgement(tell, *frames)
         return answer.error, dict(answer.errors)
-
-    def _receive(self) -> bytes:
-        while True:
-            frames = self._frames.feed(self._socket.recv(65536))
-            if frames:
-                return frames[0]
 
     def hosts(self, at: TopicPartition) -> bool:
         """Whether a log of this replica is on its disk, deletions under way aside."""

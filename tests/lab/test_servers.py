@@ -9,13 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable, LabError, ServerFailed
 from controller.lab.kafka_broker import KafkaBroker
 from controller.lab.ports import is_listening
-from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings
+from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings, zookeeper_client
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +26,12 @@ def _jars() -> None:
 
 
 def znode(connect: str, path: str, write: bytes | None = None) -> bytes:
-    client = KazooClient(connect)
-    client.start()
-    try:
+    with zookeeper_client(connect) as client:
         if write is not None:
             client.create(path, write)
         data, _ = client.get(path)
         assert isinstance(data, bytes)
         return data
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_zookeeper_keeps_its_data_when_it_is_killed_and_started_again(tmp_path: Path) -> None:

@@ -10,17 +10,15 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
+from controller.lab.zookeeper import zookeeper_client
 from zk_layout.ids import BrokerId
 from zk_layout.znodes import brokers as registrations
 
 
 @pytest.fixture
 def client(zookeeper: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+    with zookeeper_client(zookeeper) as client:
+        yield client
 
 
 def test_it_is_found_under_its_id_with_its_address_and_its_epoch(client: KazooClient) -> None:

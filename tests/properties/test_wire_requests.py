@@ -27,7 +27,7 @@ from controller.core.requests import (
     NewTopic,
     TopicReference,
 )
-from controller.wire.client_side import api_key_of, encode_request
+from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest, MalformedRequest, UnreadableRequest, decode_request
 from controller.wire.versions import SERVED

@@ -10,6 +10,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import KazooException
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
+from controller.zk.kazoo_internals import send
 from zk_layout.storage.jute import OPEN_ACL, encode_bytes, encode_text
 from zk_layout.storage.operations import CREATE_CONTAINER, CREATE_TTL
 
@@ -44,7 +45,7 @@ def create_with_ttl(client: KazooClient, path: str, ttl_ms: int) -> None:
 
 def _call(client: KazooClient, request: _Create) -> None:
     answer = client.handler.async_result()
-    client._call(request, answer)
+    send(client, request, answer)
     answer.get(timeout=20)
 
 

@@ -33,16 +33,6 @@ def text_at(buffer: bytes, at: int) -> tuple[str, int]:
         raise Unreadable(f"a text is not UTF-8: {wrong}") from wrong
 
 
-def bytes_at(buffer: bytes, at: int) -> tuple[bytes | None, int]:
-    """A byte array and where it ends; None for null.
-
-    Raises:
-        Unreadable: it is longer than the buffer.
-    """
-    start, end = _span(buffer, at)
-    return (None if int_at(buffer, at)[0] < 0 else buffer[start:end]), end
-
-
 def acl_end(buffer: bytes, at: int) -> int:
     """Where an access control list ends.
 

@@ -98,23 +98,6 @@ def append_rows(body: bytes, rows: list[Row]) -> None:
         raise Unreadable(what) from wrong
 
 
-def digest_of(body: bytes) -> tuple[int, int] | None:
-    """The version and value of the tree's digest, which servers from 3.6 on write after each transaction."""
-    kind = int_at(body, HEADER_SIZE - 4)[0]
-    end = HEADER_SIZE
-    if kind == MULTI:
-        end += 4
-        for _ in range(int_at(body, HEADER_SIZE)[0]):
-            end += 8 + max(int_at(body, end + 4)[0], 0)
-    elif kind == CLOSE_SESSION:
-        end = _closed_paths_end(body) or HEADER_SIZE
-    else:
-        end = _part(body, HEADER_SIZE, kind, 0)[-1]
-    if end + 12 > len(body):
-        return None
-    return int_at(body, end)[0], long_at(body, end + 4)[0]
-
-
 def last_write(buffer: bytes, at: int) -> tuple[bytes, int] | None:
     """Which path does a transaction write last, and where does the data start? `at` is where its body starts.
 

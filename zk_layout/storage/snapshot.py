@@ -27,10 +27,6 @@ _STAT_SIZE = 68
 
 # path, data, acl key, czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, pzxid
 SnapshotRow = tuple[str, bytes | None, int, int, int, int, int, int, int, int, int, int]
-SNAPSHOT_COLUMNS = (
-    "path", "data", "acl", "czxid", "mzxid", "ctime_ms", "mtime_ms",
-    "version", "cversion", "aversion", "owner", "pzxid",
-)  # fmt: skip
 
 
 class _State(Enum):

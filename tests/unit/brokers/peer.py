@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from controller.lab.listening import MessageServer
 from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
 from zk_layout.znodes.brokers import Endpoint
 
@@ -25,42 +25,29 @@ class Peer:
         """Nothing listens yet."""
         self.script = script
         self.told: list[Told] = []
-        self.connections = 0
-        self.port = 0
-        self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._server = MessageServer(self._serve)
+        self.start = self._server.start
+        self.stop = self._server.stop
 
     @property
     def endpoint(self) -> Endpoint:
         """Where it listens."""
         return Endpoint("INSIDE", "127.0.0.1", self.port)
 
-    async def start(self) -> None:
-        """Listen, on the same port as before if there was one."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+    @property
+    def port(self) -> int:
+        """Its port; the same after it went away and came back."""
+        return self._server.port
 
-    async def stop(self) -> None:
-        """Go away, with all connections."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for writer in tuple(self._writers):
-            writer.transport.abort()
-        while self._writers:
-            await asyncio.sleep(0.001)
+    @property
+    def connections(self) -> int:
+        """How many there have been."""
+        return self._server.connections
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self._writers.add(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
-            while True:
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                told = decode_command(await reader.readexactly(size))
-                self.told.append(told)
-                await self.script(self, told, writer)
-        self._writers.discard(writer)
-        writer.transport.abort()
+    async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
+        told = decode_command(frame)
+        self.told.append(told)
+        await self.script(self, told, writer)
 
 
 @contextlib.asynccontextmanager

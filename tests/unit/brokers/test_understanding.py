@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import struct
 from collections.abc import AsyncIterator, Mapping
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.understanding import Understanding
-from controller.wire.versions import ApiKey, parse_protocol
+from controller.lab.listening import MessageServer
+from controller.wire.replies import encode_api_versions
+from controller.wire.requests import decode_header
+from controller.wire.versions import ApiKey, VersionRange, parse_protocol
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint, Registration
 
@@ -21,29 +23,19 @@ class Broker:
     """Answers ApiVersions, and counts how often it was asked."""
 
     def __init__(self, newest: Mapping[ApiKey, int]) -> None:
-        self.newest = newest
         self.asked = 0
-        self.port = 0
-
-    @property
-    def registration(self) -> Registration:
-        return Registration((Endpoint("PLAINTEXT", "127.0.0.1", self.port),))
+        self._ranges = {api: VersionRange(0, version) for api, version in newest.items()}
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[Registration]:
-        async with await asyncio.start_server(self._serve, "127.0.0.1", 0) as server:
-            self.port = server.sockets[0].getsockname()[1]
-            yield self.registration
+        server = MessageServer(self._serve)
+        await server.start()
+        yield Registration((Endpoint("PLAINTEXT", "127.0.0.1", server.port),))
+        await server.stop()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        (size,) = struct.unpack(">i", await reader.readexactly(4))
-        _, _, correlation_id = struct.unpack_from(">hhi", await reader.readexactly(size))
+    async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
         self.asked += 1
-        ranges = b"".join(struct.pack(">hhh", api, 0, newest) for api, newest in self.newest.items())
-        body = struct.pack(">ihi", correlation_id, 0, len(self.newest)) + ranges
-        writer.write(struct.pack(">i", len(body)) + body)
-        await writer.drain()
-        writer.close()
+        writer.write(encode_api_versions(decode_header(frame), self._ranges))
 
 
 def complaint(protocol: str, *brokers: Broker, times: int = 1, dead: Registration | None = None) -> str | None:

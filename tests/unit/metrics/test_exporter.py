@@ -10,10 +10,8 @@ import threading
 import pytest
 
 from metrics.exporter import Exporter, Recorder
-from metrics.measures import BY_NAME, MEASURES, Kind
+from metrics.measures import BY_NAME, MEASURES
 from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, Process, get, serving
-
-SAMPLES = {Kind.GAUGE: "", Kind.COUNTER: "_total", Kind.HISTOGRAM: "_count"}
 
 
 def test_prometheus_reads_what_was_recorded() -> None:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import struct
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from controller.connections.framing import FrameStream
 from controller.core.effects import Answer
 from controller.core.events import Asked
 from controller.core.replies import Reply
 from controller.core.requests import Request
+from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.server.connection import Limits
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import Brokers
-from controller.wire.client_side import ApiVersionsReply, api_key_of, decode_reply, encode_request
-from controller.wire.frames import RequestHeader
+from controller.wire.api_versions import ApiVersionsReply
+from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import ApiVersionsRequest
 from zk_layout.ids import BrokerId
 
 OWN_ID = BrokerId(1000)
+MOST_BYTES = 1024 * 1024
 
 
 class Client:
@@ -29,6 +31,7 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self._stream = FrameStream(reader, writer, MOST_BYTES)
         self._correlation_id = 0
 
     def send(self, request: Request | ApiVersionsRequest, version: int = 0) -> RequestHeader:
@@ -44,16 +47,18 @@ class Client:
         return await self.receive(self.send(request, version))
 
     async def frame(self) -> bytes:
-        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
-        return await self.reader.readexactly(size)
+        frame = await self._stream.receive()
+        assert frame is not None, "hung up on"
+        return frame
 
     async def ask_raw(self, message: bytes) -> bytes:
-        self.writer.write(struct.pack(">i", len(message)) + message)
+        self.writer.write(framed(message))
         return await self.frame()
 
     async def is_hung_up_on(self) -> bool:
         try:
-            return await asyncio.wait_for(self.reader.read(1), 5) == b""
+            async with asyncio.timeout(5):
+                return await self._stream.receive() is None
         except ConnectionResetError:
             return True
 

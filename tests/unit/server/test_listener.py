@@ -26,6 +26,7 @@ from controller.core.requests import (
 from controller.server.connection import Limits
 from controller.server.listener import ListenerSettings
 from controller.wire.commands import CommandEncoder
+from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.versions import SERVED, parse_protocol
 from tests.unit.server.clients import OWN_ID, Desk, connected, serving
@@ -183,7 +184,7 @@ def test_an_unknown_version_of_api_versions_is_answered_so_that_the_client_can_c
 def test_what_cannot_be_answered_closes_the_connection_with_one_clear_warning(message: bytes, reason: str) -> None:
     async def story() -> None:
         async with serving() as server, connected(server) as client:
-            client.writer.write(struct.pack(">i", len(message)) + message)
+            client.writer.write(framed(message))
             assert await client.is_hung_up_on()
 
     with capture_logs() as logs:

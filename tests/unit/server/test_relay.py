@@ -21,13 +21,16 @@ import kio.schema.list_transactions.v0.response
 import pytest
 from kio.serial import entity_reader
 
+from controller.brokers.dialing import PlaintextDialer
 from controller.core.commands import LiveBroker
 from controller.core.requests import ListReassignments
+from controller.lab.listening import MessageServer
 from controller.server.listener import ListenerSettings
 from controller.server.relay import Brokers
+from controller.wire.frames import framed
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import ApiVersionsRequest, decode_header
-from controller.wire.versions import SERVED, VersionRange
+from controller.wire.versions import SERVED, ApiKey, VersionRange
 from tests.unit.server.clients import OWN_ID, Client, Desk, connected, serving
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
@@ -42,73 +45,48 @@ RANGES = {
 }
 
 
-class Plain:
-    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(endpoint.host, endpoint.port)
-
-
 class Broker:
     """Says what it answers, and answers everything else with its own number and the bytes it was sent."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.port = 0
-        self.connections = 0
         self.introductions = 0
         self.is_mute = False
-        self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self.server = MessageServer(self._serve)
+
+    @property
+    def connections(self) -> int:
+        return self.server.connections
 
     def live(self, listener: str = "OUTSIDE", protocol: str = "PLAINTEXT") -> LiveBroker:
-        endpoint = Endpoint(listener, "127.0.0.1", self.port, protocol)
+        endpoint = Endpoint(listener, "127.0.0.1", self.server.port, protocol)
         return LiveBroker(BrokerId(self.number), (Endpoint("INSIDE", "127.0.0.1", 1), endpoint))
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for writer in tuple(self._writers):
-            writer.transport.abort()
-        while self._writers:
-            await asyncio.sleep(0.001)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self._writers.add(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
-            while True:
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                frame = await reader.readexactly(size)
-                header = decode_header(frame)
-                if self.is_mute:
-                    continue
-                if header.api_key == 18:
-                    self.introductions += 1
-                    writer.write(encode_api_versions(header, RANGES))
-                else:
-                    answer = struct.pack(">ii", header.correlation_id, self.number) + frame
-                    writer.write(struct.pack(">i", len(answer)) + answer)
-        self._writers.discard(writer)
-        writer.transport.abort()
+    async def _serve(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
+        header = decode_header(frame)
+        if self.is_mute:
+            return
+        if header.api_key == ApiKey.API_VERSIONS:
+            self.introductions += 1
+            writer.write(encode_api_versions(header, RANGES))
+        else:
+            writer.write(framed(struct.pack(">ii", header.correlation_id, self.number), frame))
 
 
 @contextlib.asynccontextmanager
 async def brokers(count: int) -> AsyncIterator[list[Broker]]:
     started = [Broker(number) for number in range(1, count + 1)]
     for broker in started:
-        await broker.start()
+        await broker.server.start()
     try:
         yield started
     finally:
         for broker in started:
-            await broker.stop()
+            await broker.server.stop()
 
 
 def askable(live: Sequence[LiveBroker], timeout_s: float = 5.0) -> Brokers:
-    return Brokers(OWN_ID, lambda: live, Plain(), timeout_s)
+    return Brokers(OWN_ID, lambda: live, PlaintextDialer(), timeout_s)
 
 
 def find_coordinator(correlation_id: int) -> bytes:
@@ -188,10 +166,9 @@ def test_requests_relayed_and_answered_here_keep_their_order_on_one_connection()
         ):
             server.begin_reign(Desk())
             server.refuse_all()
-            first, last = find_coordinator(1), find_coordinator(3)
-            client.writer.write(struct.pack(">i", len(first)) + first)
+            client.writer.write(framed(find_coordinator(1)))
             between = client.send(ListReassignments(None))
-            client.writer.write(struct.pack(">i", len(last)) + last)
+            client.writer.write(framed(find_coordinator(3)))
 
             assert struct.unpack_from(">i", await client.frame()) == (1,)
             await client.receive(between)
@@ -207,10 +184,8 @@ def test_losing_the_broker_closes_the_client_connection_and_the_next_one_gets_an
             async with serving(brokers=askable(live)) as server:
                 async with connected(server) as client:
                     number = await asked(client, 1)
-                    await some[number - 1].stop()
-                    some[number - 1].port = 0
-                    message = find_coordinator(2)
-                    client.writer.write(struct.pack(">i", len(message)) + message)
+                    await some[number - 1].server.stop()
+                    client.writer.write(framed(find_coordinator(2)))
                     assert await client.is_hung_up_on()
                 for _ in range(5):
                     async with connected(server) as client:
@@ -223,8 +198,7 @@ def test_without_a_live_broker_the_client_connection_is_closed() -> None:
     async def story() -> None:
         ourselves = LiveBroker(OWN_ID, (Endpoint("OUTSIDE", "127.0.0.1", 9),))
         async with serving(brokers=askable([ourselves])) as server, connected(server) as client:
-            message = find_coordinator(1)
-            client.writer.write(struct.pack(">i", len(message)) + message)
+            client.writer.write(framed(find_coordinator(1)))
             assert await client.is_hung_up_on()
 
     asyncio.run(story())
@@ -238,8 +212,7 @@ def test_nothing_is_relayed_to_another_listener_or_a_secured_one(listener: str, 
             serving(brokers=askable([broker.live(listener, protocol)])) as server,
             connected(server) as client,
         ):
-            message = find_coordinator(1)
-            client.writer.write(struct.pack(">i", len(message)) + message)
+            client.writer.write(framed(find_coordinator(1)))
             assert await client.is_hung_up_on()
             assert broker.connections == 0
 

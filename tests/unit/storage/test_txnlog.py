@@ -106,21 +106,6 @@ def test_a_closed_session_lists_its_ephemerals() -> None:
     assert [r[7] for r in rows] == ["", "/a", "/b"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "body"),
-    [
-        (ops.CREATE, zk.create("/a", b"d")),
-        (ops.CLOSE_SESSION, zk.closed("/a")),
-        (ops.CLOSE_SESSION, b""),
-        (ops.MULTI, zk.multi((ops.CHECK, zk.check("/e", 3)), (ops.DELETE, zk.delete("/b")))),
-        (ops.ERROR, zk.number(-4)),
-    ],
-)
-def test_the_digest_is_found_behind_any_transaction(kind: int, body: bytes) -> None:
-    assert ops.digest_of(zk.header(5, kind) + body + zk.digest(-77)) == (2, -77)
-    assert ops.digest_of(zk.header(5, kind) + body) is None
-
-
 @given(piece=st.integers(1, 200), padding=st.integers(0, 300))
 def test_the_size_of_the_pieces_does_not_matter(piece: int, padding: int) -> None:
     content = zk.log(*THREE, padding=padding)

@@ -48,8 +48,8 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
+from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.broker_side import decode_command, encode_acknowledgement
-from controller.wire.client_side import decode_reply, encode_request
 from controller.wire.commands import CommandEncoder
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply

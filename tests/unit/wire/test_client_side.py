@@ -7,7 +7,7 @@ import pytest
 from controller.core.errors import ErrorCode
 from controller.core.replies import ShutdownPermitted
 from controller.core.requests import AlterReassignments, ControlledShutdown, MoveWish
-from controller.wire.client_side import decode_reply, encode_request
+from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply

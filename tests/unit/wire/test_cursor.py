@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.wire.cursor import Cursor, Malformed
-from controller.wire.partition_bytes import unsigned_varint
+from controller.wire.packing import unsigned_varint
 from controller.wire.schema import topic_id_bytes
 
 

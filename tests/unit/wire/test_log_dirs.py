@@ -6,9 +6,10 @@ import pytest
 
 from controller.core.errors import ErrorCode
 from controller.core.events import ReplicaSize
+from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
-from controller.wire.log_dirs import Refused, decode_describe, decode_described, encode_describe, encode_described
+from controller.wire.log_dirs import Refused, decode_described, encode_describe
 from controller.wire.versions import ApiKey, parse_protocol
 from zk_layout.ids import TopicPartition
 

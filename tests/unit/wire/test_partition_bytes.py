@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.commands import PartitionView
-from controller.wire.partition_bytes import Packing
+from controller.wire.partition_bytes import PartitionPacking
 
 
 def view(partition: int) -> PartitionView:
@@ -11,19 +11,19 @@ def view(partition: int) -> PartitionView:
 
 
 def test_a_partition_is_packed_once() -> None:
-    packing, orders = Packing(is_flexible=True), view(0)
+    packing, orders = PartitionPacking(is_flexible=True), view(0)
 
     assert packing.head(orders) is packing.head(orders)
 
 
 def test_an_equal_partition_is_packed_alike() -> None:
-    packing = Packing(is_flexible=True)
+    packing = PartitionPacking(is_flexible=True)
 
     assert packing.head(view(0)) == packing.head(view(0)) != packing.head(view(1))
 
 
 def test_only_so_many_partitions_are_remembered() -> None:
-    packing, views = Packing(is_flexible=True, most_remembered=2), [view(number) for number in range(3)]
+    packing, views = PartitionPacking(is_flexible=True, most_remembered=2), [view(number) for number in range(3)]
 
     heads = [packing.head(each) for each in views]
 

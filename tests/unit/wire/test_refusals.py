@@ -33,7 +33,7 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
-from controller.wire.client_side import api_key_of, decode_reply
+from controller.lab.wire.client_side import api_key_of, decode_reply
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.versions import SERVED

@@ -17,7 +17,8 @@ from controller.core.replies import (
     ShutdownPermitted,
     TopicMetadata,
 )
-from controller.wire.client_side import ApiVersionsReply, decode_reply
+from controller.lab.wire.client_side import decode_reply
+from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.versions import SERVED, ApiKey

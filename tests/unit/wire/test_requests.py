@@ -18,7 +18,7 @@ from controller.core.requests import (
     MoveWish,
     TopicReference,
 )
-from controller.wire.client_side import encode_request
+from controller.lab.wire.client_side import encode_request
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import (
     ApiVersionsRequest,

@@ -1,6 +1,6 @@
 """Which bytes ask a controller something about topics, and what did it answer?
 
-The other direction of `topic_requests` and `topic_replies`, for simulated clients and tests.
+The other direction of `controller.wire.topic_requests` and `topic_replies`, for simulated clients and tests.
 
 Source: Kafka's schemas of CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders.
 """

@@ -1,4 +1,4 @@
-"""How do whole messages leave and enter a stream, bounded in size and in time?"""
+"""How do whole messages leave and enter a stream, bounded in size?"""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections import deque
 
 from controller.wire.frames import FrameBuffer
 
-_READ_BYTES = 64 * 1024
+_READ_BYTES = 256 * 1024
+_SLICE_BYTES = 256 * 1024
 
 
 class FrameStream:
-    """Messages over one connection.
+    """Messages over one connection; how long to wait for them is up to the caller.
 
     Nothing is reserved for what a size announces, only what has arrived is held. Reading stops while nobody
     takes messages, so a sender cannot pile them up here; writing waits for the reader on the other end.
@@ -29,33 +30,34 @@ class FrameStream:
         """Whether the other end has hung up."""
         return self._reader.at_eof() or self._writer.is_closing()
 
-    async def receive(self, timeout_s: float) -> bytes | None:
+    async def receive(self) -> bytes | None:
         """The next message without its size; None when the other end hung up.
 
         Raises:
             OversizedFrame: it announces more than is accepted.
-            TimeoutError: it has not arrived as a whole in time.
             OSError: the connection broke.
         """
-        if not self._whole:
-            async with asyncio.timeout(timeout_s):
-                while not self._whole:
-                    data = await self._reader.read(_READ_BYTES)
-                    if not data:
-                        return None
-                    self._whole.extend(self._buffer.feed(data))
+        while not self._whole:
+            data = await self._reader.read(_READ_BYTES)
+            if not data:
+                return None
+            self._whole.extend(self._buffer.feed(data))
         return self._whole.popleft()
 
-    async def send(self, data: bytes, timeout_s: float) -> None:
+    async def send(self, *chunks: bytes) -> None:
         """Write a message that has its size, and wait until the other end takes it.
 
+        In slices, because a transport copies what the socket does not take at once: many megabytes shared by all
+        brokers would become as many copies.
+
         Raises:
-            TimeoutError: it is not being read.
             OSError: the connection broke.
         """
-        self._writer.write(data)
-        async with asyncio.timeout(timeout_s):
-            await self._writer.drain()
+        for chunk in chunks:
+            view = memoryview(chunk)
+            for at in range(0, len(view), _SLICE_BYTES):
+                self._writer.write(view[at : at + _SLICE_BYTES])
+                await self._writer.drain()
 
     def close(self) -> None:
         """Close after writing what the operating system still takes at once."""
@@ -63,5 +65,5 @@ class FrameStream:
             self._writer.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once, losing what was not written yet."""
         self._writer.transport.abort()

@@ -1,6 +1,6 @@
 """Which bytes ask a controller something, and what did it answer?
 
-The other direction of `requests` and `replies`, for simulated brokers, benchmarks, relays and tests.
+The other direction of `controller.wire.requests` and `replies`, for simulated brokers, the demo, benchmarks and tests.
 
 Source: Kafka's *Request.json and *Response.json schemas.
 """
@@ -12,9 +12,8 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any, assert_never
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
     IsrResult,
@@ -45,7 +44,8 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
-from controller.wire import topic_client_side
+from controller.lab.wire import topic_client_side
+from controller.wire.api_versions import ApiVersionsReply, read_answer
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.mode import mode_field
@@ -59,15 +59,8 @@ from controller.wire.tagged import (
     status_of,
     with_tagged,
 )
-from controller.wire.versions import ApiKey, VersionRange
+from controller.wire.versions import ApiKey
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicPartition
-
-
-class ApiVersionsReply(Struct, frozen=True):
-    """The answer to ApiVersions: api key → versions answered there."""
-
-    ranges: dict[int, VersionRange]
-    error: ErrorCode = ErrorCode.NONE
 
 
 def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest) -> bytes:
@@ -244,21 +237,6 @@ def _proposal_entity(schema: MessageSchema, version: int, proposal: IsrProposal)
     )
 
 
-def _api_versions(cursor: Cursor, version: int) -> ApiVersionsReply:
-    error = cursor.error()
-    if error == ErrorCode.UNSUPPORTED_VERSION:
-        # Such an answer is in version 0 whatever was asked (KIP-511).
-        cursor.is_flexible, version = False, 0
-    ranges: dict[int, VersionRange] = {}
-    for _ in cursor.array("api_keys", 6):
-        key = cursor.int16("api_key")
-        ranges[key] = VersionRange(cursor.int16("min_version"), cursor.int16("max_version"))
-        cursor.tags()
-    if version >= 1:
-        cursor.int32("throttle_time_ms")
-    return ApiVersionsReply(ranges, error)
-
-
 def _metadata(cursor: Cursor, version: int) -> ClusterDescription:
     if version >= 3:
         cursor.int32("throttle_time_ms")
@@ -382,7 +360,7 @@ def _producer_ids_allocated(cursor: Cursor, _version: int) -> ProducerIdsAllocat
 
 
 _DECODERS: dict[ApiKey, Callable[[Cursor, int], Reply | ApiVersionsReply]] = {
-    ApiKey.API_VERSIONS: _api_versions,
+    ApiKey.API_VERSIONS: read_answer,
     ApiKey.METADATA: _metadata,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _listed,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _altered,

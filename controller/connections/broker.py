@@ -1,0 +1,141 @@
+"""How does one request travel over one connection to a broker, and its response back?"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Mapping
+from typing import Protocol
+
+from controller.connections.framing import FrameStream
+from controller.wire.api_versions import decode_answer, encode_question
+from controller.wire.cursor import Malformed
+from controller.wire.frames import OversizedFrame
+from controller.wire.versions import VersionRange
+from zk_layout.znodes.brokers import Endpoint
+
+LARGEST_RESPONSE_BYTES = 100 * 1024 * 1024
+_LARGEST_CORRELATION_ID = 2**31 - 1
+_CORRELATION_ID = struct.Struct(">i")
+_IN_REQUEST = 8  # behind size, api key and version; a response begins with it
+
+
+class Dialer(Protocol):
+    """Opens connections on which Kafka requests can be sent at once, authenticated if need be."""
+
+    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One new connection.
+
+        Raises:
+            OSError: it could not be opened.
+        """
+
+
+class Broken(Exception):
+    """The connection is of no use any more; says why in one line."""
+
+
+class Unreachable(Broken):
+    """It could not even be opened."""
+
+
+class BrokerConnection:
+    """One connection, opened at the first request and again after it was dropped; one request at a time."""
+
+    def __init__(self, dialer: Dialer, endpoint: Endpoint) -> None:
+        """Nothing is opened yet."""
+        self._dialer = dialer
+        self._endpoint = endpoint
+        self._stream: FrameStream | None = None
+        self._is_retired = False
+        self._correlation_id = 0
+
+    def next_correlation_id(self, count: int = 1) -> int:
+        """A correlation id for a request; with `count`, the first of so many in a row."""
+        first = self._correlation_id + 1
+        if first + count > _LARGEST_CORRELATION_ID:
+            first = 1
+        self._correlation_id = first + count - 1
+        return first
+
+    async def ask(self, *chunks: bytes, timeout_s: float) -> bytes:
+        """Send a request and wait for its response, without its size.
+
+        Shape:
+            The chunks are written one after the other and may be shared with other connections. The first begins
+            with the size of all and holds the request's header.
+
+        Units:
+            `timeout_s`: for connecting, and again for sending and waiting.
+
+        Raises:
+            Unreachable, Broken: the connection is dropped, whatever is still under way on it.
+        """
+        stream = await self._opened(timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await stream.send(*chunks)
+                response = await stream.receive()
+            return self._checked(chunks[0], response)
+        except TimeoutError:
+            self.drop()
+            raise Broken(f"no answer from {self._endpoint} within {timeout_s:g} s") from None
+        except (OSError, OversizedFrame) as error:
+            self.drop()
+            raise Broken(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
+        except BaseException:  # cancelled, or `Broken` already: half a response may be under way
+            self.drop()
+            raise
+
+    async def versions(self, timeout_s: float) -> Mapping[int, VersionRange]:
+        """Which requests the broker says it answers, in which versions.
+
+        Raises:
+            Unreachable, Broken: as from `ask`; also when what it says is no answer.
+        """
+        frame = await self.ask(encode_question(self.next_correlation_id()), timeout_s=timeout_s)
+        try:
+            return decode_answer(frame).ranges
+        except Malformed as error:
+            self.drop()
+            raise Broken(f"{self._endpoint} does not say what it answers: {error}") from None
+
+    def drop(self) -> None:
+        """Close the connection at once, losing what was not written yet."""
+        if self._stream is not None:
+            self._stream.abort()
+            self._stream = None
+
+    def retire(self) -> None:
+        """Drop the connection and open no other."""
+        self._is_retired = True
+        self.drop()
+
+    async def _opened(self, timeout_s: float) -> FrameStream:
+        if self._stream is not None:
+            # Brokers close idle connections; noticing it here spares a failed attempt.
+            if not self._stream.is_ended:
+                return self._stream
+            self.drop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await self._dialer.open_connection(self._endpoint)
+        except TimeoutError:
+            raise Unreachable(f"no connection to {self._endpoint} within {timeout_s:g} s") from None
+        except OSError as error:
+            raise Unreachable(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
+        self._stream = FrameStream(reader, writer, LARGEST_RESPONSE_BYTES)
+        if self._is_retired:
+            self.drop()
+            raise Broken(f"{self._endpoint} is no longer the broker's address")
+        return self._stream
+
+    def _checked(self, request: bytes, response: bytes | None) -> bytes:
+        if response is None:
+            raise Broken(f"{self._endpoint} closed the connection without an answer")
+        if len(response) < _CORRELATION_ID.size:
+            raise Broken(f"{self._endpoint} answered {len(response)} bytes; whoever listens there does not speak Kafka")
+        (asked,), (answered,) = _CORRELATION_ID.unpack_from(request, _IN_REQUEST), _CORRELATION_ID.unpack_from(response)
+        if answered != asked:
+            raise Broken(f"the response of {self._endpoint} has correlation id {answered}, the request {asked}")
+        return response

@@ -1,0 +1,45 @@
+"""How does something run for the time of a `with`, and surely end?"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Server(ABC):
+    """What is started, stopped in good order, or killed; an error or Ctrl-C ends it too."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it in good order."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+
+    def restart(self) -> None:
+        """Stop it if it runs, and start it on the same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except BaseException:
+            self.kill()
+            raise

@@ -1,0 +1,74 @@
+"""What is a broker asked about its log directories, and which bytes answer it?
+
+The other direction of `controller.wire.log_dirs`, for simulated brokers and tests.
+
+Source: Kafka's DescribeLogDirsRequest and DescribeLogDirsResponse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.core.errors import ErrorCode
+from controller.core.events import ReplicaSize
+from controller.wire.frames import RequestHeader, encode_response_header, framed
+from controller.wire.requests import decode_header, reading
+from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema
+from controller.wire.versions import ApiKey
+from zk_layout.ids import PartitionId, TopicName, TopicPartition
+
+
+def decode_describe(frame: bytes) -> tuple[RequestHeader, tuple[TopicPartition, ...] | None]:
+    """What a broker is asked for; None asks for everything.
+
+    Raises:
+        MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
+    """
+    header = decode_header(frame)
+    with reading(header, frame) as cursor:
+        entries = cursor.nullable_array("topics", 3)
+        asked: list[TopicPartition] = []
+        for _ in entries or ():
+            topic = cursor.topic_name("topic")
+            asked += [TopicPartition(topic, PartitionId(p)) for p in cursor.int32s("partitions")]
+            cursor.tags()
+        cursor.tags()
+        cursor.finish()
+    return header, None if entries is None else tuple(asked)
+
+
+def encode_described(
+    header: RequestHeader, log_dir: str, sizes: Mapping[TopicPartition, ReplicaSize], error: ErrorCode = ErrorCode.NONE
+) -> bytes:
+    """A broker's answer, with its size: all its replicas in one directory."""
+    schema = response_schema(ApiKey.DESCRIBE_LOG_DIRS, header.api_version)
+    by_topic: dict[TopicName, list[tuple[PartitionId, ReplicaSize]]] = {}
+    for at, size in sizes.items():
+        by_topic.setdefault(at.topic, []).append((at.partition, size))
+    topics = tuple(
+        schema.make(
+            "DescribeLogDirsTopic",
+            name=topic,
+            partitions=tuple(
+                schema.make(
+                    "DescribeLogDirsPartition",
+                    partition_index=partition,
+                    partition_size=size.size_bytes,
+                    offset_lag=size.lag,
+                    is_future_key=False,
+                )
+                for partition, size in replicas
+            ),
+        )
+        for topic, replicas in by_topic.items()
+    )
+    result = schema.make(
+        "DescribeLogDirsResult",
+        error_code=ErrorCode.NONE,
+        log_dir=log_dir,
+        topics=topics,
+        total_bytes=-1,
+        usable_bytes=-1,
+    )
+    entity = schema.make("DescribeLogDirsResponse", throttle_time=UNTHROTTLED, error_code=error, results=(result,))
+    return framed(encode_response_header(header), encode_entity(entity))

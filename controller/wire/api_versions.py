@@ -1,0 +1,60 @@
+"""Which bytes ask a broker what it answers, and what did it say?
+
+Source: Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json; KIP-511.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from controller.core.errors import ErrorCode
+from controller.wire.cursor import Cursor
+from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
+from controller.wire.versions import ApiKey, VersionRange
+
+_CLIENT_ID = "kafka-zk-controller"
+_OLDEST = 0  # which every broker answers, and whose request has no fields
+
+
+class ApiVersionsReply(Struct, frozen=True):
+    """The answer to ApiVersions: api key → versions answered there."""
+
+    ranges: dict[int, VersionRange]
+    error: ErrorCode = ErrorCode.NONE
+
+
+def encode_question(correlation_id: int) -> bytes:
+    """An ApiVersions request that every broker understands, with its size."""
+    return framed(encode_request_header(RequestHeader(ApiKey.API_VERSIONS, _OLDEST, correlation_id, _CLIENT_ID)))
+
+
+def decode_answer(frame: bytes) -> ApiVersionsReply:
+    """What was answered to it; `frame` is without its size.
+
+    Raises:
+        Malformed: not a response to it.
+    """
+    _, cursor = response_cursor(ApiKey.API_VERSIONS, _OLDEST, frame)
+    reply = read_answer(cursor, _OLDEST)
+    cursor.finish()
+    return reply
+
+
+def read_answer(cursor: Cursor, version: int) -> ApiVersionsReply:
+    """The body of an answer in this version, up to its tagged fields.
+
+    Raises:
+        Malformed: not such a body.
+    """
+    error = cursor.error()
+    if error == ErrorCode.UNSUPPORTED_VERSION:
+        # Such an answer is in version 0 whatever was asked (KIP-511).
+        cursor.is_flexible, version = False, 0
+    ranges: dict[int, VersionRange] = {}
+    for _ in cursor.array("api_keys", 6):
+        key = cursor.int16("api_key")
+        ranges[key] = VersionRange(cursor.int16("min_version"), cursor.int16("max_version"))
+        cursor.tags()
+    if version >= 1:
+        cursor.int32("throttle_time_ms")
+    return ApiVersionsReply(ranges, error)

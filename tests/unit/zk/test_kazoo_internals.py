@@ -1,0 +1,124 @@
+"""Is this version of kazoo, inside, what we rely on?
+
+One that lacks a name or does something else with it must not be allowed in `pyproject.toml`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol import connection as kazoo_connection
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import ReplyHeader, Watch
+from kazoo.protocol.states import KeeperState
+
+from controller.zk import kazoo_internals
+from controller.zk.protocol import Exists, GetData, Node, Request, text
+from zk_layout.facts import Stat
+
+STAT = struct.pack(">qqqqiiiqiiq", 5, 6, 0, 0, 7, 0, 0, 8, 0, 0, 0)
+SEEN = Stat(5, 6, 7, 8)
+
+
+class Told:
+    """Keeps what it is told, and the client's zxid at that moment."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self.heard: list[tuple[object, int]] = []
+        self._client = client
+
+    def set(self, value: object = None) -> None:
+        self.heard.append((value, self._client.last_zxid))
+
+    def set_exception(self, error: Exception) -> None:
+        self.heard.append((type(error), self._client.last_zxid))
+
+
+@pytest.fixture
+def client() -> Iterator[KazooClient]:
+    """One that never connects."""
+    made = KazooClient("127.0.0.1:1")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("called", "parameters"),
+    [
+        (KazooClient._call, ["self", "request", "async_object"]),
+        (ConnectionHandler._read_watch_event, ["self", "buffer", "offset"]),
+        (ConnectionHandler._read_response, ["self", "header", "buffer", "offset"]),
+        (Watch.deserialize, ["bytes", "offset"]),
+    ],
+    ids=lambda it: getattr(it, "__qualname__", ""),
+)
+def test_a_private_name_takes_what_it_is_given(called: Callable[..., Any], parameters: list[str]) -> None:
+    assert list(inspect.signature(called).parameters) == parameters
+
+
+def test_a_client_has_its_connection_from_the_start(client: KazooClient) -> None:
+    assert isinstance(client._connection, ConnectionHandler)
+
+
+def read_from_server(client: KazooClient, xid: int, zxid: int, error: int, body: bytes) -> None:
+    """What the connection's thread does with an answer or event."""
+    connection = client._connection
+    connection._read_header = lambda _timeout: (ReplyHeader(xid, zxid, error), body, 0)
+    connection._read_socket(0)
+
+
+def test_watch_events_are_given_where_they_are_read_and_to_nobody_else(client: KazooClient) -> None:
+    seen: list[tuple[int, str]] = []
+    kazoo_internals.take_watch_events(client, lambda kind, path: seen.append((kind, path)))
+
+    read_from_server(client, kazoo_connection.WATCH_XID, -1, 0, struct.pack(">ii", 3, 3) + text("/kafka/controller"))
+
+    assert seen == [(3, "/kafka/controller")]
+    assert client.handler.callback_queue.empty()
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "body", "heard"),
+    [
+        (GetData("/a"), 0, struct.pack(">i", 4) + b"data" + STAT, Node(b"data", SEEN)),
+        (Exists("/a"), 0, STAT, SEEN),
+        (Exists("/a"), NoNodeError.code, b"", None),
+        (GetData("/a"), NoNodeError.code, b"", NoNodeError),
+    ],
+)
+def test_a_request_of_ours_is_sent_and_its_answer_told_while_the_client_holds_that_answers_zxid(
+    client: KazooClient, monkeypatch: pytest.MonkeyPatch, request_: Request, error: int, body: bytes, heard: object
+) -> None:
+    told, sent = Told(client), bytearray()
+    connection = client._connection
+    client._session_callback(KeeperState.CONNECTED)
+    connection._xid = 0
+    connection._read_sock, connection._write_sock = client.handler.create_socket_pair()
+    monkeypatch.setattr(connection, "_write", lambda message, _timeout: sent.extend(message))
+
+    kazoo_internals.send(client, request_, told)
+    connection._send_request(None, 1)
+    connection._read_sock.close()
+    connection._write_sock.close()
+
+    size, xid, kind = struct.unpack_from(">iii", sent)
+    assert (size, kind, bytes(sent[12:])) == (len(sent) - 4, request_.type, request_.serialize())
+    read_from_server(client, xid, 77, error, body)
+    assert told.heard == [(heard, 77)]
+
+
+def test_the_session_is_known_when_a_listener_hears_of_the_connection(client: KazooClient) -> None:
+    sessions: list[object] = []
+    client.add_listener(lambda state: sessions.append((state, client.client_id)))
+    client._session_id, client._session_passwd = 42, b"secret"
+
+    client._session_callback(KeeperState.CONNECTED)
+    client._session_callback(KeeperState.EXPIRED_SESSION)
+
+    assert sessions == [(KazooState.CONNECTED, (42, b"secret")), (KazooState.LOST, None)]
