@@ -88,6 +88,7 @@ class Daemon:
             ),
             observer=self._monitoring.server,
         )
+        self._monitoring.ask_through(self._server.ask)
 
     async def live(self) -> int:
         """Stand by, lead, stand by again, until told to stop; the exit code."""

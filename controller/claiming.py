@@ -43,7 +43,6 @@ class Claimant:
     def __init__(self, settings: Settings, protocol: InterBrokerProtocol, tell: Callable[[Event], None]) -> None:
         """Nothing is connected yet. `tell` is called on the event loop, with everything that a candidacy must know."""
         self._settings = settings
-        self._protocol = protocol
         self._tell = tell
         self._own_id = BrokerId(settings.broker_id)
         self._registration = Registration(settings.advertised_endpoints, settings.rack)
@@ -87,7 +86,6 @@ class Claimant:
             outcome = await self._session.claim(self._registration, replace=replace)
             if isinstance(outcome, Claimed):
                 self.cluster_id = await self._session.cluster_id()
-                await self._settle_features()
         except (Refused, SessionEnded) as error:
             return ClaimFailed(str(error))
         return outcome
@@ -108,9 +106,6 @@ class Claimant:
         """End the session; what is still ours in ZooKeeper goes with it."""
         self._session.stop()
         await self.bridge.stop()
-
-    async def _settle_features(self) -> None:
-        await self._session.settle_features(has_feature_versioning=self._protocol.has_feature_versioning)
 
     def _new_session(self) -> tuple[Bridge, Session]:
         settings = self._settings

@@ -97,7 +97,6 @@ class Leading:
             request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
             request_limit_bytes=request_limit_bytes(settings),
             drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
-            token_expiry_check_s=settings.number("delegation.token.expiry.check.interval.ms") / 1000,
             answer=server.answer,
             counter=monitoring,
             link_observer=monitoring.links,

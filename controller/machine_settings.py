@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from controller.core.admin.create_topics import Defaults
-from controller.core.machine import MachineSettings
+from controller.core.settings import MachineSettings, TopicDefaults
 from controller.settings import JUTE_MARGIN_BYTES, Settings
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerId
@@ -26,6 +25,7 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
         unclean_election=settings.flag("unclean.leader.election.enable"),
         leaders_write_isr=not protocol.leaders_use_alter_partition,
         has_leader_recovery=protocol.has_leader_recovery_state,
+        has_feature_versioning=protocol.has_feature_versioning,
         assigns_topic_ids=protocol.has_topic_ids,
         deletes_topics=settings.flag("delete.topic.enable"),
         deletion_patience_s=settings.number("reassignment.deletion.patience.ms") / 1000,
@@ -33,8 +33,9 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
         rebalance_every_s=float(rebalance_every_s) if settings.flag("auto.leader.rebalance.enable") else None,
         shutdown_redundancy=settings.number("controlled.shutdown.redundancy"),
         imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
-        defaults=Defaults(settings.number("num.partitions"), settings.number("default.replication.factor")),
+        defaults=TopicDefaults(settings.number("num.partitions"), settings.number("default.replication.factor")),
         status_retention_ms=settings.number("reassign.partitions.status.min.retention.ms"),
+        token_expiry_check_s=settings.number("delegation.token.expiry.check.interval.ms") / 1000,
         keeps_reassignment_znodes=settings.flag("controller.reassignments.znodes"),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
     )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import json
+from msgspec import Struct, json
 
 from controller.core.effects import Commit, Effect, Measured, Notice, Tell
+from controller.core.errors import ErrorCode
 from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.machine import Machine
+from controller.core.replies import ReassignmentsListed, Reply
+from controller.core.requests import Caller, ListReassignments, Request
 from metrics.exporter import Exporter, Recorder, StatusSource
-from zk_layout.ids import BrokerId, ControllerEpoch, RequestId
+from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
+from zk_layout.znodes.reassignment_status import MoveProgress
 
 GAUGES_EVERY_S = 1.0
 OF_MOVES_BY_BROKER = ("reassignment_remaining_bytes", "reassignment_bytes_per_second")
@@ -24,6 +28,20 @@ _OUTCOMES: dict[type, str] = {
     Fenced: "fenced",
     Unknown: "unknown",
 }
+
+
+CALLER = Caller(listener="HTTP", address="")
+
+
+class ListedMove(Struct, frozen=True):
+    """One move in progress, as it is shown over HTTP."""
+
+    topic: TopicName
+    partition: PartitionId
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+    progress: MoveProgress | None
 
 
 class Turns:
@@ -118,7 +136,12 @@ class Monitoring:
         self.server = ServerMeasures(self.recorder, api_name)
         self._exporter = Exporter(self.recorder, source, (host, port), moves=self)
         self._machine: Machine | None = None
+        self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def ask_through(self, ask: Callable[[Request, Caller], Awaitable[Reply]]) -> None:
+        """Whoever asks over HTTP what moves is answered as clients are, through this."""
+        self._ask = ask
 
     async def start(self) -> None:
         """Listen, and take the gauges from now on.
@@ -135,20 +158,26 @@ class Monitoring:
             self._task.cancel()
         await self._exporter.stop()
 
-    def moves(self) -> bytes | None:
+    async def moves(self) -> bytes | None:
         """What moves now, as JSON; None without a reign."""
-        machine = self._machine
-        if machine is None or machine.reports is None or machine.cluster.is_loading:
+        reply = await self._list(ListReassignments(None))
+        if reply is None:
             return None
-        return json.encode(machine.reports.listed(asyncio.get_running_loop().time()))
+        return json.encode(
+            [ListedMove(*m.topic_partition, m.replicas, m.adding, m.removing, m.progress) for m in reply.moves]
+        )
 
-    def request(self, number: int) -> bytes | None:
+    async def request(self, number: int) -> bytes | None:
         """What has become of a request, as JSON; None where it is not known."""
-        machine = self._machine
-        if machine is None or machine.reports is None or machine.cluster.is_loading:
+        reply = await self._list(ListReassignments((), RequestId(number)))
+        return None if reply is None or reply.request_status is None else json.encode(reply.request_status)
+
+    async def _list(self, request: ListReassignments) -> ReassignmentsListed | None:
+        """Asked as any client asks; None where this process does not lead, or is still loading."""
+        if self._machine is None or not self._machine.snapshot().is_loaded or self._ask is None:
             return None
-        status = machine.reports.status(RequestId(number), asyncio.get_running_loop().time())
-        return None if status is None else json.encode(status)
+        reply = await self._ask(request, CALLER)
+        return reply if isinstance(reply, ReassignmentsListed) and reply.error is ErrorCode.NONE else None
 
     def noticed(self, notice: Notice) -> None:
         """Count a notice."""
@@ -169,7 +198,7 @@ class Monitoring:
     def reign_ended(self) -> None:
         """A reign is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
         if self._machine is not None:
-            for name in self._machine.figures:
+            for name in self._machine.figures():
                 self.recorder.record(name, 0)
             self.recorder.record("reigns_ended")
             for name in OF_MOVES_BY_BROKER:
@@ -184,8 +213,9 @@ class Monitoring:
     async def _keep_beating(self) -> None:
         while True:
             self._exporter.beat()
-            if self._machine is not None and not self._machine.cluster.is_loading:
-                for name, value in self._machine.figures.items():
+            snapshot = None if self._machine is None else self._machine.snapshot()
+            if self._machine is not None and snapshot is not None and snapshot.is_loaded:
+                for name, value in self._machine.figures().items():
                     self.recorder.record(name, value)
-                self.recorder.record("zookeeper_in_flight", self._machine.in_flight)
+                self.recorder.record("zookeeper_in_flight", snapshot.in_flight)
             await asyncio.sleep(GAUGES_EVERY_S)

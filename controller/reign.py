@@ -33,6 +33,7 @@ from controller.core.effects import (
     Measured,
     Notice,
     Read,
+    ReadChildren,
     StepDown,
     Survey,
     Tell,
@@ -49,9 +50,7 @@ from controller.wire.versions import InterBrokerProtocol
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
-from controller.zk.token_expiry import TokenExpiry
 from controller.zk.writer import OversizedTransaction, Writer
-from zk_layout.ids import BrokerId
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +71,7 @@ class Court(Struct):
     """What a reign needs of the process that holds it.
 
     Units:
-        `request_timeout_s`, `drain_timeout_s` and `token_expiry_check_s` are in seconds.
+        `request_timeout_s` and `drain_timeout_s` are in seconds.
     """
 
     bridge: Bridge
@@ -82,7 +81,6 @@ class Court(Struct):
     request_timeout_s: float
     request_limit_bytes: int
     drain_timeout_s: float
-    token_expiry_check_s: float
     answer: Callable[[Answer], None]
     counter: Counter
     link_observer: LinkObserver
@@ -97,7 +95,7 @@ class Reign:
         """Everything is built, nothing runs."""
         self.epoch = claimed.epoch
         self.fence = claimed.fence_version
-        self.is_loaded = self._is_over = False
+        self._is_over = False
         self._court = court
         self._happened = happened
         own_id = court.machine_settings.own_id
@@ -125,7 +123,6 @@ class Reign:
             court.request_timeout_s,
             on_broken=self._broken,
         )
-        self._tokens = TokenExpiry(court.bridge, claimed.fence_version, court.counter.measured, self._notice)
         self._log_dirs = LogDirs(
             court.inter_broker_listener, court.protocol.describe_log_dirs, f"controller-{own_id}", self.emit
         )
@@ -134,6 +131,7 @@ class Reign:
             {
                 Commit: self._commit,
                 Read: self._reader.read,
+                ReadChildren: self._reader.read_children,
                 Survey: self._reader.survey,
                 Connect: self.links.connect,
                 Disconnect: self.links.disconnect,
@@ -165,8 +163,7 @@ class Reign:
 
     def live_brokers(self) -> Sequence[LiveBroker]:
         """The real brokers that are live, as far as the facts tell."""
-        cluster = self.machine.cluster
-        return tuple(LiveBroker(BrokerId(b), cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
+        return self.machine.snapshot().live_brokers
 
     async def end(self, *, is_graceful: bool) -> None:
         """Stop everything; gracefully, brokers first get what was told to them."""
@@ -195,10 +192,8 @@ class Reign:
             gc.enable()
         # What was loaded lives as long as the reign: the collector need not look at it again.
         gc.freeze()
-        self.is_loaded = True
         self._court.counter.measured(Measured("loading_seconds", self._now() - started))
         self._happened(TermLoaded(f"loaded in {self._now() - started:.2f} s"))
-        self._tasks.append(asyncio.create_task(self._tokens.keep_expiring(self._court.token_expiry_check_s)))
         try:
             await self._reader.wait()
         except SessionEnded as error:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Protocol
 
@@ -57,10 +57,10 @@ class StatusSource(Protocol):
 class MoveSource(Protocol):
     """Who can be asked about moves; in JSON, None where this process does not lead, or knows no such request."""
 
-    def moves(self) -> bytes | None:
+    async def moves(self) -> bytes | None:
         """What moves now. It is called on the event loop that `Exporter.start` was called on."""
 
-    def request(self, number: int) -> bytes | None:
+    async def request(self, number: int) -> bytes | None:
         """What has become of a request. Likewise."""
 
 
@@ -229,16 +229,12 @@ class Exporter:
         moves = self._moves
         return await self._looked_up(lambda: moves.request(number), f"there is no request {number}, or not any more")
 
-    async def _looked_up(self, look: Callable[[], bytes | None], otherwise: str) -> web.Response:
-        """Asked where the facts live: between two turns."""
-
-        async def now() -> bytes | None:
-            return look()
-
+    async def _looked_up(self, look: Callable[[], Coroutine[None, None, bytes | None]], otherwise: str) -> web.Response:
+        """Asked where the facts live: on the event loop of the turns."""
         assert self._watched_loop is not None
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
-                found = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(now(), self._watched_loop))
+                found = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(look(), self._watched_loop))
         except TimeoutError:
             return self._refusal(503, f"no answer within {ANSWER_WITHIN_S:g} s; see /livez")
         if found is None:

@@ -12,6 +12,7 @@ from controller.core.alarms import Again
 from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.clients.open_requests import OpenRequests
 from controller.core.clients.outcomes import Outcomes
+from controller.core.commands import LiveBroker
 from controller.core.duties import all_duties
 from controller.core.effects import Drained, Effect
 from controller.core.events import (
@@ -43,21 +44,19 @@ from controller.core.state.changes import Changes
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.owner import Transactions, TryAgain, facts_of
 from controller.core.view import Cluster, Identity
-from zk_layout.ids import BrokerId, ControllerEpoch, TopicName, Zxid
-from zk_layout.znodes.brokers import Endpoint
+from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
 
 class Snapshot(Struct, frozen=True):
     """What the shell may know of a term after a turn.
 
     Shape:
-        `figures` are the gauges by measure; `live_brokers` the real brokers that mean to stay, with their endpoints.
+        `in_flight` counts the transactions without an answer; `live_brokers` are the real brokers that mean to stay.
     """
 
     is_loaded: bool
     in_flight: int
-    figures: dict[str, float]
-    live_brokers: tuple[tuple[BrokerId, tuple[Endpoint, ...]], ...]
+    live_brokers: tuple[LiveBroker, ...]
 
 
 class Machine:
@@ -117,12 +116,12 @@ class Machine:
     def snapshot(self) -> Snapshot:
         """How things stand after the last turn."""
         cluster = self._cluster
-        return Snapshot(
-            self._is_loaded,
-            self._transactions.count,
-            {name: figure for duty in self._duties for name, figure in duty.figures().items()},
-            tuple((broker, cluster.brokers[broker].registration.endpoints) for broker in cluster.live_brokers()),
-        )
+        live = tuple(LiveBroker(b, cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
+        return Snapshot(self._is_loaded, self._transactions.count, live)
+
+    def figures(self) -> dict[str, float]:
+        """The gauges of this moment, by measure."""
+        return {name: figure for duty in self._duties for name, figure in duty.figures().items()}
 
     def _fold(self, event: Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:

@@ -5,9 +5,10 @@ Source: KIP-455 "Algorithm"; phases A and B of Kafka's KafkaController.onPartiti
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import StrEnum
 
-from zk_layout.ids import NO_LEADER, Replicas
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
@@ -59,6 +60,23 @@ def in_force(assignment: Assignment, state: PartitionState | None) -> Assignment
     if assignment.is_moving and stage(assignment, state) is Stage.LETTING_GO:
         return Assignment(assignment.target)
     return assignment
+
+
+def still_to_go(
+    assignment: Assignment, state: PartitionState | None, owed: Replicas, confirmed: Container[BrokerId]
+) -> Replicas:
+    """The replicas that have to delete their logs and have not confirmed it: those a move lets go, and those `owed`.
+
+    >>> letting_go = Assignment(replicas=(3, 1, 2), adding=(3,), removing=(1, 2))
+    >>> still_to_go(letting_go, PartitionState(3, 8, 1, (3,)), (5,), confirmed={2})
+    (5, 1)
+
+    Shape:
+        None while a move has not come to letting go, and of a partition that never had a leader.
+    """
+    is_letting_go = state is not None and stage(assignment, state) is Stage.LETTING_GO
+    leaving = (*owed, *(assignment.removing if is_letting_go else ()))
+    return tuple(r for r in dict.fromkeys(leaving) if r not in confirmed and r not in assignment.target)
 
 
 def toward(assignment: Assignment, target: Replicas) -> Assignment:

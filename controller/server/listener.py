@@ -12,6 +12,8 @@ from controller.connections.framing import FrameStream
 from controller.core.effects import Answer
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
+from controller.core.replies import Reply
+from controller.core.requests import Caller, Request
 from controller.server.connection import Connection, Limits, ServerObserver, Service
 from controller.server.inquiries import Inquiries
 from controller.server.relay import Brokers, Relay
@@ -93,6 +95,14 @@ class Server:
     def begin_reign(self, emit: Callable[[Asked], None]) -> None:
         """From now on requests become events."""
         self._inquiries.begin_reign(emit)
+
+    async def ask(self, request: Request, caller: Caller) -> Reply:
+        """The answer to a request that comes from this process itself.
+
+        Raises:
+            NothingKnown: a description of the cluster was asked for, and this process does not lead.
+        """
+        return await self._inquiries.ask(request, caller)
 
     def answer(self, answer: Answer) -> None:
         """Carry out an `Answer`; nothing happens if the client has gone."""

@@ -13,12 +13,12 @@ import msgspec
 from controller.zk import protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
-from controller.zk.protocol import Create, SetData
+from controller.zk.protocol import Create
 from zk_layout import catalog
 from zk_layout.codec import Undecodable, decode_json, json_decoder
 from zk_layout.ids import BrokerId
 from zk_layout.watched import PERSISTENT
-from zk_layout.znodes import brokers, features
+from zk_layout.znodes import brokers
 from zk_layout.znodes.brokers import Registration
 
 _CLUSTER_ID: Final = "/cluster/id"
@@ -60,33 +60,6 @@ async def cluster_id(bridge: Bridge) -> str | None:
         return decode_json(_cluster_id_decoder, node.data).id
     except Undecodable:
         return None
-
-
-async def settle_features(bridge: Bridge, *, has_feature_versioning: bool) -> None:
-    """Make `/feature` what an `inter.broker.protocol.version` asks for (2.7-IV0 and later: feature versioning).
-
-    An enabled znode is left as it is from 2.7-IV0 on, and emptied and disabled below. Not fenced: two controllers
-    that do it at once want the same.
-
-    Raises:
-        Refused: we may not.
-    """
-    address = features.FeatureAddress()
-    data = features.encode(features.Features(is_enabled=has_feature_versioning))
-    while True:
-        node, _ = await bridge.get(address.path)
-        full = bridge.full(address.path)
-        if node is None:
-            reply = await bridge.read(Create(full, data, acl=bridge.settings.acl))
-        else:
-            value = catalog.decode(address, node.data)
-            if isinstance(value, features.Features) and value.is_enabled == has_feature_versioning:
-                return
-            reply = await bridge.read(SetData(full, data, node.stat.version))
-        if reply.code == protocol.OK:
-            return
-        if reply.code not in (protocol.NO_NODE, protocol.NODE_EXISTS, protocol.BAD_VERSION):
-            raise Refused(address.path, reply.code)
 
 
 async def registrations(bridge: Bridge) -> dict[BrokerId, Registration]:

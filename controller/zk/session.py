@@ -94,10 +94,6 @@ class Session:
         """The brokers that are registered now."""
         return await preparation.registrations(self._bridge)
 
-    async def settle_features(self, *, has_feature_versioning: bool) -> None:
-        """Make `/feature` what the brokers' protocol version asks for; the first thing a new controller does."""
-        await preparation.settle_features(self._bridge, has_feature_versioning=has_feature_versioning)
-
     async def clash(self, registration: Registration) -> IdClash | None:
         """Whether our id belongs to somebody else now; also a claim finds that out.
 

@@ -51,7 +51,7 @@ def brokers(events: Sequence[_Event]) -> pa.Table:
 
 
 def controllers(events: Sequence[_Event]) -> pa.Table:
-    """One row for each term: who held `/controller`, in which epoch, and how long nobody did before.
+    """One row for each term of a controller: who held `/controller`, in which epoch, and how long nobody did before.
 
     The epoch is raised in the transaction that claims, or in the one before.
     """

@@ -72,7 +72,7 @@ def report_data(spark: SparkSession, result: Result) -> dict[str, Any]:
         "load": _load(ask),
         "health": _health(ask),
         "changes": _changes_by_topic(ask),
-        "controllers": ask("controllers", _terms),
+        "controllers": ask("controllers", _controllers),
         "brokers": ask("brokers", lambda t: t.selectExpr("broker", *_FROM_TO, "ended_by").orderBy("broker", "from")),
         "topics": ask("topic_health", _worst_topics),
         "broker_health": ask("broker_health", lambda t: t.orderBy("broker")),
@@ -288,7 +288,7 @@ def _sizes(ask: Any) -> list[dict[str, Any]]:
     return [{"path": key[1], "points": points[key]} for key in sorted(points)]
 
 
-def _terms(table: DataFrame) -> DataFrame:
+def _controllers(table: DataFrame) -> DataFrame:
     return table.selectExpr("broker", *_FROM_TO, "controller_epoch", "vacancy_ms", "ended_by").orderBy("from")
 
 

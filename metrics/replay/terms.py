@@ -105,7 +105,9 @@ class Terms:
         """Whether a broker was about to stop: a controlled shutdown moves leaders away before."""
         if broker not in self.at(zxid).brokers:
             return True
-        following = takewhile(lambda r: r.time_ms - time_ms <= SHUTDOWN_MS, self._terms[self.position(zxid) + 1 :])
+        following = takewhile(
+            lambda term: term.time_ms - time_ms <= SHUTDOWN_MS, self._terms[self.position(zxid) + 1 :]
+        )
         return any(broker not in term.brokers for term in following)
 
     def is_unwanted(self, topic: str, zxid: int) -> bool:

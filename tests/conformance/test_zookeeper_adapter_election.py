@@ -370,25 +370,6 @@ def test_a_claim_does_not_outlive_its_session(zookeeper: str) -> None:
     asyncio.run(story())
 
 
-def test_the_feature_znode_follows_the_protocol_version_of_the_brokers(zookeeper: str) -> None:
-    async def story() -> None:
-        async with candidate(zookeeper, 100) as (session, _, bridge):
-
-            async def feature() -> tuple[bytes, int]:
-                node, _ = await bridge.get("/feature")
-                assert node is not None
-                return node.data, node.stat.version
-
-            await session.settle_features(has_feature_versioning=False)
-            assert await feature() == (b'{"version":2,"features":{},"status":0}', 0)
-            await session.settle_features(has_feature_versioning=True)
-            assert await feature() == (b'{"version":2,"features":{},"status":1}', 1)
-            await session.settle_features(has_feature_versioning=True)
-            assert (await feature())[1] == 1
-
-    asyncio.run(story())
-
-
 def test_the_cluster_id_is_that_of_the_first_broker(zookeeper: str) -> None:
     async def story() -> None:
         async with candidate(zookeeper, 100) as (session, _, _):

@@ -94,7 +94,7 @@ def test_every_move_is_found_with_its_origin_and_end(replayed: Replayed) -> None
 def test_a_fail_over_shows_its_vacancy(replayed: Replayed) -> None:
     terms = replayed.table("controllers").orderBy("started_at").collect()
 
-    assert [r.controller_epoch for r in terms] == [1, 2]
+    assert [t.controller_epoch for t in terms] == [1, 2]
     assert terms[0].ended_by == "expire"
     assert terms[1].vacancy_ms is not None
 
@@ -174,8 +174,9 @@ def last_of_partitions(
         elif kind == "assignment":
             found[at] = (Assignment(*(tuple(event[name]) for name in ("replicas", "adding", "removing"))), state)
         elif kind == "state" and not is_gone:
-            written = (event[name] for name in ("leader", "leader_epoch", "controller_epoch"))
-            found[at] = (assignment, PartitionState(*written, tuple(event["isr"])))
+            leader, leader_epoch = event["leader"], event["leader_epoch"]
+            written = PartitionState(leader, leader_epoch, event["controller_epoch"], tuple(event["isr"]))
+            found[at] = (assignment, written)
         elif kind == "state" and assignment is not None:
             found[at] = (assignment, None)
     return found

@@ -17,7 +17,6 @@ from controller.core.state.changes import Changes
 from controller.core.steps.change import Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
-from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import TopicConfigAddress
 
 FIRST_REBALANCE_S = 5.0
@@ -94,7 +93,7 @@ class Elections(TopicDuty):
         if changes.is_initial and self._shared.settings.rebalance_every_s is not None:
             out.wake(Rebalance(), out.now + FIRST_REBALANCE_S)
         if changes.preferred_election is not None:
-            self._prefer_as_asked_for_in_zookeeper()
+            self._prefer(changes.preferred_election.partitions)
         for name in changes.configs:
             if name in self._cluster.topics:
                 self._shared.memory.fresh_configs[name] = None
@@ -109,13 +108,11 @@ class Elections(TopicDuty):
             for at in self._cluster.offline:
                 self._shared.agenda.add(at.topic, (at.partition,))
 
-    def _prefer_as_asked_for_in_zookeeper(self) -> None:
-        value = self._shared.state.preferred_election.value
-        if isinstance(value, PreferredElection):
-            for at in value.partitions:
-                if self._cluster.partition(at) is not None:
-                    self._shared.memory.preferring[at] = None
-                    self._shared.agenda.add(at.topic, (at.partition,))
+    def _prefer(self, partitions: Iterable[TopicPartition]) -> None:
+        for at in partitions:
+            if self._cluster.partition(at) is not None:
+                self._shared.memory.preferring[at] = None
+                self._shared.agenda.add(at.topic, (at.partition,))
 
     def _offline(self, name: TopicName) -> list[PartitionId]:
         topic = self._cluster.topics.get(name)

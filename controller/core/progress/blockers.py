@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from controller.core.stage import Stage, stage
+from controller.core.stage import Stage, stage, still_to_go
 from controller.core.state.topics import Partition
 from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
@@ -89,8 +89,8 @@ def waits_for(seen: Seen, cluster: Cluster, presence: Presence, now: float) -> s
             return None
         reasons = [_why_offline(r, seen.at, cluster, presence, now) for r in assignment.target]
         return f"no replica of the target can lead: {'; '.join(filter(None, reasons))}"
-    waiting = [r for r in assignment.removing if r not in seen.confirmed and cluster.is_registered(r)]
-    if where is Stage.LETTING_GO and waiting:
+    waiting = [r for r in still_to_go(assignment, state, (), seen.confirmed) if cluster.is_registered(r)]
+    if waiting:
         return f"waits for {_brokers(waiting)} to confirm that the replica there is deleted"
     return None
 

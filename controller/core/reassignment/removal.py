@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from controller.core.commands import StopReplica
 from controller.core.events import Acknowledged
 from controller.core.memory import NOBODY, Memory
-from controller.core.stage import Stage, stage
+from controller.core.stage import still_to_go
 from controller.core.state.topics import Partition
 from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
@@ -33,14 +33,12 @@ class Removal:
 
     def see(self, at: TopicPartition, held: Partition, owed: Replicas) -> None:
         """Forget what no longer matters once a partition has changed."""
-        moving = held.assignment.is_moving
-        if not moving:
+        if not held.assignment.is_moving:
             self._until.pop(at, None)
             self._memory.out_of_patience.pop(at, None)
         confirmed = self._memory.confirmed.get(at)
         if confirmed:
-            letting_go = moving and stage(held.assignment, held.state) is Stage.LETTING_GO
-            leaving = {*owed, *(held.assignment.removing if letting_go else ())}
+            leaving = still_to_go(held.assignment, held.state, owed, NOBODY)
             self._keep(at, frozenset(b for b in confirmed if b in leaving))
 
     def confirm(self, answer: Acknowledged, cluster: Cluster) -> list[TopicPartition]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from controller.core.errors import MESSAGES, ErrorCode, Refusal
 from controller.core.reassignment import redirection
 from controller.core.requests import Mode
-from controller.core.stage import Stage, in_force, stage, toward
+from controller.core.stage import Stage, in_force, stage, still_to_go, toward
 from controller.core.steps.change import Case, Change, Gather, Next, listed, raised
 from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, Replicas
@@ -27,7 +27,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
                 return handed_over
         if case.is_untold:
             return _tell(case, case.state, cluster)
-    return _let_go(case, cluster) if where is Stage.LETTING_GO else _forgive(case)
+    return _let_go(case, cluster) if where is Stage.LETTING_GO else _settle_owed(case)
 
 
 def begin(case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE) -> Change | Refusal | None:
@@ -128,9 +128,7 @@ def _let_go(case: Case, cluster: Cluster) -> Next:
 
     Moves of a topic that end about the same time share one write of its znode.
     """
-    waiting = tuple(r for r in case.assignment.removing if r not in case.confirmed)
-    if case.state is None:
-        waiting = ()  # the partition never had a leader: there is nothing to delete
+    waiting = still_to_go(case.assignment, case.state, (), case.confirmed)
     if not case.is_patience_over and any(cluster.is_registered(r) for r in waiting):
         return None
     if case.is_gathering:
@@ -142,8 +140,8 @@ def _let_go(case: Case, cluster: Cluster) -> Next:
     return Change(f"{case.at} has moved to {listed(target)}{note}", Assignment(target), owed=owed)
 
 
-def _forgive(case: Case) -> Next:
-    """Strike out owed deletions that are confirmed or no longer wanted."""
+def _settle_owed(case: Case) -> Next:
+    """Drop owed deletions that are confirmed or no longer wanted."""
     owed = tuple(r for r in case.owed if r not in case.confirmed and r not in case.assignment.replicas)
     if owed == case.owed:
         return None

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.notifications import IsrChange, IsrChangeAddress, LogDirEvent, LogDirEventAddress
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Changes(Struct):
     malformed: list[tuple[str, str]] = field(default_factory=list)
     tokens: bool = False
     features: bool = False
-    preferred_election: ZnodeVersion | None = None
+    preferred_election: PreferredElection | None = None
     broker_defaults: bool = False
     legacy: bool = False
     folder: bool = False

@@ -213,6 +213,8 @@ class ClusterState:
                 self.changes.reconfigured[fact.value.topic] = None
             return
         value = fact.value
+        if isinstance(address, PreferredElectionAddress):
+            self.preferred_election = fact
         is_left_alone = isinstance(address, PreferredElectionAddress) and not isinstance(value, PreferredElection)
         if fact.stat is None or is_left_alone:
             self.notifications.pop(address, None)
@@ -224,8 +226,7 @@ class ClusterState:
             case LogDirEventAddress():
                 self.changes.log_dir_events.append((address, value if isinstance(value, LogDirEvent) else None))
             case PreferredElectionAddress():
-                self.preferred_election = fact
-                self.changes.preferred_election = fact.stat.version
+                self.changes.preferred_election = value if isinstance(value, PreferredElection) else None
             case _:
                 assert_never(address)
 

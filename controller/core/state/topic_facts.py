@@ -6,7 +6,7 @@ is older than the topic's creation belonged to an earlier topic of the same name
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from controller.core.state.topics import (
     ABSENT,
     BLANK,
     NEVER,
+    NO_EPOCH,
     UNASSIGNED,
     DeletionMark,
     Partition,
@@ -112,7 +113,7 @@ class Topics:
             return False
         if stat is None:
             if view is not None:
-                self._forget(record, view, fact.as_of)
+                self._forget(record, view, Zxid(fact.as_of + 1))
             record.absent_as_of = fact.as_of
             if name in self.marks:
                 self.changes.marks[name] = None
@@ -135,23 +136,20 @@ class Topics:
         if view is not None and fact.as_of < view.czxid:
             return False
         held = record.partitions.get(number, BLANK)
+        has_znode, znode_as_of = held.has_znode, held.znode_as_of
+        if stat is not None:  # then its parents were there too, be it that this znode has gone since
+            if fact.as_of >= znode_as_of:
+                has_znode, znode_as_of = True, fact.as_of
+            self._note_partitions_znode(record, fact)
         if not is_newer(fact, held.as_of, is_held_present=held.state is not None or held.is_malformed):
+            if (has_znode, znode_as_of) != (held.has_znode, held.znode_as_of):
+                record.partitions[number] = replace(held, has_znode=has_znode, znode_as_of=znode_as_of)
             return False
         value = fact.value
         state = value if isinstance(value, PartitionState) else None
-        if stat is None:
-            after = Partition(
-                held.assignment, None, held.epoch, fact.as_of, True, False, held.has_znode, held.znode_as_of
-            )
-        else:
-            epoch = PartitionEpoch(stat.version)
-            znode_as_of = max(held.znode_as_of, fact.as_of)
-            is_malformed = isinstance(value, Malformed)
-            after = Partition(held.assignment, state, epoch, fact.as_of, True, is_malformed, True, znode_as_of)
-            if fact.as_of > record.partitions_znode_as_of:
-                record.partitions_znode, record.partitions_znode_as_of = True, fact.as_of
-                if view is not None and not view.has_partitions_znode:
-                    self._replace(record, replace(view, has_partitions_znode=True))
+        epoch = NO_EPOCH if stat is None else PartitionEpoch(stat.version)
+        is_malformed = isinstance(value, Malformed)
+        after = Partition(held.assignment, state, epoch, fact.as_of, True, is_malformed, has_znode, znode_as_of)
         record.partitions[number] = after
         if view is not None:
             self.changes.touch(name, number, held)
@@ -170,14 +168,17 @@ class Topics:
     def apply_partitions_znode(self, name: TopicName, fact: Fact) -> None:
         """The parent of all partitions' znodes."""
         record = self._record(name)
-        view = record.view
-        if view is not None and fact.as_of < view.czxid:
-            return
+        if record.view is None or fact.as_of >= record.view.czxid:
+            self._note_partitions_znode(record, fact)
+
+    def _note_partitions_znode(self, record: _Record, fact: Fact) -> None:
+        """A sighting of it, or of something below it, whose presence shows that of the znode."""
         if not is_newer(fact, record.partitions_znode_as_of, is_held_present=record.partitions_znode):
             return
+        view = record.view
         record.partitions_znode, record.partitions_znode_as_of = fact.is_present, fact.as_of
-        if view is not None:
-            self.changes.topics.setdefault(name, view)
+        if view is not None and view.has_partitions_znode is not fact.is_present:
+            self.changes.topics.setdefault(view.name, view)
             self._replace(record, replace(view, has_partitions_znode=fact.is_present))
 
     def apply_deletions(self, name: TopicName, fact: Fact) -> None:
@@ -249,11 +250,11 @@ class Topics:
         if look is not None:
             self.alike.setdefault(look, {})[name] = None
         for number, held in list(record.partitions.items()):
-            if max(held.as_of, held.znode_as_of) < czxid:
+            ours = _since(czxid, held)
+            if ours == BLANK:
                 del record.partitions[number]
             else:
-                if held.as_of < czxid:
-                    record.partitions[number] = Partition(has_znode=held.has_znode, znode_as_of=held.znode_as_of)
+                record.partitions[number] = ours
                 self.changes.touch(name, number, BLANK)
         if record.partitions_znode_as_of < czxid:
             record.partitions_znode = False
@@ -314,7 +315,9 @@ class Topics:
             return
         self.changes.topics.setdefault(view.name, view)
         named = self._named(record, view, value.topic_id, fact.as_of)
-        self._replace(record, replace(named, has_lost_id=True))
+        named = replace(named, has_lost_id=True)
+        self._replace(record, named)
+        self._owe(record, named)
 
     def _assign(self, record: _Record, name: TopicName, number: PartitionId, assignment: Assignment) -> None:
         held = record.partitions.get(number, BLANK)
@@ -360,8 +363,8 @@ class Topics:
         self._placement.owe(view.name, view.deletions, owed)
         self._replace(record, replace(view, deletions=MappingProxyType(owed), deletions_version=record.owed_version))
 
-    def _forget(self, record: _Record, view: TopicView, as_of: Zxid) -> None:
-        """A topic is gone; what was seen later than that already belongs to its successor."""
+    def _forget(self, record: _Record, view: TopicView, successor: Zxid) -> None:
+        """A topic is gone; what was seen from `successor` on already belongs to the next one of its name."""
         name = view.name
         for number, held in record.partitions.items():
             self._placement.assign(name, number, held.assignment, UNASSIGNED, is_moving=False)
@@ -376,12 +379,22 @@ class Topics:
         self.changes.forget_topic(view)
         del self.views[name]
         record.view = None
-        record.partitions = {n: p for n, p in _later(record.partitions, as_of)}
-        if record.partitions_znode_as_of <= as_of:
+        later = {n: _since(successor, p) for n, p in record.partitions.items()}
+        record.partitions = {n: p for n, p in later.items() if p != BLANK}
+        if record.partitions_znode_as_of < successor:
             record.partitions_znode = False
 
 
-def _later(partitions: Mapping[PartitionId, Partition], as_of: Zxid) -> Iterator[tuple[PartitionId, Partition]]:
-    for number, held in partitions.items():
-        if held.as_of > as_of or held.znode_as_of > as_of:
-            yield number, replace(held, assignment=UNASSIGNED)
+def _since(zxid: Zxid, held: Partition) -> Partition:
+    """What was seen of a partition's znodes at this zxid or later, without its assignment."""
+    is_state, is_znode = held.as_of >= zxid, held.znode_as_of >= zxid
+    return Partition(
+        UNASSIGNED,
+        held.state if is_state else None,
+        held.epoch if is_state else NO_EPOCH,
+        held.as_of if is_state else NEVER,
+        held.is_state_known and is_state,
+        held.is_malformed and is_state,
+        held.has_znode and is_znode,
+        held.znode_as_of if is_znode else NEVER,
+    )

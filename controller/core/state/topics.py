@@ -14,6 +14,7 @@ from zk_layout.znodes.topics import Assignment
 
 NEVER = Zxid(-1)
 ABSENT = ZnodeVersion(-1)
+NO_EPOCH = PartitionEpoch(-1)
 UNASSIGNED = Assignment(())
 NOTHING_OWED: Mapping[PartitionId, Replicas] = MappingProxyType({})
 
@@ -28,7 +29,7 @@ class Partition(Struct, frozen=True, gc=False):
 
     assignment: Assignment = UNASSIGNED
     state: PartitionState | None = None
-    epoch: PartitionEpoch = PartitionEpoch(-1)
+    epoch: PartitionEpoch = NO_EPOCH
     as_of: Zxid = NEVER
     is_state_known: bool = False
     is_malformed: bool = False

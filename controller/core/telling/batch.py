@@ -19,7 +19,7 @@ from controller.core.commands import (
     UpdateMetadata,
 )
 from controller.core.memory import NOBODY
-from controller.core.stage import Stage, stage
+from controller.core.stage import still_to_go
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.views import deleted, live_brokers, view
@@ -85,15 +85,9 @@ class Batch:
         if held is None or held.state is None or at in self._cluster.untold or topic.is_queued_for_deletion:
             return
         state = held.state
-        leaving = topic.deletions.get(number, ())
-        if held.assignment.removing and stage(held.assignment, state) is Stage.LETTING_GO:
-            leaving = (*leaving, *held.assignment.removing)
-        if not leaving:
-            return
         confirmed = self._cluster.confirmed.get(at, NOBODY)
-        target = held.assignment.target
-        for broker in dict.fromkeys(leaving):
-            if broker not in confirmed and broker not in target and self._cluster.is_registered(broker):
+        for broker in still_to_go(held.assignment, state, topic.deletions.get(number, ()), confirmed):
+            if self._cluster.is_registered(broker):
                 self._stop(broker, ReplicaStop(topic.name, number, state.leader_epoch, True))
 
     def tells(self, *, brokers_changed: bool) -> Iterator[tuple[BrokerId, Command]]:

@@ -67,7 +67,7 @@ class Play:
     def figures(self) -> dict[str, float]:
         """The gauges of the controller."""
         assert self.theatre.machine is not None
-        return self.theatre.machine.snapshot().figures
+        return self.theatre.machine.figures()
 
 
 def cluster(*more: str, topics: tuple[str, ...] = ("topic orders 0=1,2",), brokers: str = "1,2,3,4") -> Play:
