@@ -40,35 +40,35 @@ as_anything = click.option(
 def main() -> None:
     """A standalone controller for Apache Kafka clusters in ZooKeeper mode (brokers 2.4 to 3.9).
 
-    It claims /controller in ZooKeeper, and the brokers obey it; their own controllers stay as the fallback.
+    It claims /controller in ZooKeeper and the brokers obey it; Kafka's own controllers remain as the fallback.
 
     \b
-    See it work on this machine:   kafka-zk-controller demo
+    Try it on this machine:        kafka-zk-controller demo
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
-    Ask one that runs:             kafka-zk-controller status
+    Check a running replica:       kafka-zk-controller status
     Give the cluster back:         kafka-zk-controller release --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
     """
 
 
 @main.command()
-@click.option("--config", "config", type=CONFIG, help="Properties file with Kafka's own keys.")
+@click.option("--config", "config", type=CONFIG, help="Properties file, with Kafka's own keys.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key; may be repeated.")
-@click.option("--check-config", is_flag=True, help="Say what is in force, or all that is wrong, and exit.")
+@click.option("--check-config", is_flag=True, help="Print the settings in force, or all that is wrong, and exit.")
 @click.option(
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How --check-config answers; what is logged follows log.format.",
+    help="Output of --check-config; logs follow log.format.",
 )
 def run(config: Path | None, overrides: tuple[str, ...], check_config: bool, output: str) -> None:
     """Run one replica of the controller, in the foreground.
 
-    Start as many as you like, each with its own broker.id: one leads, the others stand by. SIGTERM resigns cleanly.
+    Run several, each with its own broker.id: one leads, the others stand by. On SIGTERM the leader resigns cleanly.
 
-    Values come from the file, then from the environment, then from --set; the last one counts. A broker's own
-    server.properties can be the file: give it another broker.id and other listeners.
+    The environment overrides the file, and --set overrides both. A broker's server.properties can serve as the
+    file: give it another broker.id and other listeners.
 
     \b
       kafka-zk-controller run --config controller.properties
@@ -77,7 +77,7 @@ def run(config: Path | None, overrides: tuple[str, ...], check_config: bool, out
       kafka-zk-controller run --set zookeeper.connect=zk1:2181 --set broker.id=900 \\
           --set inter.broker.protocol.version=3.9
 
-    Exit codes: 0 stopped as asked, 1 failed, 2 the configuration cannot be used.
+    Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration.
     """
     try:
         settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_protocol})
@@ -96,7 +96,7 @@ def run(config: Path | None, overrides: tuple[str, ...], check_config: bool, out
 @main.command()
 @as_anything
 def settings(output: str) -> None:
-    """List every setting: its key, what it takes, its default and what it means.
+    """List every setting: key, type, default and meaning.
 
     \b
       kafka-zk-controller settings --output json | jq -r '.[] | select(.is_required) | .key'
@@ -127,7 +127,7 @@ def settings(output: str) -> None:
 @main.command()
 @as_anything
 def metrics(output: str) -> None:
-    """List everything that is measured, and Kafka's own name for it where there is one.
+    """List every metric, with Kafka's own name where there is one.
 
     \b
       kafka-zk-controller metrics --output json | jq -r '.[].name'
@@ -151,19 +151,19 @@ def metrics(output: str) -> None:
 @click.option("--url", default="http://127.0.0.1:9640", show_default=True, help="Its http.host and http.port.")
 @as_text_or_json
 def status(url: str, output: str) -> None:
-    """Ask a replica how it stands and who leads.
+    """Show a replica's state and which replica leads.
 
     \b
       kafka-zk-controller status
       kafka-zk-controller status --url http://controller-2:9640 --output json
 
-    Exit codes: 0 it is ready (leading or standing by), 1 it is not, 3 it cannot be reached.
+    Exit codes: 0 ready (leading or standing by), 1 not ready, 2 usage error, 3 unreachable.
     """
     try:
         found = _ask(f"{url.rstrip('/')}/leader")
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        click.echo(f"no controller answers at {url}: {reason}; is http.port on, and is this its address?", err=True)
+        click.echo(f"no controller answers at {url}: {reason}; check http.host and http.port", err=True)
         sys.exit(UNREACHABLE)
     if output == "json":
         click.echo(json.dumps(found, indent=2))
@@ -176,27 +176,27 @@ def status(url: str, output: str) -> None:
 
 
 @main.command()
-@click.option("--kafka-version", default="3.9.1", show_default=True, help="Version of the real brokers.")
-@click.option("--partitions", default=12, show_default=True, help="Partitions of the topic that is moved.")
-@click.option("--keep", is_flag=True, help="Leave the cluster running at the end, and say how to use it.")
+@click.option("--kafka-version", default="3.9.1", show_default=True, help="Version of the brokers.")
+@click.option("--partitions", default=12, show_default=True, help="Partitions of the topic to move.")
+@click.option("--keep", is_flag=True, help="Leave the cluster running, and print how to use it.")
 @click.option(
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How the report is printed; progress goes to standard error.",
+    help="Format of the report; progress goes to standard error.",
 )
 def demo(kafka_version: str, partitions: int, keep: bool, output: str) -> None:
-    """A real cluster on this machine, a real move of every partition, and the leading controller killed half-way.
+    """Move every partition on a real cluster on this machine, and kill the leading controller half-way.
 
-    Starts ZooKeeper, three Kafka brokers and two replicas of the controller; produces and consumes all the while; moves
-    the topic with Kafka's own kafka-reassign-partitions; kills the leader with SIGKILL; checks that nothing was lost.
+    Starts ZooKeeper, three Kafka brokers and two replicas of the controller; produces and consumes throughout; moves
+    the topic with Kafka's own kafka-reassign-partitions; kills the leader with SIGKILL; checks that no record was lost.
 
     \b
       kafka-zk-controller demo
       kafka-zk-controller demo --kafka-version 2.4.1 --keep
 
-    Exit codes: 0 every check passed, 1 one did not, 130 interrupted.
+    Exit codes: 0 every check passed, 1 a check failed, 130 interrupted.
     """
     from controller.demo import story
 
@@ -214,7 +214,7 @@ def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
     else:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
-        click.echo("nothing was started; `kafka-zk-controller settings` explains every key", err=True)
+        click.echo("not started; `kafka-zk-controller settings` explains every key", err=True)
     sys.exit(MISUSED)
 
 
@@ -223,14 +223,14 @@ def _show_settings(found: Settings, output: str) -> None:
         shown = {"settings": found.shown(), "without_effect": found.without_effect, "ignored": found.ignored}
         click.echo(json.dumps(shown, indent=2))
         return
-    table = Table("key", "value", "environment variable", title="The configuration is good")
+    table = Table("key", "value", "environment variable", title="The configuration is valid")
     for key, value in found.shown().items():
         table.add_row(key, value, environment_name(key))
     _console().print(table)
     for text in found.without_effect:
-        click.echo(f"without effect: {text}")
+        click.echo(f"no effect: {text}")
     if found.ignored:
-        click.echo(f"ignored, because they do not concern a controller: {', '.join(found.ignored)}")
+        click.echo(f"ignored, not settings of a controller: {', '.join(found.ignored)}")
 
 
 def _log_keys_not_acted_on(found: Settings) -> None:
@@ -238,7 +238,7 @@ def _log_keys_not_acted_on(found: Settings) -> None:
     for text in found.without_effect:
         log.warning("a setting has no effect", reason=text)
     if found.ignored:
-        log.info("settings that do not concern a controller are ignored", keys=list(found.ignored))
+        log.info("ignoring settings that a controller does not use", keys=list(found.ignored))
 
 
 def _ask(url: str) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _ask(url: str) -> dict[str, Any]:
     with opener.open(url, timeout=5) as answer:
         found = json.load(answer)
     if not isinstance(found, dict):
-        raise ValueError("what is there is not a controller")
+        raise ValueError("the server at this address is not a controller")
     return found
 
 
@@ -256,7 +256,7 @@ def _worded(key: str, value: object) -> str:
         return datetime.fromtimestamp(value).astimezone().isoformat(sep=" ", timespec="seconds")
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "nobody known" if value is None else str(value)
+    return "unknown" if value is None else str(value)
 
 
 def _console() -> Console:

@@ -121,7 +121,8 @@ class Daemon:
             await self._monitoring.start()
             await self._server.start()
         except OSError as error:
-            _log.error("cannot listen", reason=str(error), hint="change listeners or http.port, or stop who is there")
+            hint = "change listeners or http.port, or stop the process that uses the port"
+            _log.error("cannot listen", reason=str(error), hint=hint)
             return False
         return True
 

@@ -63,7 +63,7 @@ class Claimant:
                 # Now rather than when a vacancy waits to be filled.
                 await self._understanding.complaint(self._session.registrations)
             except Disconnected as error:
-                _log.warning("no ZooKeeper yet; trying again", reason=str(error))
+                _log.warning("cannot reach ZooKeeper; trying again", reason=str(error))
                 self._session.stop()
                 self.bridge, self._session = self._new_session()
                 self._tell(Unreachable(str(error)))
@@ -94,9 +94,9 @@ class Claimant:
         """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
         try:
             if await asyncio.wait_for(self._session.release(claimed.fence_version), self._give_up_s):
-                _log.info("gave /controller up")
+                _log.info("gave up /controller")
         except TimeoutError:
-            _log.warning("ZooKeeper does not answer; what is ours there goes with the session, or when it answers")
+            _log.warning("ZooKeeper does not answer; our claim is removed when it answers or when the session expires")
             return False
         except (SessionEnded, Refused) as error:
             _log.info("nothing to give up", reason=str(error))
@@ -126,7 +126,7 @@ class Claimant:
             case Resumed():
                 _log.info("ZooKeeper connection", state="resumed")
             case Reconnected():
-                _log.info("a new ZooKeeper session has begun")
+                _log.info("new ZooKeeper session established")
             case HolderSeen() | SessionLost():
                 pass  # what follows from it is said when it is decided
         self._tell(event)

@@ -20,7 +20,7 @@ from zk_layout.znodes.reassignment_status import MoveProgress
 
 GAUGES_EVERY_S = 1.0
 OF_MOVES_BY_BROKER = ("reassignment_remaining_bytes", "reassignment_bytes_per_second")
-OF_MOVES = ("reassignment_longest_stage_seconds", "reassignment_requests_open")
+OF_MOVES = ("reassignment_longest_stage_seconds", "open_reassignment_requests")
 
 _OUTCOMES: dict[type, str] = {
     Committed: "committed",
@@ -56,7 +56,7 @@ class Turns:
         record = self._recorder.record
         record("turn_seconds", took_s)
         record("turn_events", len(events))
-        record("queue_depth", left)
+        record("event_queue_depth", left)
         for event in events:
             self._received(event, now)
         for effect in effects:
@@ -69,12 +69,12 @@ class Turns:
 
     def _received(self, event: Event, now: float) -> None:
         if isinstance(event, Observed):
-            self._recorder.record("zookeeper_facts", len(event.facts))
+            self._recorder.record("zookeeper_znodes_read", len(event.facts))
         elif isinstance(event, Committed | Conflicted | Fenced | Unknown):
-            self._recorder.record("zookeeper_commits", 1, (_OUTCOMES[type(event)],))
+            self._recorder.record("zookeeper_transactions", 1, (_OUTCOMES[type(event)],))
             sent = self._sent.pop(event.commit, None)
             if sent is not None:
-                self._recorder.record("zookeeper_commit_seconds", now - sent)
+                self._recorder.record("zookeeper_transaction_seconds", now - sent)
 
     def forget(self) -> None:
         """A reign is over: what it sent gets no outcome any more."""
@@ -100,8 +100,8 @@ class LinkMeasures:
         self._record("broker_command_seconds", took_s, (command,))
 
     def failed(self, broker: BrokerId, reason: str) -> None:  # noqa: ARG002 (the link logs it)
-        """Count the failure; the link logs it."""
-        self._record("broker_failures", 1, (str(broker),))
+        """Count the attempt that will be repeated; the link logs why."""
+        self._record("broker_delivery_retries", 1, (str(broker),))
 
 
 class ServerMeasures:
@@ -120,9 +120,9 @@ class ServerMeasures:
         """Show the open connections."""
         self._record("connections", count)
 
-    def hung_up(self, why: str) -> None:
-        """Count a client that was hung up on, or not let in."""
-        self._record("clients_hung_up", 1, (why,))
+    def client_disconnected(self, reason: str) -> None:
+        """Count a client that was disconnected or turned away."""
+        self._record("clients_disconnected", 1, (reason,))
 
 
 class Monitoring:
@@ -190,24 +190,29 @@ class Monitoring:
     def reign_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
         """A reign begins: its machine's figures are the gauges."""
         self._machine = machine
-        self.recorder.record("reigns")
+        self.recorder.record("elections_won")
         self.recorder.record("is_leader", 1)
         self.recorder.record("controller_epoch", epoch)
-        self.recorder.record("reign_started_timestamp_seconds", time.time())
+        self.recorder.record("term_started_timestamp_seconds", time.time())
 
     def reign_ended(self) -> None:
         """A reign is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
         if self._machine is not None:
             for name in self._machine.figures():
                 self.recorder.record(name, 0)
-            self.recorder.record("reigns_ended")
+            self.recorder.record("terms_ended")
             for name in OF_MOVES_BY_BROKER:
                 self.recorder.forget(name)
             for name in OF_MOVES:
                 self.recorder.record(name, 0)
         self._machine = None
         self.turns.forget()
-        for name in ("is_leader", "reign_started_timestamp_seconds", "zookeeper_in_flight", "queue_depth"):
+        for name in (
+            "is_leader",
+            "term_started_timestamp_seconds",
+            "zookeeper_transactions_in_flight",
+            "event_queue_depth",
+        ):
             self.recorder.record(name, 0)
 
     async def _keep_beating(self) -> None:
@@ -217,5 +222,5 @@ class Monitoring:
             if self._machine is not None and snapshot is not None and snapshot.is_loaded:
                 for name, value in self._machine.figures().items():
                     self.recorder.record(name, value)
-                self.recorder.record("zookeeper_in_flight", snapshot.in_flight)
+                self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
             await asyncio.sleep(GAUGES_EVERY_S)

@@ -192,7 +192,7 @@ class Reign:
             gc.enable()
         # What was loaded lives as long as the reign: the collector need not look at it again.
         gc.freeze()
-        self._court.counter.measured(Measured("loading_seconds", self._now() - started))
+        self._court.counter.measured(Measured("term_loading_seconds", self._now() - started))
         self._happened(TermLoaded(f"loaded in {self._now() - started:.2f} s"))
         try:
             await self._reader.wait()

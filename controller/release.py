@@ -30,11 +30,11 @@ CONNECT_WITHIN_MS = 10_000
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Instead of --zookeeper: a replica's properties file.",
+    help="A replica's properties file, instead of --zookeeper.",
 )
 @click.option("--undo", is_flag=True, help="Take the cluster back: let the replicas stand for election again.")
-@click.option("--reason", default="", help="Kept in ZooKeeper beside your name, for whoever wonders.")
-@click.option("--force", is_flag=True, help="Release also where no broker runs that could take over.")
+@click.option("--reason", default="", help="Why; stored in ZooKeeper with your user name.")
+@click.option("--force", is_flag=True, help="Release even if no broker is running that could take over.")
 @click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for the new controller.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def release(  # noqa: PLR0913 (one parameter an option)
@@ -48,14 +48,14 @@ def release(  # noqa: PLR0913 (one parameter an option)
 ) -> None:
     """Give the cluster to Kafka's own controllers, until it is taken back.
 
-    The replicas may go on running, and may be restarted: the leading one finishes what is in flight and hands over, and
-    none claims the cluster until --undo. Moves in progress go on under the native controller.
+    The replicas may keep running, and may be restarted: the leader finishes what is in flight and hands over, and no
+    replica claims the cluster until --undo. Moves in progress continue under the native controller.
 
     \b
       kafka-zk-controller release --zookeeper zk1:2181/kafka --reason "the hosts are upgraded"
       kafka-zk-controller release --zookeeper zk1:2181/kafka --undo
 
-    Exit codes: 0 done, 1 refused or not done in time, 2 wrongly called, 3 ZooKeeper cannot be reached.
+    Exit codes: 0 done, 1 refused or timed out, 2 usage error, 3 ZooKeeper cannot be reached.
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     where = _zookeeper(zookeeper, config)
@@ -65,9 +65,9 @@ def release(  # noqa: PLR0913 (one parameter an option)
         else:
             outcome = asyncio.run(handing_over.give(where, reason, timeout_s=timeout_s, is_forced=force))
     except NobodyToTakeOver:
-        _fail("no broker is registered that could take the cluster over: start one, or say --force", FAILED)
+        _fail("no broker is registered that could take the cluster over: start one, or use --force", FAILED)
     except Refused as error:
-        _fail(f"ZooKeeper refuses: {error}", FAILED)
+        _fail(f"ZooKeeper refused: {error}", FAILED)
     except (Disconnected, SessionEnded) as error:
         _fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
     if output == "json":
@@ -80,7 +80,7 @@ def release(  # noqa: PLR0913 (one parameter an option)
 
 def _zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
     if (connect is None) == (config is None):
-        _fail("say where ZooKeeper is: either --zookeeper or --config", MISUSED)
+        _fail("give either --zookeeper or --config", MISUSED)
     if connect is not None:
         return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
     try:
@@ -105,21 +105,21 @@ def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
         ]
     lines = []
     if outcome.is_done:
-        lines.append(f"Released: Kafka's own controller on {holder} rules; undo with --undo.")
+        lines.append(f"Released: Kafka's own controller on {holder} leads; undo with --undo.")
     else:
         lines.append(
-            f"The wish is written, but after {timeout_s:g} s {holder} holds /controller. It stays in force; "
-            "run this again to wait on, or take it back with --undo."
+            f"The release is recorded, but after {timeout_s:g} s {holder} holds /controller. It stays in force; "
+            "run this again to wait longer, or undo it with --undo."
         )
     if outcome.released is not None:
         since = datetime.fromtimestamp(outcome.released.at_ms / 1000).astimezone().isoformat(" ", "seconds")
         why = f": {outcome.released.reason}" if outcome.released.reason else ""
-        lines.append(f"Asked for by {outcome.released.by} at {since}{why}.")
+        lines.append(f"Requested by {outcome.released.by} at {since}{why}.")
     if outcome.unconfirmed:
         named = ", ".join(outcome.unconfirmed[:5]) + (" …" if len(outcome.unconfirmed) > 5 else "")
         lines.append(
-            f"Of {len(outcome.unconfirmed)} topics ({named}) replicas are left on brokers that were down when they "
-            "were moved away; a native controller does not delete them, a later reign of ours does."
+            f"Replicas of {len(outcome.unconfirmed)} topics ({named}) remain on brokers that were down when they were "
+            "moved away. A native controller does not delete them; this controller does when it leads again."
         )
     return lines
 

@@ -22,7 +22,7 @@ class Measure(Struct, frozen=True):
 
     Shape:
         `name` is without the product's prefix. `alias` is the name under which the usual JMX exporters show Kafka's own
-        measure of the same meaning, so that existing dashboards go on.
+        measure of the same meaning, so that existing dashboards keep working.
 
     Units:
         The name says it: `_seconds`, `_bytes`; otherwise a count.
@@ -39,8 +39,8 @@ class Measure(Struct, frozen=True):
     def shown_name(self) -> str:
         """The name that Prometheus sees; a histogram's series add `_bucket`, `_sum` and `_count`.
 
-        >>> Measure("reigns", Kind.COUNTER, "").shown_name
-        'kafka_zk_controller_reigns_total'
+        >>> Measure("elections_won", Kind.COUNTER, "").shown_name
+        'kafka_zk_controller_elections_won_total'
         """
         return PREFIX + self.name + ("_total" if self.kind is Kind.COUNTER else "")
 
@@ -64,81 +64,100 @@ def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str
 
 
 ELECTION = (
-    _gauge("is_leader", "1 while this process is the controller.", kafkas="ActiveControllerCount"),
-    _gauge("controller_epoch", "Controller epoch of this process' present or last reign."),
-    _counter("reigns", "Elections that this process has won."),
-    _counter("reigns_ended", "Reigns of this process that have ended, however."),
-    _gauge("reign_started_timestamp_seconds", "Unix time at which the present reign began; 0 if none."),
-    _gauge("loading_seconds", "How long the last reign took to load what ZooKeeper holds."),
+    _gauge("is_leader", "1 while this process is the controller, else 0.", kafkas="ActiveControllerCount"),
+    _gauge("controller_epoch", "Controller epoch of this process' current or last term."),
+    _counter("elections_won", "Elections that this process has won."),
+    _counter("terms_ended", "Terms of this process that have ended, for whatever reason."),
+    _gauge("term_started_timestamp_seconds", "Unix time at which the current term started; 0 while not leading."),
+    _gauge("term_loading_seconds", "Time that this process' last term took to load the state in ZooKeeper."),
 )
 CLUSTER = (
     _gauge("topics", "Topics.", kafkas="GlobalTopicCount"),
     _gauge("partitions", "Partitions.", kafkas="GlobalPartitionCount"),
     _gauge("live_brokers", "Brokers that are registered and not shutting down.", kafkas="ActiveBrokerCount"),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
-    _gauge("under_replicated_partitions", "Partitions whose ISR is smaller than their replicas, adding ones aside."),
+    _gauge(
+        "under_replicated_partitions",
+        "Partitions with fewer in-sync replicas than replicas, not counting replicas that a move is adding.",
+    ),
     _gauge(
         "preferred_replica_imbalance",
-        "Partitions not led by their first replica.",
+        "Partitions not led by their preferred (first) replica.",
         kafkas="PreferredReplicaImbalanceCount",
     ),
 )
 DELETIONS = (
-    _gauge("topics_to_delete", "Topics that are being deleted.", kafkas="TopicsToDeleteCount"),
+    _gauge("topics_to_delete", "Topics being deleted.", kafkas="TopicsToDeleteCount"),
     _gauge(
         "topics_ineligible_to_delete",
-        "Topics whose deletion waits for a broker that is offline or could not delete a replica.",
+        "Topics whose deletion is blocked by a broker that is offline or failed to delete a replica.",
         kafkas="TopicsIneligibleToDeleteCount",
     ),
     _gauge(
         "replicas_to_delete",
-        "Replicas of such topics that no broker has confirmed to be deleted.",
+        "Replicas of topics being deleted that no broker has confirmed as deleted.",
         kafkas="ReplicasToDeleteCount",
     ),
     _gauge(
         "replicas_ineligible_to_delete",
-        "Those of them on a broker that is offline, or that could not delete them.",
+        "Replicas of topics being deleted on a broker that is offline or failed to delete them.",
         kafkas="ReplicasIneligibleToDeleteCount",
     ),
 )
 REASSIGNMENTS = (
     _gauge("moving_partitions", "Partitions with adding or removing replicas."),
-    _gauge("legacy_entries", "Entries of /admin/reassign_partitions that are not done."),
-    _gauge("unconfirmed_deletions", "Replicas that left an assignment, their deletion unconfirmed by the broker."),
-    _counter("reassignments_started", "Moves of partitions that began, or were found under way when a reign began."),
+    _gauge("legacy_reassignment_entries", "Unfinished entries of /admin/reassign_partitions."),
+    _gauge(
+        "unconfirmed_replica_deletions",
+        "Replicas removed from an assignment whose broker has not confirmed that it deleted them.",
+    ),
+    _counter("reassignments_started", "Partition moves that started, or were in progress when a term started."),
     _gauge("reassignment_remaining_bytes", "Bytes that a receiving broker has yet to copy.", ("broker",)),
-    _gauge("reassignment_bytes_per_second", "How fast a receiving broker copies what moves to it.", ("broker",)),
-    _gauge("reassignment_longest_stage_seconds", "How long the move that waits longest has been in its stage."),
-    _gauge("reassignment_requests_open", "Reassignment requests that are not done."),
-    _histogram("reassignment_seconds", "How long the moves took that ended in this process' reign.", SLOW),
+    _gauge("reassignment_bytes_per_second", "Rate at which a receiving broker copies moving partitions.", ("broker",)),
+    _gauge("reassignment_longest_stage_seconds", "Longest time that any move has been in its current stage."),
+    _gauge("open_reassignment_requests", "Reassignment requests that are not finished."),
+    _histogram(
+        "reassignment_seconds",
+        "Duration of finished partition moves, measured from when the term first saw them.",
+        SLOW,
+    ),
 )
 TURNS = (
-    _gauge("queue_depth", "Events that wait for their turn."),
-    _histogram("turn_seconds", "How long turns took.", FAST),
-    _histogram("turn_events", "How many events one turn took in.", BATCHES),
+    _gauge("event_queue_depth", "Events waiting to be processed."),
+    _histogram("turn_seconds", "Time to process one batch of events (a turn).", FAST),
+    _histogram("turn_events", "Events processed in one turn.", BATCHES),
 )
 ZOOKEEPER = (
-    _counter("zookeeper_commits", "Transactions by outcome: committed, conflicted, fenced, unknown.", "outcome"),
-    _counter("zookeeper_writes", "Znode writes decided, by kind.", "kind"),
-    _histogram("zookeeper_commit_seconds", "From deciding a transaction to its outcome.", FAST),
-    _gauge("zookeeper_in_flight", "Transactions without an outcome."),
-    _counter("zookeeper_facts", "Znodes read."),
+    _counter(
+        "zookeeper_transactions",
+        "ZooKeeper transactions by outcome: committed, conflicted, fenced, unknown.",
+        "outcome",
+    ),
+    _counter("zookeeper_writes", "Znode writes submitted, by kind of znode.", "kind"),
+    _histogram("zookeeper_transaction_seconds", "Time from submitting a transaction to its outcome.", FAST),
+    _gauge("zookeeper_transactions_in_flight", "Submitted transactions without an outcome yet."),
+    _counter("zookeeper_znodes_read", "Znodes read, including those found absent."),
 )
 BROKERS = (
-    _counter("broker_commands", "Commands decided, by kind.", "command"),
-    _histogram("broker_command_seconds", "From the first attempt to a broker's answer.", FAST, "command"),
+    _counter("broker_commands", "Commands issued to brokers, by kind.", "command"),
+    _histogram(
+        "broker_command_seconds",
+        "Time from the first attempt to send a command to the broker's response.",
+        FAST,
+        "command",
+    ),
     _counter("broker_request_bytes", "Bytes of requests that brokers answered.", "broker"),
-    _counter("broker_failures", "Attempts to deliver a command that failed and are repeated.", "broker"),
+    _counter("broker_delivery_retries", "Failed attempts to deliver a command; each is retried.", "broker"),
     _gauge("broker_queue_depth", "Commands that a broker has not acknowledged.", ("broker",)),
 )
 CLIENTS = (
     _counter("requests", "Requests answered, by API and listener.", "api", "listener"),
-    _histogram("request_seconds", "From a request's last byte to its answer.", FAST, "api"),
+    _histogram("request_seconds", "Time from a request's last byte to its response.", FAST, "api"),
     _gauge("connections", "Open connections of brokers and clients."),
-    _counter("clients_hung_up", "Clients hung up on, or not let in, because of what they did, by reason.", "why"),
+    _counter("clients_disconnected", "Clients that the controller disconnected or turned away, by reason.", "reason"),
 )
-TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens that were deleted."),)
-NOTICES = (_counter("notices", "Things a person should know, by kind; each is in the log.", "kind"),)
+TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens deleted."),)
+NOTICES = (_counter("notices", "Notices (warnings that need attention), by kind; each is also logged.", "kind"),)
 
 MEASURES: tuple[Measure, ...] = (
     *ELECTION,
@@ -158,9 +177,9 @@ _INTRODUCTION = """# Metrics
 
 <!-- Made by `kafka-zk-controller metrics --output markdown`; a test compares. -->
 
-Served as Prometheus or OpenMetrics text at `/metrics` of `http.host:http.port`. Measures of the cluster are those of
-the process that leads; a standby shows 0, as Kafka's brokers do. An alias has the name that JMX exporters (with names
-in lower case) give Kafka's own measure, so existing dashboards and alerts go on.
+Served as Prometheus or OpenMetrics text at `/metrics` on `http.host:http.port`. Metrics about the cluster come from the
+replica that leads; a standby reports 0, as Kafka's brokers do. An alias is the name under which JMX exporters (with
+lower-case names) publish Kafka's own metric of the same meaning, so existing dashboards and alerts keep working.
 """
 
 

@@ -102,6 +102,7 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     release.ReleaseAddress: release.decode,
     reassignment_status.StatusRootAddress: reassignment_status.decode_root,
     delegation_tokens.DelegationTokenAddress: delegation_tokens.decode,
+    delegation_tokens.DelegationTokenChangeAddress: delegation_tokens.decode_change,
 }
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {

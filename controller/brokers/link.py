@@ -144,7 +144,7 @@ class Link:
         # The first failure is news, and then it is enough to be reminded now and then.
         if state.attempt_number & (state.attempt_number - 1) == 0:
             _log.warning(
-                "broker does not acknowledge; sending again",
+                "broker did not acknowledge a command; retrying",
                 broker=self.broker,
                 reason=reason,
                 attempts=state.attempt_number,

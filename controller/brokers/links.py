@@ -59,7 +59,7 @@ class Links:
         endpoint = connect.registration.endpoint(self._listener_name)
         if endpoint is None:
             _log.error(
-                "broker has no such listener, so it cannot be told anything; add it to the broker's listeners",
+                "broker lacks the inter-broker listener and cannot receive commands; add it to its listeners",
                 broker=connect.broker,
                 listener=self._listener_name,
                 registered=[str(e) for e in connect.registration.endpoints],
@@ -89,7 +89,7 @@ class Links:
             link.tell(tell)
             return
         _log.info(
-            "command dropped because that life of the broker is over",
+            "command dropped: the broker has left or restarted since",
             broker=tell.broker,
             broker_epoch=tell.broker_epoch,
             command=type(tell.command).__name__,
@@ -131,6 +131,6 @@ class Links:
         error = task.exception()
         if error is None:
             return
-        _log.error("a link broke down", link=task.get_name(), exc_info=error)
+        _log.error("the connection to a broker failed with an internal error", link=task.get_name(), exc_info=error)
         if self._on_broken is not None:
             self._on_broken(error)

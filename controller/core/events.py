@@ -110,6 +110,10 @@ class Alarm(Struct, frozen=True):
     """What somebody wants to be woken for; each duty has types of its own. An equal one set again replaces it."""
 
 
+class Again(Alarm, frozen=True):
+    """There is more to decide than one turn may take: take another one."""
+
+
 class Woke(Struct, frozen=True):
     """An alarm set with `Wake` rang."""
 

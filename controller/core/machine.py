@@ -8,7 +8,6 @@ from typing import assert_never
 from msgspec import Struct
 
 from controller.core.agenda import Agenda
-from controller.core.alarms import Again
 from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.clients.open_requests import OpenRequests
 from controller.core.clients.outcomes import Outcomes
@@ -17,6 +16,7 @@ from controller.core.duties import all_duties
 from controller.core.effects import Drained, Effect
 from controller.core.events import (
     Acknowledged,
+    Again,
     Alarm,
     Asked,
     AskId,

@@ -39,18 +39,19 @@ class Notifications(Duty):
         by_kind: dict[type[Notification], list[tuple[Notification, ZnodeVersion]]] = {}
         for address, version in self._shared.state.notifications.items():
             by_kind.setdefault(type(address), []).append((address, version))
+        ranks = {address: rank for rank, address in enumerate(self._refused)}
         proposals = []
         for kind, found in by_kind.items():
             subject, why = KINDS[kind]
             if self._shared.transactions.may_propose(subject):
                 most = 1 if self._shared.transactions.refusals(subject) else DELETIONS_AT_ONCE
-                found.sort(key=lambda noted: noted[0] in self._refused)
+                found.sort(key=lambda noted: ranks.get(noted[0], -1))
                 atoms = tuple(Atom((Delete(address, version),), (why,)) for address, version in found[:most])
                 proposals.append(Proposal(subject, atoms, memo=tuple(address for address, _ in found[:most])))
         return proposals
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """Those that were refused come last the next time."""
+        """Those that were refused come last the next time, so that each gets its turn."""
         attempted = proposal.memo
         assert isinstance(attempted, tuple)
         for address in attempted:

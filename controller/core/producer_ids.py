@@ -26,7 +26,7 @@ from zk_layout.facts import Fact, Malformed
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.producer_ids import BLOCK_LENGTH, HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
 
-NOTICE = "producer ids"
+NOTICE = "unavailable producer ids"
 PATH = ProducerIdBlockAddress().path
 SUBJECT = Subject("znode", PATH)
 
@@ -69,7 +69,7 @@ class ProducerIds(Duty):
 
     def _next_block(self, broker: BrokerId) -> ProducerIdBlock | Refusal:
         if self._shared.transactions.is_waiting(SUBJECT):
-            return _refusal(f"ZooKeeper has not taken the write of {PATH} {AT_ONCE + 1} times in a row")
+            return _refusal(f"ZooKeeper refused {AT_ONCE + 1} consecutive writes of {PATH}")
         return next_block(broker, self._shared.state.producer_ids)
 
     def _write_of(self, block: ProducerIdBlock) -> Write:
@@ -102,15 +102,15 @@ def next_block(broker: BrokerId, held: Fact) -> ProducerIdBlock | Refusal:
     """
     match held.value:
         case Malformed():
-            return _refusal(f"{PATH} cannot be read; mend it, or write the last block into it")
+            return _refusal(f"{PATH} is malformed; repair it, or write the last allocated block into it")
         case ProducerIdBlock(last=last):
             first = last + 1
         case _:
             first = 0
     if first > HIGHEST_PRODUCER_ID - BLOCK_LENGTH + 1:
-        return _refusal(f"{PATH} has come to {first}; no whole block of ids is left below 2^63")
+        return _refusal(f"{PATH} has reached {first}; no full block of ids is left below 2^63")
     return ProducerIdBlock(broker, first, first + BLOCK_LENGTH - 1)
 
 
 def _refusal(reason: str) -> Refusal:
-    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"no broker gets producer ids: {reason}")
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"producer ids cannot be allocated: {reason}")

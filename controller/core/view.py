@@ -9,8 +9,7 @@ from msgspec import Struct
 from controller.core.memory import Memory
 from controller.core.state.brokers import Broker
 from controller.core.state.cluster import ClusterState
-from controller.core.state.reassignment_znodes import ReassignmentZnode
-from controller.core.state.topics import DeletionMark, Partition, TopicView
+from controller.core.state.topics import DeletionMark, Partition, ReassignmentZnode, TopicView
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,

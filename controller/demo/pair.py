@@ -16,11 +16,11 @@ from controller.lab.errors import LabError
 
 REPLICA_IDS = (901, 902)
 _FIGURES = {
-    "elections won": "reigns_total",
-    "loading took (s)": "loading_seconds",
+    "elections won": "elections_won_total",
+    "loading took (s)": "term_loading_seconds",
     "moves begun, or found under way": "reassignments_started_total",
     "moves ended": "reassignment_seconds_count",
-    "ZooKeeper transactions": "zookeeper_commits_total",
+    "ZooKeeper transactions": "zookeeper_transactions_total",
     "commands to brokers": "broker_commands_total",
     "requests answered": "requests_total",
 }

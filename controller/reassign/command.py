@@ -139,26 +139,26 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 @_flag("--verify", "Say whether the moves of a file are done; when nothing moves, remove the throttles.")
 @_flag("--cancel", "Stop moves: of a file, of topics, of single partitions.")
 @_flag("--cancel-all", "Stop every move of the cluster.")
-@_flag("--list", "Say what moves now: everything, or some topics or partitions.")
+@_flag("--list", "List the moves in progress: all, or those of some topics or partitions.")
 @_flag("--progress", "Follow moves until they are done: bytes, rate, time left. Ctrl-C stops watching only.")
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Any brokers of the cluster, or its controller.")
-@click.option("--command-config", type=FILE, help="Properties as Kafka's Java clients take them: security, time-outs.")
+@click.option("--command-config", type=FILE, help="Properties file of a Kafka Java client: security, time-outs.")
 @click.option("--zookeeper", metavar="HOST:PORT,...", help="Deprecated: work through ZooKeeper, as Kafka 2.8 did.")
 @click.option(
     "--timeout",
     type=click.IntRange(min=1),
     metavar="MS",
     help="How long to look for a controller (default.api.timeout.ms, 60000), and to wait for moves between log "
-    "directories to begin (10000).",
+    "directories to start (10000).",
 )
 @click.option("--reassignment-json-file", type=FILE, help="Moves, in the format shown below.")
 @click.option("--topic", multiple=True, metavar="TOPIC", help="For --list, --cancel, --progress; may be repeated.")
 @click.option("--partition", multiple=True, type=int, metavar="N", help="Of the one --topic; may be repeated.")
-@click.option("--request", type=int, metavar="ID", help="The moves of one request, and what became of it. *")
+@click.option("--request", type=int, metavar="ID", help="The moves and the status of one request. *")
 @click.option("--topics-to-move-json-file", type=FILE, help='{"version":1,"topics":[{"topic":"orders"}]}')
-@click.option("--broker-list", metavar="1,2,3", help="Where these topics shall be.")
-@_flag("--disable-rack-aware", "Leave the brokers' racks out of it.")
-@_flag("--additional", "Beside moves that go on; also to change the throttle of those that are submitted again.")
+@click.option("--broker-list", metavar="1,2,3", help="Brokers to place these topics on.")
+@_flag("--disable-rack-aware", "Ignore the brokers' racks.")
+@_flag("--additional", "Add to moves in progress, or resubmit them to change their throttle.")
 @click.option("--throttle", type=click.IntRange(min=0), metavar="BYTES/S", help="For copies between brokers.")
 @click.option(
     "--replica-alter-log-dirs-throttle",
@@ -166,16 +166,16 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
     metavar="BYTES/S",
     help="For copies between the directories of one broker.",
 )
-@_flag("--preserve-throttles", "Leave throttles as they are.")
-@_flag("--gentle", "Keep replicas that have arrived, stop only the others. *")
-@_flag("--force", "Even if the only in-sync copies are stopped; data may be lost. *")
+@_flag("--preserve-throttles", "Keep throttles.")
+@_flag("--gentle", "Keep added replicas that are in sync; stop only the others. *")
+@_flag("--force", "Even if this stops the only in-sync replicas; records may be lost. *")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--interval", type=click.FloatRange(min=0.1), metavar="S", help="Seconds between two looks.")
+@click.option("--interval", type=click.FloatRange(min=0.1), metavar="S", help="Seconds between updates.")
 def reassign(**given: object) -> None:
-    """Move partitions: plan, begin, follow, check, cancel.
+    """Move partitions: plan, execute, follow, verify, cancel.
 
-    Takes the options of kafka-reassign-partitions.sh and gives its answers, on this controller and on Kafka's own.
-    Options marked * need this controller.
+    Takes the options of kafka-reassign-partitions.sh and prints its answers, with this controller and with Kafka's own.
+    Options marked * require this controller.
 
     \b
       kafka-zk-controller reassign --bootstrap-server kafka1:9092 \\
@@ -191,9 +191,9 @@ def reassign(**given: object) -> None:
       {"version": 1, "partitions": [
         {"topic": "orders", "partition": 0, "replicas": [3, 1], "log_dirs": ["any", "/disk2"]}]}
 
-    Exit codes: 0 done, 1 refused or failed (in part: the answer says which), 2 options or a file cannot be used, 3 the
-    cluster cannot be reached, 130 interrupted. --verify ends with 0 also while moves go on, as Kafka's tool does;
-    --progress ends with 0 when every move arrived.
+    Exit codes: 0 done, 1 refused or failed (the answer names each partition), 2 invalid options or file, 3 the cluster
+    cannot be reached, 130 interrupted. --verify exits with 0 even while moves are in progress, as Kafka's tool does;
+    --progress exits with 0 when every move has finished as requested.
     """
     options = Options(**given)  # type: ignore[arg-type]  # click has checked each
     answer = Answer(is_json=options.output == "json")

@@ -105,7 +105,9 @@ class Journal:
             self._write(line())
         except Exception:
             self._is_given_up = True
-            _log.exception("the journal is given up", directory=str(self._directory))
+            _log.exception(
+                "cannot write the journal; journaling is off until the next start", directory=str(self._directory)
+            )
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._file is None or self._file.tell() >= self._most_bytes:

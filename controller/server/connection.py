@@ -67,8 +67,8 @@ class ServerObserver(Protocol):
     def connections_changed(self, count: int) -> None:
         """So many connections are open on all listeners."""
 
-    def hung_up(self, why: str) -> None:
-        """A connection was refused or closed because of what the client did; `why` is short and stable."""
+    def client_disconnected(self, reason: str) -> None:
+        """The controller closed or refused a connection; `reason` is short and stable."""
 
 
 class Service(Struct, frozen=True):
@@ -84,11 +84,11 @@ class Unanswerable(Exception):
     """The connection is to be closed; says why."""
 
 
-_HUNG_UP: dict[type[Exception], str] = {
+_DISCONNECTED: dict[type[Exception], str] = {
     OversizedFrame: "oversized frame",
     MalformedRequest: "malformed request",
     Unanswerable: "unanswerable request",
-    NobodyToAsk: "nobody to ask",
+    NobodyToAsk: "no broker available",
 }
 
 
@@ -112,11 +112,13 @@ class Connection:
         except (OSError, TimeoutError):
             self._stream.abort()  # gone, idle, or not reading: nothing anybody has to do something about
         except (OversizedFrame, MalformedRequest, Unanswerable, NobodyToAsk) as error:
-            self._service.observer.hung_up(_HUNG_UP[type(error)])
+            self._service.observer.client_disconnected(_DISCONNECTED[type(error)])
             _log.warning("client connection closed", reason=str(error), client=self._address, listener=self._listener)
         except Exception:
-            self._service.observer.hung_up("failure")
-            _log.exception("client connection broke down", client=self._address, listener=self._listener)
+            self._service.observer.client_disconnected("internal error")
+            _log.exception(
+                "client connection closed after an internal error", client=self._address, listener=self._listener
+            )
         finally:
             self._stream.close()
             if self._relay is not None:
@@ -172,7 +174,7 @@ class Connection:
         if not any(resource.is_node(own_id) for resource in resources):
             return None
         _log.info(
-            "configuration of the controller's own node answered without effect; it is not kept in ZooKeeper",
+            "configuration change for the controller's own node acknowledged but not stored",
             request=api_name(header.api_key),
             client_id=header.client_id,
             client=self._address,

@@ -42,7 +42,7 @@ class Unobserved:
     def connections_changed(self, count: int) -> None:
         """Nothing."""
 
-    def hung_up(self, why: str) -> None:
+    def client_disconnected(self, reason: str) -> None:
         """Nothing."""
 
 
@@ -145,13 +145,13 @@ class Server:
         self._observer.connections_changed(len(self._connections))
 
     def _turn_away(self, host: str) -> None:
-        self._observer.hung_up("too many connections")
+        self._observer.client_disconnected("too many connections")
         now = asyncio.get_running_loop().time()
         if now - self._warned_at >= _ONE_WARNING_IN_S:
             self._warned_at = now
             _log.warning(
-                "client turned away: too many connections",
+                "client connection refused: too many connections",
                 client=host,
                 limit=self._limits.most_connections,
-                hint="raise the limit if these are all yours",
+                hint="if these clients are legitimate, raise max.connections",
             )

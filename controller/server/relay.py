@@ -188,7 +188,11 @@ class Relay:
                 self._brokers.lost(self._chosen[0], is_avoided=True)
                 self.close()
                 self._chosen = None
-            _log.info("no broker to relay to", listener=self._listener, reason=str(error) or "timeout")
+            _log.info(
+                "no broker available to answer clients' requests",
+                listener=self._listener,
+                reason=str(error) or "timeout",
+            )
             return BELIEVED
 
     async def forward(self, frame: bytes) -> bytes:

@@ -13,13 +13,13 @@ _INTRODUCTION = f"""# Settings
 
 <!-- Made by `kafka-zk-controller settings --output markdown`; a test compares. -->
 
-A setting is read from the properties file of `--config`, then from the environment, then from `--set key=value`; the
-last one counts. The environment variable of a key is the key in capitals, with underscores for dots and a prefix:
+Settings come from the properties file of `--config`; environment variables override the file, and `--set key=value`
+overrides both. A key's environment variable is the key in capitals, with a prefix and underscores for dots:
 `zookeeper.connect` is `{environment_name("zookeeper.connect")}`.
 
-Names are Kafka's own where the meaning is; those marked * exist only here. A broker's `server.properties` can be used
-as a start: give it another `broker.id` and other `listeners`. `run --check-config` shows what is in force, or all that
-is wrong, and starts nothing.
+A setting with Kafka's name has Kafka's meaning; those marked * exist only here. A broker's `server.properties` is a
+good start: give it another `broker.id` and other `listeners`. `run --check-config` prints the settings in force, or
+everything that is wrong, and starts nothing.
 """
 
 
@@ -45,13 +45,13 @@ def as_markdown() -> str:
             "",
             "## Refused",
             "",
-            "The process does not start with these, because it would do something else than what they say.",
+            "The process does not start with any of these, because it could not do what they say.",
             "",
             *_pairs(REFUSED, "what to do"),
             "",
             "## Without effect yet",
             "",
-            "Accepted with a warning. All other keys of a broker are ignored, and named in one line of the log.",
+            "Accepted with a warning. All other broker settings are ignored and listed in one log line.",
             "",
             *_pairs(WITHOUT_EFFECT, "because"),
             "",

@@ -12,8 +12,8 @@ from types import MappingProxyType
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "authorizer.class.name": "not supported yet; leave it out: requests would not be checked against ACLs",
-        "create.topic.policy.class.name": "a Java class cannot be run here; leave it out: topics would be created "
-        "without asking the policy",
+        "create.topic.policy.class.name": "a Java class cannot run here; leave it out: topics would be created "
+        "without checking the policy",
         "zookeeper.set.acl": "not supported yet; set it to false: the controller does not authenticate to ZooKeeper",
         "zookeeper.ssl.client.enable": "not supported yet; set it to false and connect to a plain port of ZooKeeper",
         "zookeeper.metadata.migration.enable": "while a cluster migrates to KRaft, the KRaft quorum must hold "

@@ -41,210 +41,213 @@ SETTINGS: tuple[Setting, ...] = (
         "zookeeper.session.timeout.ms",
         number(1000),
         18000,
-        "How long ZooKeeper waits before it declares this process dead, so that a standby may follow.",
+        "How long ZooKeeper waits before it expires the session of a silent process, so that a standby can take over.",
     ),
     Setting(
         "zookeeper.connection.timeout.ms",
         MILLISECONDS,
         None,
-        "How long one attempt to reach ZooKeeper may take; attempts repeat.",
+        "Time-out of one attempt to connect to ZooKeeper; attempts are repeated.",
         same_as="zookeeper.session.timeout.ms",
     ),
     Setting(
         "zookeeper.max.in.flight.requests",
         number(1, 10_000),
         64,
-        "Requests that ZooKeeper has not answered yet. Kafka's default is 10; ours is higher, because taking over is "
-        "one long pipeline of reads, and its length in round trips is what a failover takes.",
+        "Most requests to ZooKeeper in flight at once. Kafka's default is 10; this one is higher because a fail-over "
+        "is a long pipeline of reads and takes as long as its round trips.",
     ),
     _ours(
         "jute.maxbuffer",
         number(65536),
         1048575,
-        "Largest request in bytes that the ZooKeeper servers take; not above their own jute.maxbuffer.",
+        "Largest request, in bytes, that the ZooKeeper servers accept; at most their own jute.maxbuffer.",
     ),
     Setting(
         "broker.id",
         number(0),
         None,
-        "The id of this replica of the controller: not that of a broker, nor of another replica.",
+        "The id of this replica of the controller; no broker and no other replica may have it.",
         is_required=True,
     ),
     Setting(
         "broker.id.generation.enable",
         TRUTH,
         True,
-        "Whether brokers may get generated ids, as on the brokers. Then broker.id must stay out of their range.",
+        "Whether brokers may get generated ids; as on the brokers. If so, broker.id must be below their range.",
     ),
-    Setting("reserved.broker.max.id", number(0), 1000, "Generated broker ids start above it. As on the brokers."),
+    Setting("reserved.broker.max.id", number(0), 1000, "Generated broker ids start above it; as on the brokers."),
     Setting(
         "broker.rack",
         TEXT,
         None,
-        "This replica's rack. Set it exactly if the brokers have racks: brokers and tools refuse to place replicas of "
-        "a new topic when some nodes have a rack and some have none.",
+        "This replica's rack. Set it if, and only if, the brokers have racks: brokers and tools refuse to place a new "
+        "topic's replicas when only some nodes have a rack.",
     ),
     Setting(
         "listeners",
         LISTENERS,
         "PLAINTEXT://127.0.0.1:9095",
-        "Where this process listens for brokers and clients, with the brokers' listener names.",
+        "Addresses on which this process listens for brokers and clients, with the brokers' listener names.",
     ),
     Setting(
         "advertised.listeners",
         LISTENERS,
         None,
-        "Where brokers and clients are told to connect: addresses of this host that they can reach.",
+        "Addresses at which brokers and clients reach this process.",
         same_as="listeners",
     ),
     Setting(
         "listener.security.protocol.map",
         TEXT,
         ",".join(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
-        "The security protocol of each listener name, as on the brokers. Only PLAINTEXT can be used yet.",
+        "The security protocol of each listener name; as on the brokers. Only PLAINTEXT is supported yet.",
     ),
     Setting(
         "inter.broker.listener.name",
         TEXT,
         None,
-        "The listener over which brokers, and the controller, talk to brokers. As on the brokers.",
+        "The listener for connections to brokers, from brokers and from this controller; as on the brokers.",
     ),
     Setting(
         "security.inter.broker.protocol",
         choice(*PROTOCOLS),
         "PLAINTEXT",
-        "The same, named by its security protocol. Set only one of the two.",
+        "Selects the inter-broker listener by its security protocol. Do not set both.",
     ),
     Setting(
         "control.plane.listener.name",
         TEXT,
         None,
-        "Set it if the brokers have it: they then reach the controller over the listener of this name, so it must be "
-        "advertised. Commands to brokers go over the inter-broker listener nevertheless.",
+        "Set it if the brokers do: they then connect to the controller over this listener, so it must be advertised. "
+        "This controller still sends commands over the inter-broker listener.",
     ),
     Setting(
         "inter.broker.protocol.version",
         TEXT,
         None,
-        "The brokers' own setting, 2.4 to 3.9. Kafka takes the version of its jar where it is not set; this process "
-        "has none, and must speak what the oldest broker understands.",
+        "The same as on the brokers, 2.4 to 3.9. Where the brokers leave it unset they use their own version; set it "
+        "here to that of the oldest broker.",
         is_required=True,
     ),
     _ours(
         "controller.takeover",
         choice("always", "when-vacant"),
         "always",
-        "Whether to replace a broker's native controller at once, or to wait until nobody holds /controller.",
+        "Whether to replace a native controller at once, or to wait until /controller is vacant.",
     ),
     Setting(
         "controller.socket.timeout.ms",
         MILLISECONDS,
         30000,
-        "How long a broker may take to answer a command before it is sent again.",
+        "How long to wait for a broker's response before a command is sent again.",
     ),
-    Setting(
-        "request.timeout.ms", MILLISECONDS, 30000, "How long relayed requests, and giving up /controller, may take."
-    ),
+    Setting("request.timeout.ms", MILLISECONDS, 30000, "Time-out of relayed requests, and of giving up /controller."),
     _ours(
         "controller.drain.timeout.ms",
         MILLISECONDS,
         5000,
-        "How long a process that is told to stop waits for brokers to acknowledge what it told them.",
+        "On SIGTERM, how long to wait for brokers to acknowledge outstanding commands.",
     ),
-    Setting("socket.request.max.bytes", number(1024), 104857600, "Largest request that a client may send."),
-    Setting("connections.max.idle.ms", MILLISECONDS, 600000, "Clients that are idle for longer are hung up on."),
+    Setting("socket.request.max.bytes", number(1024), 104857600, "Largest request that a client may send, in bytes."),
+    Setting("connections.max.idle.ms", MILLISECONDS, 600000, "Connections idle for longer are closed."),
     Setting(
         "max.connections",
         number(1),
         2000,
-        "Connections on all listeners together. Kafka's default is no limit.",
+        "Most connections, on all listeners together. Kafka has no limit by default.",
     ),
     Setting(
         "unclean.leader.election.enable",
         TRUTH,
         False,
-        "Whether a replica that is not in sync may lead when no other can, at the price of records. The default of "
-        "all brokers, as `kafka-configs --entity-default` sets it at run time, outweighs it, and a topic's own setting "
-        "outweighs both.",
+        "Whether an out-of-sync replica may become leader when no in-sync replica can, losing records. The "
+        "cluster-wide dynamic default (`kafka-configs --entity-default`) overrides it, and a topic's own setting "
+        "overrides both.",
     ),
     Setting(
         "delete.topic.enable",
         TRUTH,
         True,
-        "Whether topics may be deleted. Where not, wishes to delete one are struck out.",
+        "Whether topics may be deleted. If not, requests in /admin/delete_topics are removed.",
     ),
     Setting(
         "num.partitions",
         number(1),
         1,
-        "How many partitions a topic gets that is created without saying so. As on the brokers.",
+        "Partitions of a topic that is created without a partition count; as on the brokers.",
     ),
     Setting(
         "default.replication.factor",
         number(1, 32767),
         1,
-        "How many replicas each of its partitions gets then. As on the brokers.",
+        "Replicas of each partition of a topic that is created without a replication factor; as on the brokers.",
     ),
     Setting(
         "auto.leader.rebalance.enable",
         TRUTH,
         True,
-        "Whether leadership goes back to the first replica of partitions by itself.",
+        "Whether leadership returns to partitions' preferred (first) replicas automatically.",
     ),
     Setting(
         "leader.imbalance.check.interval.seconds",
         number(1),
         300,
-        "How often that is looked at; the first time five seconds after a take-over.",
+        "How often the balance of leaders is checked; first five seconds after a take-over.",
     ),
     Setting(
         "leader.imbalance.per.broker.percentage",
         number(0),
         10,
-        "How many of the partitions that a broker is first for may be led by others before it gets leadership back.",
+        "The share of the partitions preferring a broker that others may lead before leadership returns to it.",
     ),
     Setting(
         "delegation.token.expiry.check.interval.ms",
         MILLISECONDS,
         3600000,
-        "How often expired delegation tokens are looked for and deleted; no key is needed for that.",
+        "How often expired delegation tokens are deleted; the brokers' secret key is not needed here.",
     ),
     _ours(
         "controlled.shutdown.redundancy",
         number(0),
         0,
-        "How many other in-sync replicas each partition of a broker must keep; with fewer its controlled shutdown is "
-        "refused, naming them, and it asks again. Partitions without so many other replicas aside. "
-        "0: not checked, as in Kafka.",
+        "How many other in-sync replicas each partition of a broker must keep for its controlled shutdown to be "
+        "granted; otherwise it is refused, naming the partitions, and the broker retries. Partitions with too few "
+        "other replicas to begin with do not count. 0: no check, as in Kafka.",
     ),
     _ours(
         "reassignment.deletion.patience.ms",
         MILLISECONDS,
         10000,
-        "How long a move that is otherwise done waits for leaving replicas to confirm that they deleted their log. "
-        "What is not confirmed is remembered in ZooKeeper and asked for again.",
+        "How long an otherwise finished move waits for brokers to confirm that removed replicas are deleted. "
+        "Unconfirmed deletions are recorded in ZooKeeper and retried.",
     ),
     _ours(
         "reassign.partitions.status.min.retention.ms",
         MILLISECONDS,
         86400000,
-        "How long /admin/reassign_partitions_status tells what became of a request after its end (KIP-179).",
+        "How long the status of a finished request is kept in /admin/reassign_partitions_status (KIP-179).",
     ),
     _ours(
         "controller.reassignments.znodes",
         TRUTH,
         False,
-        "Whether the children of /admin/reassignments start, change and cancel moves, and show all that are in "
-        "progress (KIP-236). All replicas of the controller should have the same value.",
+        "Whether the children of /admin/reassignments start, change and cancel moves, and show all moves in progress "
+        "(KIP-236). Set the same value on all replicas of the controller.",
     ),
-    _ours("http.host", TEXT, "127.0.0.1", "Where /metrics, /livez, /readyz, /leader and /reassignments are served."),
-    _ours("http.port", PORT, 9640, "Its port; 0 turns it off."),
-    _ours("log.level", choice("debug", "info", "warning", "error"), "info", "What is logged: this, and what is worse."),
+    _ours("http.host", TEXT, "127.0.0.1", "Address that serves /metrics, /livez, /readyz, /leader and /reassignments."),
+    _ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
+    _ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
     _ours(
         "log.format",
         choice("auto", "text", "json"),
         "auto",
         "text for people, json for machines; auto is text on a terminal and json elsewhere.",
     ),
-    _ours("journal.dir", TEXT, None, "Where every turn is recorded, to step through incidents later. Off unless set."),
+    _ours(
+        "journal.dir",
+        TEXT,
+        None,
+        "Directory of the journal, which records every turn so that an incident can be replayed. Off unless set.",
+    ),
 )

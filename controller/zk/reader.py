@@ -243,7 +243,7 @@ class Reader:
     def _notice_once(self, path: str) -> None:
         if path not in self._noticed:
             self._noticed.add(path)
-            self._notice(Notice("unknown znode", f"{path} is not a name that Kafka gives; it is left alone"))
+            self._notice(Notice("unknown znode", f"{path} is not a name that Kafka uses; it is ignored"))
 
     async def _fetch(self, paths: Sequence[str], *, watch: bool) -> list[Found]:
         if len(paths) <= _FEW:

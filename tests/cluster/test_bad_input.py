@@ -36,13 +36,13 @@ class Reign:
         self.zookeeper = zookeeper
         self.epoch = replica.leader()["controller_epoch"]
         self.offset = 0
-        self.notices_before = self.hung_up_before = 0.0
+        self.notices_before = self.disconnected_before = 0.0
 
     def begin(self) -> None:
         """A test begins."""
         self.offset = self.replica.log_size()
         self.notices_before = self.replica.measure("notices_total")
-        self.hung_up_before = self.replica.measure("clients_hung_up_total")
+        self.disconnected_before = self.replica.measure("clients_disconnected_total")
 
     def notices(self, text: str, kind: str | None = None) -> list[str]:
         """The complaints since the test began that say this."""
@@ -62,7 +62,7 @@ class Reign:
     def await_closed(self, text: str) -> None:
         """The one complaint about a client, which names its address."""
         wait_until(lambda: self.notices(text), f"a complaint about {text!r}")
-        assert self.replica.measure("clients_hung_up_total") == self.hung_up_before + 1
+        assert self.replica.measure("clients_disconnected_total") == self.disconnected_before + 1
         (record,) = (r for r in self.replica.complaints(self.offset) if text in json.dumps(r))
         assert record["event"] == "client connection closed"
         assert record["client"].startswith("127.0.0.1:")
@@ -110,7 +110,7 @@ class Reign:
         assert state["leader"] in (3, 1)
         leader = self.replica.leader()
         assert (leader["is_leader"], leader["controller_epoch"]) == (True, self.epoch)
-        assert self.replica.measure("reigns_ended_total") == 0
+        assert self.replica.measure("terms_ended_total") == 0
 
 
 @pytest.fixture(scope="module")
@@ -427,6 +427,6 @@ def test_idle_connections_up_to_the_limit_disturb_nobody_and_one_more_is_turned_
         wait_until(lambda: reign.notices("too many connections"), "somebody was turned away")
         assert len(reign.notices("too many connections")) == 1
         assert reign.replica.measure("connections") == 150
-        assert reign.replica.measure("clients_hung_up_total", why="too many connections") >= 20
+        assert reign.replica.measure("clients_disconnected_total", reason="too many connections") >= 20
         assert reign.replica.leader()["is_leader"]
     wait_until(lambda: reign.replica.measure("connections") < 50, "they were gone")

@@ -177,7 +177,7 @@ def test_the_end_predicted_half_way_is_near_the_real_one(
         assert done["copied_bytes"] == done["total_bytes"] >= BYTES
         wait_until(lambda: znode_of(zk, request) == done, "the znode says the same")
         assert zk.get(f"{STATUSES}/{request}")[1].version <= 4, "it was written rarely"
-        wait_until(lambda: replica.measure("reassignment_requests_open") == 0, "the measures are at rest")
+        wait_until(lambda: replica.measure("open_reassignment_requests") == 0, "the measures are at rest")
         assert replica.measure("reassignment_remaining_bytes", broker="2") == 0
         assert replica.complaints() == []
 

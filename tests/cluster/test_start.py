@@ -66,7 +66,7 @@ def test_it_waits_for_a_zookeeper_that_is_not_there_yet(tmp_path: Path) -> None:
     server = ZooKeeperServer(tmp_path / "zookeeper")
     with Replica(server.connect, tmp_path, **{"zookeeper.connection.timeout.ms": 2000}) as replica:
         wait_until(replica.complaints, "it missed ZooKeeper")
-        assert replica.complaints()[0]["event"] == "no ZooKeeper yet; trying again"
+        assert replica.complaints()[0]["event"] == "cannot reach ZooKeeper; trying again"
         assert replica.get("/readyz")[0] == 503
         assert replica.get("/livez") == (200, "ok\n")
         with server:
@@ -102,7 +102,9 @@ def test_a_leader_comes_back_to_a_zookeeper_that_was_away(tmp_path: Path) -> Non
         server.kill()
         wait_until(replica.complaints, "it missed ZooKeeper")
         server.start()
-        wait_until(lambda: "resumed" in replica.process.tail(50) or replica.measure("reigns_total") == 2, "it was back")
+        wait_until(
+            lambda: "resumed" in replica.process.tail(50) or replica.measure("elections_won_total") == 2, "it was back"
+        )
         replica.await_phase("active")
         assert all("exc_info" not in record and "exception" not in record for record in replica.log())
 
@@ -117,7 +119,7 @@ def test_a_leader_without_zookeeper_for_longer_than_its_session_no_longer_says_t
         assert replica.measure("is_leader") == 0
         server.start()
         replica.await_phase("active")
-        assert replica.measure("reigns_total") == 2
+        assert replica.measure("elections_won_total") == 2
         assert "Traceback" not in replica.process.tail(100)
 
 

@@ -20,6 +20,12 @@ from zk_layout.znodes.admin import (
 )
 from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+from zk_layout.znodes.delegation_tokens import (
+    DelegationTokenAddress,
+    DelegationTokenChangeAddress,
+    TokenChange,
+    TokenTimes,
+)
 from zk_layout.znodes.features import FeatureAddress, Features
 from zk_layout.znodes.partition_state import (
     PartitionAddress,
@@ -134,6 +140,8 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     StatusRootAddress(): st.none() | st.builds(StatusRoot, ids),
     ReassignmentsAddress(): st.builds(FolderKeeper, st.integers(-1, 2**31 - 1)),
     ReassignmentAddress(TopicName("a-1"), PartitionId(2)): st.none() | st.builds(Reassignment, replicas),
+    DelegationTokenAddress("abc"): st.builds(TokenTimes, st.integers(-1, 2**45), st.integers(-1, 2**45)),
+    DelegationTokenChangeAddress(): st.builds(TokenChange, texts),
 }
 WITHOUT_DATA: tuple[catalog.Address, ...] = (
     PartitionAddress(TopicName("t"), PartitionId(0)),

@@ -366,6 +366,14 @@ def _znode(theatre: Theatre, path: str, *data: str) -> None:
     theatre.write(SetData(path, content) if path in theatre.zookeeper.nodes else MakeNode(path, content))
 
 
+def _token(theatre: Theatre, name: str, *words: str) -> None:
+    """`token laptop expires=60 most=600`: a broker writes a delegation token, or renews it; in seconds."""
+    times = {kind: int(seconds) * 1000 for kind, seconds in _options(words).items()}
+    token = {"version": 1, "owner": "User:somebody", "tokenId": name, "issueTimestamp": 0}
+    token |= {"expiryTimestamp": times["expires"], "maxTimestamp": times["most"]}
+    _znode(theatre, f"/delegation_token/tokens/{name}", json.dumps(token))
+
+
 _COMMANDS: dict[str, Callable[..., None]] = {
     "set": _set,
     "brokers": _brokers,
@@ -406,5 +414,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "shutdown": _shutdown,
     "producer ids": _producer_ids,
     "znode": _znode,
+    "token": _token,
     **TOPIC_COMMANDS,
 }

@@ -23,6 +23,8 @@ from controller.core.replies import (
 )
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.admin import LegacyReassignment
+from zk_layout.znodes.delegation_tokens import TokenChange
+from zk_layout.znodes.features import Features
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.producer_ids import ProducerIdBlock
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus, StatusRoot
@@ -80,6 +82,10 @@ def _value_text(value: object) -> str:  # noqa: C901 (one flat match)
             return f"assignment={list(assignment)}"
         case FolderKeeper(controller_epoch):
             return f"controller_epoch={controller_epoch}"
+        case Features(is_enabled, features):
+            return f"{'enabled' if is_enabled else 'disabled'} {features}"
+        case TokenChange(token):
+            return token
         case StatusRoot(last_request_id):
             return f"last_request_id={last_request_id}"
         case None:

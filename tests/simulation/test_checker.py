@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
-from controller.core.rules import deletion
 
 from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write
+from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write, operation
 from controller.core.events import Event
 from controller.core.machine import Machine
-from controller.core.state.topics import TopicView
+from controller.core.state.topic_facts import Topics
+from controller.core.state.topics import DeletionMark, TopicView
+from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
-from controller.core.view import Cluster
 from tests.simulation.checker import Broken
 from tests.simulation.world import World
-from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Zxid
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic
@@ -60,12 +60,9 @@ def broken_first(but: str | None = None) -> str:
 
 
 def rewritten(commit: Commit, rewrite: Callable[[Write], Write]) -> Commit:
-    writes = tuple(rewrite(write) for write in commit.writes)
-    data = tuple(
-        catalog.encode(new.value) if isinstance(new, Set) and new is not old else held
-        for old, new, held in zip(commit.writes, writes, commit.data, strict=True)
-    )
-    return msgspec.structs.replace(commit, writes=writes, data=data)
+    rewritten = [(held, rewrite(held.write)) for held in commit.operations]
+    operations = tuple(held if new is held.write else operation(new) for held, new in rewritten)
+    return msgspec.structs.replace(commit, operations=operations)
 
 
 def writing(rewrite: Callable[[Write], Write]) -> Spoil:
@@ -177,17 +174,17 @@ def test_a_topic_whose_znodes_go_before_its_logs_is_seen(monkeypatch: pytest.Mon
     assert "was deleted while broker" in broken_first()
 
 
-def test_a_topic_deleted_for_a_wish_that_was_a_former_topics_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Cluster._queue
+def test_a_topic_deleted_for_a_request_that_was_about_an_earlier_topic_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Topics._queue
 
-    def forgetful(cluster: Cluster, topic: TopicView) -> None:
-        mark = cluster.deletion_marks.get(topic.name)
+    def forgetful(topics: Topics, record: Any, topic: TopicView) -> None:
+        mark = topics.marks.get(topic.name)
         if mark is not None:
-            mark.czxid = Zxid(topic.czxid + 1)
-        right(cluster, topic)
+            topics.marks[topic.name] = DeletionMark(Zxid(topic.czxid + 1), mark.version)
+        right(topics, record, topic)
 
-    monkeypatch.setattr(Cluster, "_queue", forgetful)
-    # A wish is mostly struck out before the next topic comes: here it stays.
-    monkeypatch.setattr(deletion, "strike", lambda *_: None)
+    monkeypatch.setattr(Topics, "_queue", forgetful)
+    # A request is mostly dropped before the next topic comes: here it stays.
+    monkeypatch.setattr(deletion_writes, "dropped", lambda *_: None)
 
     assert "nobody had asked for it" in broken_first(but="left over in /admin/delete_topics")

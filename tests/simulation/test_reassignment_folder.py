@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from controller.core import reassignment_wishes
-from controller.core.reassignment.folder import ReassignmentZnodes
-from controller.core.requests import MoveWish
-from controller.core.state.topics import TopicView
-from controller.core.view import Cluster
+from controller.core.effects import Create, Write
+from controller.core.reassignment.folder import ReassignmentFolder
+from controller.core.steps.step import Step
 from tests.simulation.checker import Broken
 from tests.simulation.world import World
-from zk_layout.ids import PartitionId, TopicPartition
+from zk_layout.ids import PartitionId, Replicas, TopicPartition
 
 SEEDS = 40
+RIGHT = ReassignmentFolder._kept
 
 
 def is_seen(promise: str) -> bool:
@@ -32,28 +31,27 @@ def is_seen(promise: str) -> bool:
     return False
 
 
-def a_cancel_too_many(topic: TopicView, numbers: set[PartitionId], cluster: Cluster) -> Iterator[MoveWish]:
-    moving = cluster.moving.get(topic.name, set())
-    return (MoveWish(TopicPartition(topic.name, number), None) for number in sorted(numbers & moving))
+def a_cancel_too_many(folder: ReassignmentFolder, step: Step) -> Iterator[tuple[TopicPartition, Replicas | None]]:
+    moving = folder._cluster.moving.get(step.name, {})
+    return ((TopicPartition(step.name, number), None) for number in sorted(step.numbers) if number in moving)
 
 
-def nothing(*_: object, **__: object) -> Any:
-    return ()
+def only_creations(folder: ReassignmentFolder, step: Step, number: PartitionId) -> Write | None:
+    write = RIGHT(folder, step, number)
+    return write if isinstance(write, Create) else None
 
 
 @pytest.mark.parametrize(
-    ("owner", "part", "spoiled", "seen"),
+    ("part", "spoiled", "seen"),
     [
-        pytest.param(reassignment_wishes, "wishes", nothing, "was forgotten", id="follows no child"),
-        pytest.param(reassignment_wishes, "keep", nothing, "but what moves is", id="never writes a child"),
-        pytest.param(reassignment_wishes, "_correct", nothing, "but what moves is", id="leaves its children behind"),
-        pytest.param(reassignment_wishes, "wishes", a_cancel_too_many, "nobody wished", id="cancels what nobody did"),
-        pytest.param(ReassignmentZnodes, "_is_homeless", lambda *_: False, "but what moves is", id="keeps strays"),
+        pytest.param("_asked_for", lambda *_: (), "was forgotten", id="follows no child"),
+        pytest.param("_kept", lambda *_: None, "but what moves is", id="never writes a child"),
+        pytest.param("_kept", only_creations, "but what moves is", id="leaves its children behind"),
+        pytest.param("_asked_for", a_cancel_too_many, "nobody wished", id="cancels what nobody did"),
+        pytest.param("_belongs_to_nobody", lambda *_: False, "but what moves is", id="keeps strays"),
     ],
 )
-def test_a_controller_that(
-    owner: Any, part: str, spoiled: Callable[..., Any], seen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owner, part, spoiled)
+def test_a_controller_that(part: str, spoiled: Callable[..., Any], seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReassignmentFolder, part, spoiled)
 
     assert is_seen(seen)

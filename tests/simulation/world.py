@@ -196,8 +196,16 @@ class World:
         self.trace.say(who, what)
 
     def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch) -> Machine:
-        """The machine of a new reign."""
-        settings = MachineSettings(
+        """The machine of a new term."""
+        return Machine(self.settings_of(own_id), epoch, SeededRandom(self.seed_of(epoch)))
+
+    def seed_of(self, epoch: ControllerEpoch) -> bytes:
+        """From what a machine draws its arbitrary choices."""
+        return f"{self.seed}/{epoch}".encode()
+
+    def settings_of(self, own_id: BrokerId) -> MachineSettings:
+        """How a controller of this world is configured."""
+        return MachineSettings(
             own_id=own_id,
             cluster_id="simulated",
             unclean_election=self.plan.unclean_election,
@@ -208,7 +216,6 @@ class World:
             status_retention_ms=round(RETENTION_S * 1000),
             keeps_reassignment_znodes=own_id in self.folder.keepers,
         )
-        return Machine(settings, epoch, SeededRandom(f"{self.seed}/{epoch}".encode()))
 
     def leading(self) -> Controller | None:
         """A controller that believes to lead."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
 
 ROOT = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
@@ -67,6 +67,18 @@ def decode(data: bytes) -> TokenTimes:
 def encode(times: TokenTimes) -> bytes:
     """The ends of a token's life alone; only tests write tokens."""
     return encode_json({"expiryTimestamp": times.expiry_timestamp, "maxTimestamp": times.max_timestamp})
+
+
+def decode_change(data: bytes) -> TokenChange:
+    """The token that has changed.
+
+    Raises:
+        Undecodable: not text.
+    """
+    try:
+        return TokenChange(data.decode())
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"not UTF-8: {excerpt(data)}") from error
 
 
 def encode_change(change: TokenChange) -> bytes:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.alarms import Again
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage, touched
 from controller.core.commands import LeaderAndIsr, StopReplica
 from controller.core.duty import Duty, Report
 from controller.core.effects import Connect, Disconnect
 from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Alarm, Asked
+from controller.core.events import Acknowledged, Again, Alarm, Asked
 from controller.core.outbox import Outbox
 from controller.core.replies import ShutdownPermitted
 from controller.core.requests import ControlledShutdown
@@ -192,7 +191,7 @@ class Brokers(Duty):
         kind = type(report.command).__name__
         for at, error in report.errors.items():
             if error not in EXPECTED:
-                out.notice("refused by broker", f"broker {report.broker} refused {kind} for {at}: {error.name}")
+                out.notice("refused command", f"broker {report.broker} refused {kind} for {at}: {error.name}")
 
     def _note_log_directories(self, report: Acknowledged, command: LeaderAndIsr) -> None:
         for at, error in report.errors.items():
@@ -207,7 +206,7 @@ class Brokers(Duty):
     def _refused(self, report: Acknowledged, out: Outbox) -> None:
         """A broker that did not know its own epoch yet refuses everything: it is told all again (KAFKA-9839)."""
         kind, broker = type(report.command).__name__, report.broker
-        out.notice("refused by broker", f"broker {broker} refused {kind} as a whole: {report.error.name}")
+        out.notice("refused command", f"broker {broker} refused {kind} as a whole: {report.error.name}")
         if report.error is ErrorCode.STALE_CONTROLLER_EPOCH:
             # Another controller leads, or ZooKeeper was restored from a backup; a further election raises the epoch.
             out.step_down(f"broker {broker} knows a higher controller epoch")
@@ -240,7 +239,7 @@ class Brokers(Duty):
         if broker not in cluster.shutting_down:
             endangered = controlled_shutdown.endangered(broker, cluster, redundancy)
             if endangered:
-                out.notice("shutdown refused", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
+                out.notice("refused shutdown", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
                 out.answer(asked.ask, ShutdownPermitted(endangered))
                 return
         self._memory.shutting_down[broker] = None
@@ -258,7 +257,7 @@ class Brokers(Duty):
         owing = self._cluster.owing
         return {
             "live_brokers": len(self._cluster.live_brokers()),
-            "unconfirmed_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
+            "unconfirmed_replica_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
         }
 
 

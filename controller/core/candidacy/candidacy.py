@@ -57,7 +57,7 @@ OK, FAILED = 0, 1
 
 STARTING = "starting"
 WATCHING = "watching /controller"
-GONE = "this process' claim and registration are gone with it"
+GONE = "the ZooKeeper session expired, and this process' claim and registration with it"
 SILENT = "ZooKeeper has been silent for longer than a session lasts"
 
 
@@ -157,7 +157,7 @@ class Candidacy:
             case Unreachable(reason):
                 self.holder, self._why_blind = None, reason
             case StartRefused(reason):
-                self._say(Severity.ERROR, "ZooKeeper refuses", reason=reason)
+                self._say(Severity.ERROR, "ZooKeeper refused this process", reason=reason)
                 self._end(Why.FAILED, reason, FAILED)
             case _:
                 assert_never(event)
@@ -184,7 +184,7 @@ class Candidacy:
         was_released = self.holder is not None and self.holder.is_released
         if seen.is_released and not was_released:
             hint = "undo: kafka-zk-controller release --undo"
-            self._say(Severity.WARNING, "released: the cluster is left to Kafka's own controllers", hint=hint)
+            self._say(Severity.WARNING, "the cluster is released to Kafka's own controllers", hint=hint)
         elif was_released and not seen.is_released:
             self._say(Severity.INFO, "the release was undone; this replica stands for election again")
 
@@ -192,9 +192,9 @@ class Candidacy:
         if self.phase not in (Phase.STANDBY, Phase.CONTENDING):
             return
         if isinstance(outcome, IdClash) and not outcome.is_our_past:
-            hint = "give every replica a broker.id that no broker has"
-            self._say(Severity.ERROR, "this id is taken", reason=outcome.reason, hint=hint)
-            self._end(Why.FAILED, "its id is taken", FAILED)
+            hint = "give every replica a broker.id of its own that no broker has"
+            self._say(Severity.ERROR, "broker.id is already in use", reason=outcome.reason, hint=hint)
+            self._end(Why.FAILED, "its broker.id is already in use", FAILED)
             return
         if self.phase is Phase.STANDBY:
             return  # at the start: our own former session has the id, and is waited for when it comes to a claim
@@ -231,7 +231,7 @@ class Candidacy:
     def _refused(self, reason: str, now: float, *, needs_mending: bool) -> None:
         """Try again by itself; only the first refusal for a reason is loud."""
         if self._waiting.refused(reason, now) and needs_mending:
-            self._say(Severity.ERROR, "no replica can lead", reason=reason)
+            self._say(Severity.ERROR, "no replica of this controller can lead", reason=reason)
         self._go(Phase.STANDBY, Why.LOST, reason)
 
     def _term_changed(self, event: TermEvent, now: float) -> None:

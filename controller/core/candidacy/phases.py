@@ -29,16 +29,16 @@ class Why(StrEnum):
 
     VACANT = "nobody holds /controller"
     NATIVE = "a broker's native controller holds /controller"
-    LEFT_OVER = "our own claim on /controller has no term"
+    LEFT_OVER = "/controller holds a claim of ours that no term uses"
     WON = "the claim was accepted"
     LOST = "the claim was refused"
-    LOADED = "everything is loaded"
+    LOADED = "the state in ZooKeeper is loaded"
     RELEASED = "the cluster is released to native controllers"
     DEPOSED = "the term is over"
     SESSION_LOST = "the ZooKeeper session expired"
     STOPPED = "the process was told to stop"
     FAILED = "the process cannot become a controller"
-    DRAINED = "nothing is in flight any more"
+    DRAINED = "nothing is in flight"
 
 
 class TakeOver(StrEnum):

@@ -178,7 +178,7 @@ class Progress:
         oldest_ms = min((standing.since_ms for standing in self._stages.values()), default=None)
         age_s = 0.0 if oldest_ms is None else (self.at_ms(out.now) - oldest_ms) / 1000
         out.measured("reassignment_longest_stage_seconds", age_s)
-        out.measured("reassignment_requests_open", len(self._ledger.open))
+        out.measured("open_reassignment_requests", len(self._ledger.open))
 
     # ---- what is known --------------------------------------------------------------------------------------
 

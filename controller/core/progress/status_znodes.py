@@ -30,7 +30,7 @@ from zk_layout.znodes.reassignment_status import (
     StatusRootAddress,
 )
 
-NOTICE = "request status"
+NOTICE = "missing request id"
 NEWS_AFTER_S = 5.0
 WRITTEN_EVERY_S = 30.0
 WRITTEN_UNCHANGED_EVERY_S = 600.0
@@ -224,8 +224,8 @@ class StatusZnodes:
         asked.is_being_written = False
         tries = self._transactions.refusals(ROOT)
         if tries >= AT_ONCE and asked.ask is not None:
-            text = f"a request is answered without an id: {StatusRootAddress().path} could not be written"
-            out.notice(NOTICE, f"{text} {tries} times; it is tried again")
+            text = f"a request was answered without a request id: writing {StatusRootAddress().path} failed"
+            out.notice(NOTICE, f"{text} {tries} times; retrying")
             _answer(asked, None, out)
 
     def _go_without(self, asked: OpenRequest, out: Outbox) -> None:

@@ -22,15 +22,15 @@ from controller.core.reassignment import alter_reassignments
 from controller.core.requests import MoveWish
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
-from controller.core.state.reassignment_znodes import ABSENT, ReassignmentZnode
-from controller.core.state.topics import Partition, TopicView
+from controller.core.state.reassignment_znodes import ABSENT
+from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge, topic_subject
 from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 
-NOTICE = "reassignment znode"
+NOTICE = "refused reassignment znode"
 FOLDER = Subject("znode", ROOT)
 STRAYS = Subject("children of", ROOT)
 DELETIONS_AT_ONCE = 200
@@ -105,8 +105,8 @@ class ReassignmentFolder(TopicDuty):
                 if held.state.controller_epoch > self._state.kept_by:
                     at = TopicPartition(name, number)
                     self._void[at] = child.mzxid
-                    text = "a controller that does not follow it has led since it was written"
-                    self._say_refused(at, f"{text}; write it again if it is still wanted", out)
+                    text = "a controller that ignores this znode has led since it was written"
+                    self._say_refused(at, f"{text}; write it again if you still want it", out)
 
     def _look_for_stray(self, at: TopicPartition, out: Outbox) -> None:
         child = self._state.child(at)
@@ -144,8 +144,8 @@ class ReassignmentFolder(TopicDuty):
     def _say_refused(self, at: TopicPartition, reason: str, out: Outbox) -> None:
         held = self._cluster.partition(at)
         is_moving = held is not None and held.assignment.is_moving
-        fate = "it says again where the partition moves" if is_moving else "it is removed"
-        out.notice(NOTICE, f"{_address(at).path} is not followed: {reason}; {fate}")
+        fate = "it is reset to the current target" if is_moving else "it is removed"
+        out.notice(NOTICE, f"{_address(at).path} is refused: {reason}; {fate}")
 
     # ---- deciding -------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from zk_layout.facts import Malformed
 from zk_layout.ids import TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 
-NOTICE = "legacy reassignment"
+NOTICE = "refused legacy reassignment"
 UNKNOWN = Zxid(0)  # when a znode that we wrote was created
 ADDRESS = LegacyReassignmentAddress()
 SUBJECT = Subject("znode", ADDRESS.path)
@@ -55,7 +55,7 @@ class LegacyZnode(TopicDuty):
         if changes.legacy:
             self._accept()
             if self._has_foreign:
-                text = "was written while it was not empty; what is new in it is ignored and taken out again"
+                text = "was written while it was not empty; the new entries are ignored and removed"
                 out.notice(NOTICE, f"{ADDRESS.path} {text}")
         if changes.legacy or changes.marks:
             self._refuse_unknown(out)
@@ -140,4 +140,4 @@ class LegacyZnode(TopicDuty):
 
     def figures(self) -> dict[str, float]:
         """The entries that are not done."""
-        return {"legacy_entries": len(self._cluster.legacy)}
+        return {"legacy_reassignment_entries": len(self._cluster.legacy)}

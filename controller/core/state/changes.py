@@ -12,8 +12,7 @@ from zk_layout.znodes.notifications import IsrChange, IsrChangeAddress, LogDirEv
 
 if TYPE_CHECKING:
     from controller.core.state.brokers import Broker
-    from controller.core.state.reassignment_znodes import ReassignmentZnode
-    from controller.core.state.topics import Partition, TopicView
+    from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 
 
 class Changes(Struct):
@@ -59,6 +58,8 @@ class Changes(Struct):
             self.gone_topics.setdefault(view.name, view)
 
     def withhold(self, name: TopicName, until: Changes) -> None:
-        """Tell of a topic's partitions later, together with what `until` has of them."""
+        """Tell of a topic's partitions later, with all that has changed of the topic until then."""
         for number, former in self.partitions.pop(name).items():
             until.touch(name, number, former)
+        if name in self.topics:
+            until.topics.setdefault(name, self.topics[name])

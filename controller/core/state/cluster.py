@@ -238,6 +238,8 @@ class ClusterState:
         fate = "it is left as it is until it is mended"
         if isinstance(fact.address, IsrChangeAddress | LogDirEventAddress):
             fate = "it is removed"
+        if isinstance(fact.address, FeatureAddress):
+            fate = "it is written anew"
         if isinstance(fact.address, ReassignmentAddress):
-            fate = "it is removed, or says again where the partition moves"
+            fate = "it is removed, or reset to the current target"
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))

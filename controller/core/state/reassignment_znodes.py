@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from controller.core.state.changes import Changes
+from controller.core.state.topics import ReassignmentZnode
 from zk_layout.facts import Fact, Malformed
-from zk_layout.ids import ControllerEpoch, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import ControllerEpoch, PartitionId, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress
 
 ABSENT = ZnodeVersion(-1)
 NOBODY = ControllerEpoch(-1)
-
-
-class ReassignmentZnode(Struct, frozen=True, gc=False):
-    """One child as it is now.
-
-    Shape:
-        `replicas` is None where nothing has been written into it yet, or nothing that can be read.
-    """
-
-    replicas: Replicas | None
-    version: ZnodeVersion
-    mzxid: Zxid
-    is_malformed: bool = False
 
 
 class ReassignmentZnodes:

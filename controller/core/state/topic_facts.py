@@ -6,7 +6,6 @@ is older than the topic's creation belonged to an earlier topic of the same name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -113,7 +112,7 @@ class Topics:
             return False
         if stat is None:
             if view is not None:
-                self._forget(record, view, Zxid(fact.as_of + 1))
+                self._forget(record, view, fact.as_of)
             record.absent_as_of = fact.as_of
             if name in self.marks:
                 self.changes.marks[name] = None
@@ -140,7 +139,8 @@ class Topics:
         if stat is not None:  # then its parents were there too, be it that this znode has gone since
             if fact.as_of >= znode_as_of:
                 has_znode, znode_as_of = True, fact.as_of
-            self._note_partitions_znode(record, fact)
+            if fact.as_of >= record.partitions_znode_as_of:
+                self._note_partitions_znode(record, fact)
         if not is_newer(fact, held.as_of, is_held_present=held.state is not None or held.is_malformed):
             if (has_znode, znode_as_of) != (held.has_znode, held.znode_as_of):
                 record.partitions[number] = replace(held, has_znode=has_znode, znode_as_of=znode_as_of)
@@ -364,7 +364,7 @@ class Topics:
         self._replace(record, replace(view, deletions=MappingProxyType(owed), deletions_version=record.owed_version))
 
     def _forget(self, record: _Record, view: TopicView, successor: Zxid) -> None:
-        """A topic is gone; what was seen from `successor` on already belongs to the next one of its name."""
+        """A topic is gone; what was seen from `successor` on may belong to the next one of its name already."""
         name = view.name
         for number, held in record.partitions.items():
             self._placement.assign(name, number, held.assignment, UNASSIGNED, is_moving=False)

@@ -74,3 +74,16 @@ class TopicConfig(Struct, frozen=True):
 
     config: Config
     version: ZnodeVersion
+
+
+class ReassignmentZnode(Struct, frozen=True, gc=False):
+    """One child of `/admin/reassignments` as it is now.
+
+    Shape:
+        `replicas` is None where nothing has been written into it yet, or nothing that can be read.
+    """
+
+    replicas: Replicas | None
+    version: ZnodeVersion
+    mzxid: Zxid
+    is_malformed: bool = False

@@ -7,9 +7,9 @@ from itertools import chain
 from typing import assert_never
 
 from controller.core.agenda import Numbers
-from controller.core.alarms import Again
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, oversized
 from controller.core.duty import Duty
+from controller.core.events import Again
 from controller.core.outbox import Outbox
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes

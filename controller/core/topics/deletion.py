@@ -33,7 +33,7 @@ from zk_layout.znodes.configs import TopicConfigAddress
 from zk_layout.znodes.topics import TopicAddress
 
 DURING_DELETE = LeaderEpoch(-2)  # obeyed whatever leader epoch a broker knows
-NOTICE = "topic deletion waits"
+NOTICE = "delayed topic deletion"
 NONE: frozenset[PartitionId] = frozenset()
 
 Numbers = dict[BrokerId, set[PartitionId]]
@@ -235,7 +235,7 @@ class TopicDeletions:
                 continue
             deletion.noticed.add(broker)
             reason = "could not delete" if self._cluster.is_registered(broker) else "is offline and has"
-            text = f"the deletion of topic {topic.name} waits: broker {broker} {reason} {count} of its replicas"
+            text = f"topic {topic.name} cannot be deleted yet: broker {broker} {reason} {count} of its replicas"
             out.notice(NOTICE, text)
 
     def _is_eligible(self, broker: BrokerId, deletion: _Deletion) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.alarms import Again
 from controller.core.clients.authorization import CLUSTER, TOPIC, Operation, Resource
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
 from controller.core.duty import Report
 from controller.core.effects import Create
 from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Acknowledged, Alarm, Asked, Surveyed
+from controller.core.events import Acknowledged, Again, Alarm, Asked, Surveyed
 from controller.core.intake import NoTimeGiven
 from controller.core.outbox import Outbox
 from controller.core.replies import Result, TopicDeleted

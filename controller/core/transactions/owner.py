@@ -69,7 +69,7 @@ class Transactions:
         self._under_way: dict[Subject, _UnderWay] = {}
         self._awaited: dict[Address, list[_UnderWay]] = {}
         self._refusals: dict[Subject, int] = {}
-        self._waiting: dict[Subject, _UnderWay] = {}
+        self._waiting: dict[Subject, list[_UnderWay]] = {}
         self._ripe: list[_UnderWay] = []
         self._sizes = ZnodeSizes(znode_size_limit)
 
@@ -198,16 +198,15 @@ class Transactions:
         if wait is None:
             return Refused(is_waiting=False)
         if count == AT_ONCE + 1:
-            text = f"ZooKeeper refused {count} transactions about {subject.text} in a row; trying again more slowly"
-            out.notice("refused by zookeeper", text)
-        self._waiting[subject] = step
+            text = f"ZooKeeper refused {count} consecutive transactions for {subject.text}; retrying less often"
+            out.notice("refused transaction", text)
+        self._waiting.setdefault(subject, []).append(step)
         out.wake(TryAgain(subject), out.now + wait)
         return Refused(is_waiting=True)
 
     def resume(self, alarm: TryAgain, out: Outbox) -> None:
-        """The wait is over: its proposer decides anew about what was refused."""
-        step = self._waiting.pop(alarm.subject, None)
-        if step is not None:
+        """The wait is over: its proposer decides anew about all that was refused meanwhile."""
+        for step in self._waiting.pop(alarm.subject, ()):
             step.proposer.retry(step.proposal, out)
 
 
@@ -234,7 +233,8 @@ def _fact(write: Write, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | None]
         return absent(address, zxid)
     if isinstance(write, Create):
         return present(address, write.value, Stat(zxid, zxid, ZnodeVersion(0)))
-    czxid = czxid_of(address.topic) if isinstance(address, TopicAddress) else None
-    return present(
-        address, write.value, Stat(UNKNOWN if czxid is None else czxid, zxid, ZnodeVersion(write.expected + 1))
-    )
+    czxid = UNKNOWN
+    if isinstance(address, TopicAddress):
+        known = czxid_of(address.topic)
+        czxid = zxid if known is None else known
+    return present(address, write.value, Stat(czxid, zxid, ZnodeVersion(write.expected + 1)))

@@ -27,8 +27,8 @@ class ZnodeSizes:
         if size_bytes <= self._limit:
             return None
         return (
-            f"{path} would grow to {size_bytes} bytes, over the {self._limit} that ZooKeeper takes: "
-            "ask for less at once, or raise jute.maxbuffer on the servers and here"
+            f"{path} would grow to {size_bytes} bytes, above ZooKeeper's limit of {self._limit}: "
+            "request fewer changes at once, or raise jute.maxbuffer on the ZooKeeper servers and here"
         )
 
     def warning(self, pieces: Iterable[Piece]) -> Notice | None:
@@ -38,8 +38,8 @@ class ZnodeSizes:
             return None
         self._warned.add(path)
         text = (
-            f"{path} has grown to {size_bytes} of the {self._limit} bytes that ZooKeeper takes: move fewer of its "
-            "partitions at once, add no more, or raise jute.maxbuffer on the servers, the brokers and here"
+            f"{path} has grown to {size_bytes} of the {self._limit} bytes that ZooKeeper allows: move fewer of its "
+            "partitions at once, add no more, or raise jute.maxbuffer on the ZooKeeper servers, the brokers and here"
         )
         return Notice("large znode", text)
 

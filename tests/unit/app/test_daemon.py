@@ -13,7 +13,7 @@ from controller.core.candidacy.events import Claimed, ClaimOutcome, HolderSeen, 
 from controller.lab.ports import free_port
 from controller.settings import load
 from controller.wire.versions import parse_protocol
-from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
 
 VACANT = HolderSeen(None, False, ControllerEpoch(4))
@@ -128,7 +128,7 @@ def test_a_refused_claim_is_made_again_when_the_alarm_rings(monkeypatch: pytest.
 
 def test_who_leads_is_shown_as_soon_as_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        other = HolderSeen(ControllerClaim(902, is_ours=True), False, ControllerEpoch(4))
+        other = HolderSeen(ControllerClaim(BrokerId(902), is_ours=True), False, ControllerEpoch(4))
 
         async def nothing() -> ClaimOutcome:
             raise AssertionError("another of ours leads")

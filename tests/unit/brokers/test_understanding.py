@@ -24,7 +24,7 @@ class Broker:
 
     def __init__(self, newest: Mapping[ApiKey, int]) -> None:
         self.asked = 0
-        self._ranges = {api: VersionRange(0, version) for api, version in newest.items()}
+        self._ranges: dict[int, VersionRange] = {api: VersionRange(0, version) for api, version in newest.items()}
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[Registration]:

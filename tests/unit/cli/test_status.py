@@ -45,7 +45,7 @@ def test_a_replica_that_does_not_answer_is_told_from_one_that_is_not_ready() -> 
     answer = CliRunner().invoke(main, ["status", "--url", f"http://127.0.0.1:{free_port()}"])
 
     assert answer.exit_code == UNREACHABLE
-    assert "is http.port on, and is this its address?" in answer.stderr
+    assert "check http.host and http.port" in answer.stderr
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:9640", "http://", "nonsense"])

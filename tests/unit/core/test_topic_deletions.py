@@ -199,7 +199,7 @@ def test_a_broker_that_is_down_makes_the_topic_wait_and_is_named_once() -> None:
     (notice,) = desk.step().effects
 
     assert isinstance(notice, Notice)
-    assert notice.text == "the deletion of topic orders waits: broker 2 is offline and has 1 of its replicas"
+    assert notice.text == "topic orders cannot be deleted yet: broker 2 is offline and has 1 of its replicas"
     assert desk.step() == WAITS
     assert desk.deletions.figures() == {
         "topics_to_delete": 1,

@@ -46,12 +46,12 @@ class Moves:
     def __init__(self) -> None:
         self.threads: set[int] = set()
 
-    def moves(self) -> bytes | None:
+    async def moves(self) -> bytes | None:
         """None moves."""
         self.threads.add(threading.get_ident())
         return b"[]"
 
-    def request(self, number: int) -> bytes | None:
+    async def request(self, number: int) -> bytes | None:
         """Only one is known."""
         self.threads.add(threading.get_ident())
         return b'{"request_id":42}' if number == 42 else None

@@ -18,7 +18,7 @@ def test_prometheus_reads_what_was_recorded() -> None:
     async def scenario() -> None:
         async with serving() as served:
             served.recorder.record("offline_partitions", 3)
-            served.recorder.record("zookeeper_commits", 2, ("committed",))
+            served.recorder.record("zookeeper_transactions", 2, ("committed",))
             served.recorder.record("turn_seconds", 0.002)
             answer = await asyncio.to_thread(get, f"{served.url}/metrics")
 
@@ -26,7 +26,7 @@ def test_prometheus_reads_what_was_recorded() -> None:
         assert answer.code == 200
         assert answer.content_type.startswith("text/plain")
         assert "kafka_zk_controller_offline_partitions 3.0" in lines
-        assert 'kafka_zk_controller_zookeeper_commits_total{outcome="committed"} 2.0' in lines
+        assert 'kafka_zk_controller_zookeeper_transactions_total{outcome="committed"} 2.0' in lines
         assert 'kafka_zk_controller_turn_seconds_bucket{le="0.0025"} 1.0' in lines
         assert "# HELP kafka_zk_controller_offline_partitions Partitions without a live leader." in lines
 
@@ -80,7 +80,7 @@ def test_threads_lose_nothing_of_each_other() -> None:
 
     def work() -> None:
         for _ in range(1000):
-            recorder.record("zookeeper_facts", 2)
+            recorder.record("zookeeper_znodes_read", 2)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -88,7 +88,7 @@ def test_threads_lose_nothing_of_each_other() -> None:
     for thread in threads:
         thread.join()
 
-    assert recorder.value("zookeeper_facts") == 16_000
+    assert recorder.value("zookeeper_znodes_read") == 16_000
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_a_name_says_the_unit_as_prometheus_wants_it(measure: object) -> None:
 
 def test_whatever_the_core_counts_is_a_gauge() -> None:
     settings = MachineSettings(BrokerId(900), keeps_reassignment_znodes=True)
-    figures = Machine(settings, ControllerEpoch(1), SeededRandom(b"0")).snapshot().figures
+    figures = Machine(settings, ControllerEpoch(1), SeededRandom(b"0")).figures()
 
     assert len(figures) > 5
     assert [name for name in figures if name not in BY_NAME or BY_NAME[name].kind is not Kind.GAUGE] == []

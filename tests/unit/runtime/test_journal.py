@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from controller.core.alarms import Again
+from controller.core.events import Again
 from controller.core.commands import PartitionView, UpdateMetadata
 from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
 from controller.core.errors import ErrorCode
@@ -215,4 +215,6 @@ def test_a_journal_that_cannot_be_written_is_given_up_without_harm(tmp_path: Pat
         for now in (0.0, 1.0):
             journal.turned(now, (Loaded(),), [], 0.0, 0)
 
-    assert [(log["log_level"], log["event"]) for log in logs] == [("error", "the journal is given up")]
+    assert [(log["log_level"], log["event"]) for log in logs] == [
+        ("error", "cannot write the journal; journaling is off until the next start")
+    ]

@@ -52,8 +52,8 @@ def test_every_problem_of_all_sources_is_shown_at_once(tmp_path: Path) -> None:
         "zookeeper.connect is missing: ZooKeeper's servers, and the chroot if the brokers use one. "
         "The same as on the brokers.",
         f"{path}:1: broker.id = -1: expected a whole number from 0 to 2147483647",
-        "inter.broker.protocol.version is missing: The brokers' own setting, 2.4 to 3.9. Kafka takes the version of "
-        "its jar where it is not set; this process has none, and must speak what the oldest broker understands.",
+        "inter.broker.protocol.version is missing: The same as on the brokers, 2.4 to 3.9. Where the brokers leave it "
+        "unset they use their own version; set it here to that of the oldest broker.",
         f"{path}:2: log.level = loud: expected one of debug, info, warning, error",
     )
 

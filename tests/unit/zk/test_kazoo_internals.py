@@ -21,9 +21,10 @@ from kazoo.protocol.states import KeeperState
 from controller.zk import kazoo_internals
 from controller.zk.protocol import Exists, GetData, Node, Request, text
 from zk_layout.facts import Stat
+from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 
 STAT = struct.pack(">qqqqiiiqiiq", 5, 6, 0, 0, 7, 0, 0, 8, 0, 0, 0)
-SEEN = Stat(5, 6, 7, 8)
+SEEN = Stat(Zxid(5), Zxid(6), ZnodeVersion(7), SessionId(8))
 
 
 class Told:

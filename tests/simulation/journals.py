@@ -1,0 +1,81 @@
+"""Does a controller decide the same again, turn by turn, when it sees the same in another process?
+
+`python -m tests.simulation.journals DIRECTORY` replays what worlds have written there; each machine has a folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from controller.core.effects import Effect
+from controller.core.events import Event
+from controller.core.machine import Machine
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings
+from controller.runtime.journal import Journal, Reign, Turn, files, read, replay
+from tests.simulation.world import World
+from zk_layout.ids import BrokerId, ControllerEpoch
+
+
+class RecordedMachine:
+    """A machine that keeps a journal of its whole life."""
+
+    def __init__(self, reign: Reign, journal: Journal) -> None:
+        self._machine = machine_of(reign)
+        self._journal = journal
+        self._journal.begin(reign)
+        self.turns = 0
+
+    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+        self.turns += 1
+        effects = self._machine.turn(events, now)
+        self._journal.turned(now, events, effects, 0.0, 0)
+        return effects
+
+
+class RecordedWorld(World):
+    """A world whose machines keep journals, each in a folder of its own."""
+
+    def __init__(self, seed: int, directory: Path) -> None:
+        self._directory = directory
+        self._journals: list[Journal] = []
+        self.machines: list[RecordedMachine] = []
+        super().__init__(seed)
+
+    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch) -> Any:
+        reign = Reign(self.settings_of(own_id), epoch, self.seed_of(epoch))
+        self._journals.append(Journal(self._directory / f"{self.seed}-{epoch}"))
+        self.machines.append(RecordedMachine(reign, self._journals[-1]))
+        return self.machines[-1]
+
+    def run(self) -> None:
+        super().run()
+        for journal in self._journals:
+            journal.close()
+
+
+def machine_of(reign: Reign) -> Machine:
+    """The machine that a journal tells of."""
+    assert isinstance(reign.settings, MachineSettings)
+    return Machine(reign.settings, ControllerEpoch(reign.controller_epoch), SeededRandom(reign.seed))
+
+
+def main(directory: Path) -> int:
+    """Replay all journals; say how many turns they tell of, and the first differences."""
+    machines = turns = 0
+    differences = []
+    for folder in sorted(directory.iterdir()):
+        entries = list(read(files(folder)))
+        machines += 1
+        turns += sum(isinstance(entry, Turn) for entry in entries)
+        differences += [f"{folder.name}: {difference}" for difference in replay(entries, machine_of)]
+    told = [f"{machines} machines, {turns} turns, {len(differences)} differences", *differences[:10]]
+    sys.stdout.write("\n".join(told) + "\n")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

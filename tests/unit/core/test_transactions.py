@@ -1,0 +1,353 @@
+"""One owner of all transactions: what travels together, what becomes of it, and when is it tried again?"""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.duty import Duty
+from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Set, Wake, Write
+from controller.core.events import CommitId
+from controller.core.outbox import Outbox
+from controller.core.transactions.back_off import AT_ONCE, wait_s
+from controller.core.transactions.owner import TryAgain, facts_of
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, TooLarge
+from tests.unit.core.builders import Term, commits, ids
+from zk_layout.catalog import Address
+from zk_layout.facts import Fact, Stat, absent, present
+from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.configs import Config, TopicConfigAddress
+from zk_layout.znodes.delegation_tokens import DelegationTokenChangeAddress, TokenChange
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+ZERO = PartitionId(0)
+A, B, C = (Subject("topic", name) for name in "abc")
+
+
+class Proposer(Duty):
+    """Remembers what became of what it proposed."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[Subject, Outcome]] = []
+        self.retried: list[Proposal] = []
+
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        self.outcomes.append((proposal.subject, outcome))
+
+    def retry(self, proposal: Proposal, out: Outbox) -> None:
+        self.retried.append(proposal)
+
+
+class Desk(Term):
+    """Transactions, and somebody who proposes."""
+
+    def __init__(self, **settings: int) -> None:
+        super().__init__(**settings)
+        self.proposer = Proposer()
+
+    def send(self, *proposals: Proposal) -> list[Effect]:
+        out = self.out()
+        self.transactions.send(self.proposer, proposals, out)
+        return out.effects
+
+    def outcomes(self) -> list[tuple[Subject, Outcome]]:
+        """Since this was last called."""
+        told, self.proposer.outcomes = self.proposer.outcomes, []
+        return told
+
+    def refuse_once(self, proposal: Proposal) -> list[Effect]:
+        (commit,) = commits(self.send(proposal))
+        return self.refuse(commit, *(absent(write.address, Zxid(5)) for write in commit.writes))
+
+
+def mark(name: str) -> Write:
+    """Any write of one znode."""
+    return Create(TopicDeletionAddress(TopicName(name)), None)
+
+
+def proposal(subject: Subject, *names: str, holds: tuple[Subject, ...] = ()) -> Proposal:
+    """Each of the znodes is an atom of its own."""
+    return Proposal(subject, tuple(Atom((mark(name),), (f"{name} is wanted",)) for name in names), holds)
+
+
+def config(name: str, size: int) -> Write:
+    """A write of about so many bytes."""
+    return Create(TopicConfigAddress(TopicName(name)), Config({"retention.ms": "1" * size}))
+
+
+def gone(name: str, zxid: int = 5) -> Fact:
+    return absent(TopicDeletionAddress(TopicName(name)), Zxid(zxid))
+
+
+def written(commit: Commit) -> list[str]:
+    return [write.address.path.rpartition("/")[2] for write in commit.writes]
+
+
+def test_about_one_subject_only_one_proposal_is_under_way() -> None:
+    desk = Desk()
+    (commit,) = commits(desk.send(proposal(A, "a")))
+    assert not desk.transactions.may_propose(A)
+    with pytest.raises(ValueError, match="two proposals about topic a at once"):
+        desk.send(proposal(A, "a2"))
+
+    desk.accept(commit)
+
+    assert desk.transactions.may_propose(A)
+    assert desk.outcomes() == [(A, Accepted())]
+
+
+def test_what_a_proposal_holds_is_busy_and_free_again_with_it() -> None:
+    desk = Desk()
+    (commit,) = commits(desk.send(proposal(A, "a", holds=(B,))))
+    assert list(desk.transactions.busy) == [A, B]
+    with pytest.raises(ValueError, match="topic b"):
+        desk.send(proposal(B, "b"))
+
+    desk.accept(commit)
+
+    assert list(desk.transactions.busy) == []
+    assert desk.outcomes() == [(A, Accepted())]
+
+
+def test_independent_proposals_share_a_transaction_and_each_is_told_what_became_of_it() -> None:
+    desk = Desk()
+    (commit,) = commits(desk.send(proposal(A, "a"), proposal(B, "b1", "b2")))
+    assert written(commit) == ["a", "b1", "b2"]
+    assert commit.why == ("a is wanted", "b1 is wanted", "b2 is wanted")
+    other = commits(desk.send(proposal(C, "c")))
+
+    desk.accept(commit)
+
+    assert desk.outcomes() == [(A, Accepted()), (B, Accepted())]
+    assert desk.transactions.is_busy(C)
+    assert [c.commit for c in other] == [2]
+
+
+def test_a_transaction_has_no_more_writes_or_bytes_than_zookeeper_likes_and_atoms_stay_whole() -> None:
+    desk = Desk(znode_size_limit=900_000)
+    many = Proposal(A, tuple(Atom((mark(f"{n}"), mark(f"{n}x")), ()) for n in range(200)))
+    large = Proposal(B, tuple(Atom((config(f"{n}", 300_000),), ()) for n in range(3)))
+
+    sent = commits(desk.send(many, large))
+
+    assert [len(commit.writes) for commit in sent] == [300, 102, 1]  # the first of the large ones still fits
+    assert all(sum(len(made.data) for made in commit.operations) <= 700_000 for commit in sent)
+    names = written(sent[0])
+    assert [f"{name}x" for name in names[::2]] == names[1::2]
+
+
+def test_an_atom_that_no_transaction_can_hold_is_cut_in_its_order_and_settled_once_all_of_it_is_there() -> None:
+    desk = Desk()
+    sent = commits(desk.send(Proposal(A, (Atom(tuple(mark(f"{n}") for n in range(301)), ("all of it",)),))))
+    assert [len(commit.writes) for commit in sent] == [300, 1]
+    assert [name for commit in sent for name in written(commit)] == [f"{n}" for n in range(301)]
+    assert [commit.why for commit in sent] == [("all of it",), ()]
+
+    desk.accept(sent[0])
+    assert desk.outcomes() == []
+    assert desk.transactions.is_busy(A)
+    desk.accept(sent[1])
+
+    assert desk.outcomes() == [(A, Accepted())]
+
+
+def test_a_proposal_of_which_one_part_was_refused_is_refused_when_the_other_has_its_answer_too() -> None:
+    desk = Desk()
+    first, second = commits(desk.send(Proposal(A, (Atom(tuple(mark(f"{n}") for n in range(301)), ()),))))
+
+    desk.refuse(second, gone("300"))
+    assert desk.outcomes() == []
+    desk.accept(first)
+
+    assert desk.outcomes() == [(A, Refused(is_waiting=False))]
+
+
+def test_what_was_refused_travels_alone_until_it_is_accepted() -> None:
+    desk = Desk()
+    desk.refuse_once(proposal(B, "b"))
+    assert desk.transactions.refusals(B) == 1
+
+    sent = commits(desk.send(proposal(A, "a"), proposal(B, "b"), proposal(C, "c")))
+    assert [written(commit) for commit in sent] == [["a"], ["b"], ["c"]]
+    for commit in sent:
+        desk.accept(commit)
+
+    assert desk.transactions.refusals(B) == 0
+    assert [written(c) for c in commits(desk.send(proposal(A, "a"), proposal(B, "b")))] == [["a", "b"]]
+
+
+def test_a_conflict_is_tried_again_at_once_and_ever_more_slowly_after_a_few() -> None:
+    desk = Desk()
+    assert [desk.refuse_once(proposal(A, "a"))[1:] for _ in range(AT_ONCE)] == [[]] * AT_ONCE
+    assert desk.outcomes() == [(A, Refused(is_waiting=False))] * AT_ONCE
+
+    waits = []
+    for times in range(7):
+        told = desk.refuse_once(proposal(A, "a"))
+        assert any(isinstance(effect, Notice) for effect in told) is (times == 0)  # told once
+        (alarm,) = (effect for effect in told if isinstance(effect, Wake))
+        assert alarm.alarm == TryAgain(A)
+        waits.append(alarm.at - desk.now)
+        assert desk.transactions.is_waiting(A)
+        assert not desk.transactions.may_propose(A)
+        desk.transactions.resume(TryAgain(A), desk.out())
+
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert wait_s(AT_ONCE) is None
+    assert desk.outcomes() == [(A, Refused(is_waiting=True))] * 7
+
+
+def test_its_proposer_is_told_once_when_the_wait_is_over() -> None:
+    desk = Desk()
+    for _ in range(AT_ONCE + 1):
+        desk.refuse_once(proposal(A, "a"))
+    assert desk.proposer.retried == []
+
+    desk.transactions.resume(TryAgain(A), desk.out())
+    desk.transactions.resume(TryAgain(A), desk.out())
+
+    assert [again.subject for again in desk.proposer.retried] == [A]
+    assert desk.transactions.may_propose(A)
+
+
+def test_everything_that_was_refused_during_a_wait_is_retried_not_only_the_last() -> None:
+    desk = Desk()
+    for _ in range(AT_ONCE):
+        desk.refuse_once(proposal(A, "a"))
+    first, second = proposal(A, "a"), proposal(A, "a2")
+    desk.refuse_once(first)
+    desk.refuse_once(second)  # topics may take a step although they wait: something else has changed
+
+    desk.transactions.resume(TryAgain(A), desk.out())
+
+    assert desk.proposer.retried == [first, second]
+
+
+def test_a_success_forgets_the_refusals() -> None:
+    desk = Desk()
+    for _ in range(AT_ONCE):
+        desk.refuse_once(proposal(A, "a"))
+    (commit,) = commits(desk.send(proposal(A, "a")))
+    desk.accept(commit)
+
+    assert desk.refuse_once(proposal(A, "a"))[1:] == []
+    assert desk.outcomes()[-1] == (A, Refused(is_waiting=False))
+
+
+def test_after_a_failure_nothing_is_settled_before_all_of_it_has_been_read_again() -> None:
+    desk = Desk()
+    (commit,) = commits(desk.send(proposal(A, "a1", "a2")))
+    desk.refuse(commit)
+    assert list(desk.transactions.half_read()) == [A]
+
+    desk.read(gone("a1"))
+    assert desk.outcomes() == []
+    assert list(desk.transactions.half_read()) == [A]
+    desk.read(gone("a2"))
+
+    assert desk.outcomes() == [(A, Refused(is_waiting=False))]
+    assert list(desk.transactions.half_read()) == []
+
+
+def test_a_conflict_reads_what_conflicted_and_an_unknown_outcome_everything() -> None:
+    desk = Desk()
+    (conflicted,) = commits(desk.send(proposal(A, "a1", "a2")))
+    (unknown,) = commits(desk.send(proposal(B, "b1", "b2")))
+    at: Address = conflicted.writes[1].address
+    out = desk.out()
+
+    desk.transactions.failed(conflicted.commit, (at,), out)
+    desk.transactions.failed(unknown.commit, None, out)
+
+    assert out.effects == [Read((at,)), Read(tuple(write.address for write in unknown.writes))]
+
+
+def test_who_shared_a_refused_transaction_waits_for_the_same_reads_and_may_go_on_at_once() -> None:
+    desk = Desk()
+    (commit,) = commits(desk.send(proposal(A, "a"), proposal(B, "b")))
+    out = desk.out()
+    desk.transactions.failed(commit.commit, (commit.writes[0].address,), out)
+
+    desk.read(gone("a"))
+
+    assert desk.outcomes() == [(A, Refused(is_waiting=False)), (B, Refused(is_waiting=False))]
+
+
+def test_what_would_be_too_large_is_settled_at_once_and_never_sent() -> None:
+    desk = Desk(znode_size_limit=1000)
+    large = Proposal(A, (Atom((config("a", 1000),), ("too much",)),))
+
+    told = desk.send(large, proposal(B, "b"))
+
+    ((subject, outcome), *_) = desk.outcomes()
+    assert subject == A
+    assert isinstance(outcome, TooLarge)
+    assert "/config/topics/a would grow to" in outcome.message
+    assert [written(commit) for commit in commits(told)] == [["b"]]
+    assert [e.kind for e in told if isinstance(e, Notice)] == ["oversized znode"]
+    assert desk.transactions.may_propose(A)
+
+
+def test_a_znode_that_comes_near_the_limit_is_warned_of_once() -> None:
+    desk = Desk(znode_size_limit=1000)
+    near = Proposal(A, (Atom((config("a", 850),), ()),))
+
+    first = desk.send(near)
+    desk.accept(commits(first)[0])
+    second = desk.send(near)
+
+    assert [e.kind for e in first if isinstance(e, Notice)] == ["large znode"]
+    assert [e for e in second if isinstance(e, Notice)] == []
+
+
+def test_what_zookeeper_accepted_is_known_without_reading_it() -> None:
+    desk = Desk()
+    name = TopicName("orders")
+    desk.fold(present(TopicAddress(name), Topic({ZERO: Assignment(ids("1"))}), Stat(Zxid(3), Zxid(4), ZnodeVersion(2))))
+    set_to = Topic({ZERO: Assignment(ids("2"))})
+    writes = (Set(TopicAddress(name), set_to, ZnodeVersion(2)), Delete(TopicDeletionAddress(name), ZnodeVersion(0)))
+    (commit,) = commits(desk.send(Proposal(A, (Atom(writes, ()),))))
+
+    facts = list(facts_of(commit, Zxid(9), lambda _: Zxid(3)))
+
+    assert facts == [
+        present(TopicAddress(name), set_to, Stat(Zxid(3), Zxid(9), ZnodeVersion(3))),
+        absent(TopicDeletionAddress(name), Zxid(9)),
+    ]
+    desk.accept(commit)
+    assert desk.cluster.topics[name].partitions[ZERO].assignment == Assignment(ids("2"))
+
+
+def test_nothing_can_be_below_a_topic_that_has_just_been_created() -> None:
+    desk = Desk()
+    create = Create(TopicAddress(TopicName("orders")), Topic({ZERO: Assignment(ids("1"))}))
+    (commit,) = commits(desk.send(Proposal(A, (Atom((create,), ()),))))
+
+    desk.accept(commit)
+
+    held = desk.cluster.topics[TopicName("orders")].partitions[ZERO]
+    assert (held.state, held.is_state_known) == (None, True)
+    assert absent(StateAddress(TopicName("orders"), ZERO), Zxid(9)) in facts_of(commit, Zxid(9), lambda _: None)
+
+
+def test_of_a_sequential_znode_nobody_knows_under_which_name_it_was_created() -> None:
+    desk = Desk()
+    create = Create(DelegationTokenChangeAddress(), TokenChange("t"), is_sequential=True)
+    (commit,) = commits(desk.send(Proposal(A, (Atom((create, mark("a")), ()),))))
+
+    assert list(facts_of(commit, Zxid(9), lambda _: None)) == [
+        present(TopicDeletionAddress(TopicName("a")), None, Stat(Zxid(9), Zxid(9), ZnodeVersion(0)))
+    ]
+
+
+def test_the_number_of_unanswered_transactions_is_known() -> None:
+    desk = Desk()
+    sent = commits(desk.send(proposal(A, "a"))) + commits(desk.send(proposal(B, "b")))
+    assert desk.transactions.count == 2
+
+    desk.accept(sent[0])
+    desk.refuse(CommitId(sent[1].commit))
+
+    assert desk.transactions.count == 0
+    assert desk.transactions.is_busy(B)  # until it has been read again
