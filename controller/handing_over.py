@@ -81,9 +81,9 @@ async def _with(settings: ZooKeeperSettings, do: Callable[[Bridge], Awaitable[Ou
 async def _give(bridge: Bridge, reason: str, timeout_s: float, *, is_forced: bool) -> Outcome:
     if not is_forced and not await preparation.registrations(bridge):
         raise NobodyToTakeOver
-    wish = Release(f"{getpass.getuser()}@{socket.gethostname()}", int(time.time() * 1000), reason)
+    wanted = Release(f"{getpass.getuser()}@{socket.gethostname()}", int(time.time() * 1000), reason)
     full = bridge.full(_RELEASE.path)
-    reply = await bridge.read(protocol.Create(full, release.encode(wish), acl=bridge.settings.acl))
+    reply = await bridge.read(protocol.Create(full, release.encode(wanted), acl=bridge.settings.acl))
     if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
         raise Refused(_RELEASE.path, reply.code)
     return await _wait_for(bridge, timeout_s, is_ours=False)
@@ -109,9 +109,9 @@ async def _wait_for(bridge: Bridge, timeout_s: float, *, is_ours: bool) -> Outco
 
 async def _look(bridge: Bridge) -> Outcome:
     node, _ = await bridge.get(_CONTROLLER.path)
-    wish, _ = await bridge.get(_RELEASE.path)
+    wanted, _ = await bridge.get(_RELEASE.path)
     claim = None if node is None else catalog.decode(_CONTROLLER, node.data)
-    released = None if wish is None else catalog.decode(_RELEASE, wish.data)
+    released = None if wanted is None else catalog.decode(_RELEASE, wanted.data)
     return Outcome(
         is_done=False,
         controller=claim.broker if isinstance(claim, ControllerClaim) else None,

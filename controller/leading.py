@@ -12,10 +12,10 @@ from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
 from controller.machine_settings import machine_settings, request_limit_bytes
 from controller.monitoring import Monitoring
-from controller.reign import Court, Reign
 from controller.runtime.journal import Journal
 from controller.server.listener import Server
 from controller.settings import Settings
+from controller.term import Term, TermParts
 from controller.wire.versions import InterBrokerProtocol
 
 
@@ -39,24 +39,24 @@ class Leading:
         directory = settings.values["journal.dir"]
         self._journal = Journal(Path(str(directory))) if directory else None
         self._claimed: Claimed | None = None
-        self._term: Reign | None = None
+        self._term: Term | None = None
 
     def won(self, claimed: Claimed) -> None:
         """`/controller` is ours from now on, until `end`."""
         self._claimed = claimed
-        logs.reign(claimed.epoch)
+        logs.term(claimed.epoch)
 
     def begin(self, server: Server) -> None:
         """Build everything that the term needs, and load what ZooKeeper holds."""
         assert self._claimed is not None
-        self._term = Reign(self._court(server), self._claimed, self._tell)
-        self._monitoring.reign_began(self._claimed.epoch, self._term.machine)
+        self._term = Term(self._parts(server), self._claimed, self._tell)
+        self._monitoring.term_began(self._claimed.epoch, self._term.machine)
         self._term.begin()
 
     def serve(self, server: Server) -> None:
         """Let clients in."""
         if self._term is not None:
-            server.begin_reign(self._term.emit)
+            server.begin_term(self._term.emit)
 
     def drain(self) -> None:
         """Decide nothing new; `TermDrained` follows."""
@@ -69,14 +69,14 @@ class Leading:
         server.refuse_all()
         if term is not None:
             await term.end(is_graceful=is_graceful)
-            self._monitoring.reign_ended()
+            self._monitoring.term_ended()
             gc.unfreeze()
         if self._claimed is not None:
             if await self._claimant.give_up(self._claimed):
                 self._claimed = None
             else:
                 self._tell(NotGivenUp())
-        logs.reign(None)
+        logs.term(None)
 
     def live_brokers(self) -> Sequence[LiveBroker]:
         """The brokers that are live, as far as this term knows."""
@@ -87,9 +87,9 @@ class Leading:
         if self._journal is not None:
             self._journal.close()
 
-    def _court(self, server: Server) -> Court:
+    def _parts(self, server: Server) -> TermParts:
         settings, monitoring = self._settings, self._monitoring
-        return Court(
+        return TermParts(
             bridge=self._claimant.bridge,
             machine_settings=machine_settings(settings, self._protocol, self._claimant.cluster_id),
             protocol=self._protocol,

@@ -16,7 +16,7 @@ LOUD_LIBRARIES = ("kazoo", "aiohttp", "asyncio")
 HIDDEN = "[hidden]"
 SECRETS = ("password", "secret", "jaas", "credential")
 
-_reign: dict[str, int] = {}
+_term: dict[str, int] = {}
 
 
 def configure(level: str, style: str) -> None:
@@ -47,19 +47,19 @@ def configure(level: str, style: str) -> None:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-def reign(epoch: int | None) -> None:
-    """Every line from now on, of any thread, has this controller epoch; None when the reign is over."""
-    _reign.clear()
+def term(epoch: int | None) -> None:
+    """Every line from now on, of any thread, has this controller epoch; None when the term is over."""
+    _term.clear()
     if epoch is not None:
-        _reign["epoch"] = epoch
+        _term["epoch"] = epoch
 
 
 def _complete(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Name the part, add the reign, hide secrets; what every line has comes first."""
+    """Name the part, add the term, hide secrets; what every line has comes first."""
     component = str(event.pop("logger", "")).removeprefix("controller.")
     standard = {key: event.pop(key) for key in ("time", "level", "event") if key in event}
     hidden = {key: HIDDEN for key in event if any(word in key.lower() for word in SECRETS)}
-    return {**standard, "component": component, **_reign, **event, **hidden}
+    return {**standard, "component": component, **_term, **event, **hidden}
 
 
 def _tail(*, as_json: bool) -> list[Processor]:

@@ -77,7 +77,7 @@ class Turns:
                 self._recorder.record("zookeeper_transaction_seconds", now - sent)
 
     def forget(self) -> None:
-        """A reign is over: what it sent gets no outcome any more."""
+        """A term is over: what it sent gets no outcome any more."""
         self._sent.clear()
 
 
@@ -159,7 +159,7 @@ class Monitoring:
         await self._exporter.stop()
 
     async def moves(self) -> bytes | None:
-        """What moves now, as JSON; None without a reign."""
+        """What moves now, as JSON; None without a term."""
         reply = await self._list(ListReassignments(None))
         if reply is None:
             return None
@@ -187,16 +187,16 @@ class Monitoring:
         """Take over a figure of the machine."""
         self.recorder.record(figure.measure, figure.value, figure.labels)
 
-    def reign_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
-        """A reign begins: its machine's figures are the gauges."""
+    def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
+        """A term begins: its machine's figures are the gauges."""
         self._machine = machine
         self.recorder.record("elections_won")
         self.recorder.record("is_leader", 1)
         self.recorder.record("controller_epoch", epoch)
         self.recorder.record("term_started_timestamp_seconds", time.time())
 
-    def reign_ended(self) -> None:
-        """A reign is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
+    def term_ended(self) -> None:
+        """A term is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
         if self._machine is not None:
             for name in self._machine.figures():
                 self.recorder.record(name, 0)

@@ -23,10 +23,10 @@ ANSWER_WITHIN_S = 5.0
 
 INDEX = """/metrics  Prometheus
 /livez    is the process alive?
-/readyz   can it do its duty?
-/leader   how does it stand, and who leads?
-/reassignments                  what moves, how far it is, and what it waits for
-/reassignments/requests/<id>    what has become of a request
+/readyz   does it lead, or could it?
+/leader   this replica's state, and who leads
+/reassignments                  the moves in progress: how far each is, and what it waits for
+/reassignments/requests/<id>    the status of a request
 """
 
 
@@ -227,7 +227,7 @@ class Exporter:
             return self._refusal(503, "this replica does not lead")
         number = int(request.match_info["request"])
         moves = self._moves
-        return await self._looked_up(lambda: moves.request(number), f"there is no request {number}, or not any more")
+        return await self._looked_up(lambda: moves.request(number), f"no request {number}: it never existed, or its status has been deleted")
 
     async def _looked_up(self, look: Callable[[], Coroutine[None, None, bytes | None]], otherwise: str) -> web.Response:
         """Asked where the facts live: on the event loop of the turns."""

@@ -22,7 +22,7 @@ _NOWHERE_PORT = 0
 
 
 class Links:
-    """Carries out `Connect`, `Disconnect` and `Tell`, for as long as one reign lasts.
+    """Carries out `Connect`, `Disconnect` and `Tell`, for as long as one term lasts.
 
     `on_broken` is told an error that no repetition can heal: a command that cannot be made into bytes.
     """

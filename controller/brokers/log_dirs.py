@@ -32,7 +32,7 @@ class _Line(Struct):
 
 
 class LogDirs:
-    """Carries out `DescribeLogDirs` for one reign; `emit` hears of every outcome, failures included."""
+    """Carries out `DescribeLogDirs` for one term; `emit` hears of every outcome, failures included."""
 
     def __init__(
         self,

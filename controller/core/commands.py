@@ -22,7 +22,7 @@ from zk_layout.znodes.brokers import Endpoint
 
 
 class PartitionView(Struct, frozen=True, gc=False):
-    """One partition as brokers shall see it.
+    """One partition as brokers must see it.
 
     Shape:
         `controller_epoch` is that of the last controller that changed the state, not the sender's. `replicas`,
@@ -56,7 +56,7 @@ class LeaderAndIsr(Struct, frozen=True):
     """Lead or follow these partitions (LeaderAndIsr, 4).
 
     Shape:
-        `partitions` are ones whose log should exist on the broker, `new` are ones it shall create; a partition is
+        `partitions` are ones whose log should exist on the broker, `new` are ones it must create; a partition is
         in at most one of them, and the broker is a replica of each. `leaders` are the live leaders named in them.
     """
 

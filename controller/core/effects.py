@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from controller.core.commands import Command
-from controller.core.events import Alarm, AskId, CommitId
+from controller.core.events import Alarm, CallId, CommitId
 from controller.core.replies import Reply
 from zk_layout import catalog
 from zk_layout.catalog import Address, Value
@@ -126,7 +126,7 @@ class DescribeLogDirs(Struct, frozen=True):
 class Answer(Struct, frozen=True):
     """Answer a request."""
 
-    ask: AskId
+    call: CallId
     reply: Reply
 
 

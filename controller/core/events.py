@@ -14,7 +14,7 @@ from zk_layout.facts import Fact
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
 
 CommitId = NewType("CommitId", int)
-AskId = NewType("AskId", int)
+CallId = NewType("CallId", int)
 
 
 class Observed(Struct, frozen=True):
@@ -81,7 +81,7 @@ class Acknowledged(Struct, frozen=True):
 class Asked(Struct, frozen=True):
     """Somebody sent a request over the Kafka protocol."""
 
-    ask: AskId
+    call: CallId
     request: Request
     caller: Caller
 
@@ -121,7 +121,7 @@ class Woke(Struct, frozen=True):
 
 
 class ResignationAsked(Struct, frozen=True):
-    """The process shall end: decide nothing new, and say when nothing is in flight any more."""
+    """The process must end: decide nothing new, and say when nothing is in flight any more."""
 
 
 Event = (

@@ -16,7 +16,7 @@ from controller.core.clients.outcomes import BrokersHadTime
 from controller.core.clients.refusal import refusal
 from controller.core.duty import Duty, Report
 from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Alarm, Asked, AskId
+from controller.core.events import Acknowledged, Alarm, Asked, CallId
 from controller.core.outbox import Outbox
 from controller.core.requests import Request
 from controller.core.shared import Shared
@@ -30,7 +30,7 @@ class RequestDeadline(Alarm, frozen=True):
 class NoTimeGiven(Alarm, frozen=True):
     """A client does not want to wait for the outcome of its request about topics."""
 
-    ask: AskId
+    call: CallId
 
 
 class Intake(Duty):
@@ -38,23 +38,23 @@ class Intake(Duty):
 
     alarms = (RequestDeadline, NoTimeGiven, BrokersHadTime)
 
-    def __init__(self, shared: Shared, unanswered: dict[AskId, Request]) -> None:
+    def __init__(self, shared: Shared, unanswered: dict[CallId, Request]) -> None:
         """Nobody waits. `unanswered` is what the outbox removes from when it answers."""
         self._shared = shared
         self._unanswered = unanswered
-        self._arrived: dict[AskId, Asked] = {}
-        self._deadlines: list[tuple[float, AskId]] = []
+        self._arrived: dict[CallId, Asked] = {}
+        self._deadlines: list[tuple[float, CallId]] = []
         self._alarm: float | None = None
 
     # ---- arrival --------------------------------------------------------------------------------------------
 
     def receive(self, asked: Asked, out: Outbox) -> None:
         """A request has come in; it is considered when everything is loaded, and known facts have been followed."""
-        self._unanswered[asked.ask] = asked.request
-        self._arrived[asked.ask] = asked
+        self._unanswered[asked.call] = asked.request
+        self._arrived[asked.call] = asked
         timeout_ms = getattr(asked.request, "timeout_ms", 0)
         if timeout_ms > 0:
-            heapq.heappush(self._deadlines, (out.now + timeout_ms / 1000, asked.ask))
+            heapq.heappush(self._deadlines, (out.now + timeout_ms / 1000, asked.call))
             self._set_alarm(out)
 
     def take(self, out: Outbox) -> list[Asked]:
@@ -66,7 +66,7 @@ class Intake(Duty):
             if refused is None:
                 allowed.append(asked)
             else:
-                out.answer(asked.ask, refused)
+                out.answer(asked.call, refused)
         return allowed
 
     # ---- outcome --------------------------------------------------------------------------------------------
@@ -90,10 +90,10 @@ class Intake(Duty):
                 while self._deadlines and self._deadlines[0][0] <= out.now:
                     self._give_up(heapq.heappop(self._deadlines)[1], out)
                 self._set_alarm(out)
-            case NoTimeGiven(ask):
-                self._give_up(ask, out)
-            case BrokersHadTime(ask):
-                self._shared.outcomes.stop_telling(ask, out)
+            case NoTimeGiven(call):
+                self._give_up(call, out)
+            case BrokersHadTime(call):
+                self._shared.outcomes.stop_telling(call, out)
             case _:
                 raise TypeError(f"{alarm} is not set here")
 
@@ -104,10 +104,10 @@ class Intake(Duty):
             self._alarm = self._deadlines[0][0]
             out.wake(RequestDeadline(), self._alarm)
 
-    def _give_up(self, ask: AskId, out: Outbox) -> None:
-        arrived = self._arrived.pop(ask, None)
+    def _give_up(self, call: CallId, out: Outbox) -> None:
+        arrived = self._arrived.pop(call, None)
         if arrived is not None:
-            out.answer(ask, refusal(arrived.request, ErrorCode.REQUEST_TIMED_OUT))
+            out.answer(call, refusal(arrived.request, ErrorCode.REQUEST_TIMED_OUT))
             return
-        self._shared.outcomes.give_up(ask, out)
-        self._shared.requests.give_up(ask, out)
+        self._shared.outcomes.give_up(call, out)
+        self._shared.requests.give_up(call, out)

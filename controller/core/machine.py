@@ -19,7 +19,7 @@ from controller.core.events import (
     Again,
     Alarm,
     Asked,
-    AskId,
+    CallId,
     Committed,
     Conflicted,
     Event,
@@ -76,7 +76,7 @@ class Machine:
         """A term that has not loaded anything yet."""
         self._state = ClusterState(deletes_topics=settings.deletes_topics)
         self._transactions = Transactions(settings.znode_size_limit)
-        self._unanswered: dict[AskId, Request] = {}
+        self._unanswered: dict[CallId, Request] = {}
         shared = _shared(settings, controller_epoch, self._state, self._transactions, random, is_allowed)
         self._cluster = shared.cluster
         self._intake = Intake(shared, self._unanswered)

@@ -33,7 +33,7 @@ class Metadata(Duty):
         if not isinstance(request, DescribeCluster):
             raise TypeError(f"{type(request).__name__} is not served here")
         cluster_id = self._shared.settings.cluster_id
-        out.answer(asked.ask, describe(request, asked.caller.listener, cluster_id, self._shared.cluster))
+        out.answer(asked.call, describe(request, asked.caller.listener, cluster_id, self._shared.cluster))
 
 
 def describe(request: DescribeCluster, listener: str, cluster_id: str | None, cluster: Cluster) -> ClusterDescription:

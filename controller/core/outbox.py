@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controller.core.commands import Command
 from controller.core.effects import Answer, Effect, Measured, Notice, Read, StepDown, Tell, Wake
-from controller.core.events import Alarm, AskId
+from controller.core.events import Alarm, CallId
 from controller.core.replies import Reply
 from controller.core.requests import Request
 from zk_layout.catalog import Address
@@ -16,7 +16,7 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 class Outbox:
     """The effects of one turn. A request is answered once: whatever comes later for it is dropped."""
 
-    def __init__(self, now: float, unanswered: dict[AskId, Request]) -> None:
+    def __init__(self, now: float, unanswered: dict[CallId, Request]) -> None:
         """Nothing said yet. `now` is in monotonic seconds; `unanswered` are the requests of the term."""
         self.now = now
         self.effects: list[Effect] = []
@@ -52,10 +52,10 @@ class Outbox:
         self.told.append(tell)
         self.effects.append(tell)
 
-    def answer(self, ask: AskId, reply: Reply) -> None:
+    def answer(self, call: CallId, reply: Reply) -> None:
         """Answer a request, if nobody has yet."""
-        if self._unanswered.pop(ask, None) is not None:
-            self.effects.append(Answer(ask, reply))
+        if self._unanswered.pop(call, None) is not None:
+            self.effects.append(Answer(call, reply))
 
     def step_down(self, reason: str) -> None:
         """This process must not lead any more; nothing is decided after that."""

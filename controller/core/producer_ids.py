@@ -77,7 +77,7 @@ class ProducerIds(Duty):
         return Create(held.address, block) if held.stat is None else Set(held.address, block, held.stat.version)
 
     def _answer(self, reply: ProducerIdsAllocated, out: Outbox) -> None:
-        out.answer(self._queue.popleft().ask, reply)
+        out.answer(self._queue.popleft().call, reply)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
         """The block is written: its broker can be told."""

@@ -87,7 +87,7 @@ class ReassignmentsListed(Struct, frozen=True):
 
 
 class PartitionResult(Struct, frozen=True):
-    """What became of the wish for one partition."""
+    """What became of the request for one partition."""
 
     topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.NONE

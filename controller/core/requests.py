@@ -60,8 +60,8 @@ class Mode(StrEnum):
     FORCED = "forced"
 
 
-class MoveWish(Struct, frozen=True):
-    """The replicas a partition shall have; None cancels its move."""
+class PartitionReassignment(Struct, frozen=True):
+    """The replicas a partition is to have; None cancels its move."""
 
     topic_partition: TopicPartition
     replicas: Replicas | None
@@ -77,7 +77,7 @@ class AlterReassignments(Struct, frozen=True):
         `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit.
     """
 
-    wishes: tuple[MoveWish, ...]
+    reassignments: tuple[PartitionReassignment, ...]
     mode: str = Mode.SAFE
     timeout_ms: int = 60_000
 
@@ -158,7 +158,7 @@ class DeleteTopics(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """How many partitions a topic shall have, and the replicas of each new one (None: as Kafka places them)."""
+    """How many partitions a topic is to have, and the replicas of each new one (None: as Kafka places them)."""
 
     topic: TopicName
     partition_count: int

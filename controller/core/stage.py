@@ -51,7 +51,7 @@ def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
 
 
 def in_force(assignment: Assignment, state: PartitionState | None) -> Assignment:
-    """The replicas brokers shall know: while letting go, only the target, so that no leaver rejoins the ISR.
+    """The replicas brokers must know: while letting go, only the target, so that no leaving replica rejoins the ISR.
 
     >>> moving = Assignment(replicas=(3, 1), adding=(3,), removing=(1,))
     >>> in_force(moving, PartitionState(3, 8, 1, (3,)))

@@ -17,13 +17,13 @@ _SETTLED_WITHIN_S = 20.0
 
 
 def of_records(traffic: Traffic, found: set[int]) -> list[Check]:
-    """Whether every acknowledged record is there, and reached the consumer."""
+    """Whether no acknowledged record is lost, and reached the consumer."""
     missing = traffic.acknowledged - found
     unheard = traffic.acknowledged - traffic.consumed
     total = len(traffic.acknowledged)
     return [
         Check("records were produced", total > 0 and traffic.trouble is None, traffic.trouble or f"{total:,}"),
-        Check("every acknowledged record is there", not missing, f"{len(missing)} of {total:,} are missing"),
+        Check("no acknowledged record is lost", not missing, f"{len(missing)} of {total:,} are missing"),
         Check("the consumer got each one", not unheard, f"{len(unheard)} of {total:,} were not consumed"),
         Check("no record was refused", not traffic.refused, ", ".join(sorted(set(traffic.refused.values())))),
     ]

@@ -90,7 +90,7 @@ class Progress(Struct, frozen=True):
     """How far the move of one topic is, as ZooKeeper and the brokers' disks show it.
 
     Shape:
-        `plan` has the replicas each partition shall have; `copied` the share of the log, 0 to 1, that the new
+        `plan` has the replicas each partition is to have; `copied` the share of the log, 0 to 1, that the new
         replicas of a moving partition hold.
     """
 
@@ -119,7 +119,7 @@ class Progress(Struct, frozen=True):
 
 
 def has_arrived(partitions: Sequence[PartitionSeen], plan: Plan) -> bool:
-    """Whether every partition has exactly the replicas it shall have, all in sync and nothing moving."""
+    """Whether every partition has exactly the replicas it is to have, all in sync and nothing moving."""
     return len(partitions) == len(plan) and all(
         not seen.assignment.is_moving
         and seen.assignment.replicas == tuple(plan[seen.partition])

@@ -101,7 +101,7 @@ def in_one_line(progress: Progress) -> str:
 def ruler(progress: Progress) -> str:
     """Who rules."""
     if progress.controller is None:
-        return "nobody rules"
+        return "nobody leads"
     kind = "" if progress.controller_is_ours else " (native)"
     return f"controller {progress.controller}{kind}, epoch {progress.controller_epoch}"
 

@@ -27,7 +27,7 @@ _FIGURES = {
 
 
 class Change(Struct, frozen=True):
-    """The reign changed hands.
+    """The term changed hands.
 
     Units:
         Both in seconds since the beginning: until the claim was seen, until the first command was acknowledged.

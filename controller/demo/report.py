@@ -36,7 +36,7 @@ class Report(Struct, kw_only=True):
     done_at_kill: int | None = None
     vacancy_s: float | None = None
     failover_s: float | None = None
-    native_reigns_between: int | None = None
+    native_terms_between: int | None = None
     acknowledged: int | None = None
     found: int | None = None
     longest_silence_s: float | None = None
@@ -80,9 +80,9 @@ def _facts(report: Report) -> Table:
         ("moved", _moved(report)),
         ("the move, from the tool's request to the last partition", _seconds(report.move_s)),
         ("killed with SIGKILL when", _killed(report)),
-        ("nobody of ours ruled for (ZooKeeper's session timeout and a bit)", _seconds(report.vacancy_s)),
+        ("time without a leader of ours (ZooKeeper's session time-out and a little more)", _seconds(report.vacancy_s)),
         ("fail-over, from SIGKILL to the successor's first command", _seconds(report.failover_s)),
-        ("a native controller slipped in meanwhile", _times(report.native_reigns_between)),
+        ("a native controller slipped in meanwhile", _times(report.native_terms_between)),
         ("records acknowledged", report.acknowledged),
         ("of these found at the end", report.found),
         ("consumer's longest silence", _seconds(report.longest_silence_s)),

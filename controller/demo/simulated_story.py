@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, MoveWish
+from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.demo import checks
 from controller.demo.move import Progress, first_plan, has_arrived, next_plan
 from controller.demo.narration import MoveView, Narrator
@@ -142,16 +142,16 @@ class _SimulatedStory:
             successor = self._pair.wait_for_leader(killed_at, other_than=change.leader)
             self._narrator.chapter(f"{successor.leader.replica_id} has taken over {successor.claimed_s:.1f} s after")
             self._report.vacancy_s, self._report.failover_s = successor.claimed_s, successor.commanding_s
-            self._report.native_reigns_between = self._znodes.controller_epoch() - epoch - 1
+            self._report.native_terms_between = self._znodes.controller_epoch() - epoch - 1
             self._watch_until(view, len(self._after))
         self._report.move_s = time.monotonic() - started
 
     def _ask_for(self, leader: str, plan: Plan) -> None:
-        wishes = tuple(
-            MoveWish(TopicPartition(TopicName(TOPIC), PartitionId(p)), tuple(map(BrokerId, replicas)))
+        reassignments = tuple(
+            PartitionReassignment(TopicPartition(TopicName(TOPIC), PartitionId(p)), tuple(map(BrokerId, replicas)))
             for p, replicas in plan.items()
         )
-        answer = ask(leader, AlterReassignments(wishes))
+        answer = ask(leader, AlterReassignments(reassignments))
         assert isinstance(answer, ReassignmentsAltered)
         if answer.error is not ErrorCode.NONE or any(r.error is not ErrorCode.NONE for r in answer.results):
             raise LabError(f"the controller refused the move: {answer}")

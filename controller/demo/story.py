@@ -44,7 +44,7 @@ _LOOK_EVERY_S = 0.2
 _MOVE_WITHIN_S = 150.0
 
 
-class Wish(Struct, frozen=True):
+class DemoOptions(Struct, frozen=True):
     """What the person in front of it wants to see."""
 
     kafka_version: str = "3.9.1"
@@ -67,7 +67,7 @@ def main(*, kafka_version: str = "3.9.1", partitions: int = 12, keep: bool = Fal
         return FAILED
     previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        report, farewell = _tell(Wish(kafka_version, partitions, keep), narrator)
+        report, farewell = _tell(DemoOptions(kafka_version, partitions, keep), narrator)
     except _Interrupted:
         narrator.alarm("interrupted; everything is stopped")
         return INTERRUPTED
@@ -98,20 +98,20 @@ def _interrupt(_: int, __: FrameType | None) -> NoReturn:
     raise _Interrupted
 
 
-def _tell(wish: Wish, narrator: Narrator) -> tuple[Report, str]:
+def _tell(options: DemoOptions, narrator: Narrator) -> tuple[Report, str]:
     find_java(newest=NEWEST_JAVA)  # Without it not even ZooKeeper runs.
     try:
-        cluster = LocalCluster(_cluster_settings(wish), progress=narrator.say, outlives_us=wish.keep)
+        cluster = LocalCluster(_cluster_settings(options), progress=narrator.say, outlives_us=options.keep)
     except JarsUnavailable as error:
         from controller.demo import simulated_story
 
         narrator.alarm(f"{str(error).splitlines()[0]}; going on with simulated brokers")
-        return simulated_story.tell(wish.partitions, narrator), ""
+        return simulated_story.tell(options.partitions, narrator), ""
     with ExitStack() as at_the_end:
         at_the_end.callback(cluster.stop)
-        story = Story(wish, cluster, narrator, at_the_end)
+        story = Story(options, cluster, narrator, at_the_end)
         report = story.tell()
-        if not wish.keep:
+        if not options.keep:
             return report, ""
         farewell = keeping.explain(cluster, story.pair, TOPIC)
         at_the_end.pop_all()
@@ -129,16 +129,16 @@ def _publish(report: Report, narrator: Narrator, output: str) -> None:
         sys.stdout.write(report.as_json() + "\n")
 
 
-def _cluster_settings(wish: Wish) -> ClusterSettings:
-    return ClusterSettings(version=wish.kafka_version, overrides=BROKER_PROPERTIES)
+def _cluster_settings(options: DemoOptions) -> ClusterSettings:
+    return ClusterSettings(version=options.kafka_version, overrides=BROKER_PROPERTIES)
 
 
 class Story:
     """The chapters, in order; each leaves something in the report."""
 
-    def __init__(self, wish: Wish, cluster: LocalCluster, narrator: Narrator, at_the_end: ExitStack) -> None:
+    def __init__(self, options: DemoOptions, cluster: LocalCluster, narrator: Narrator, at_the_end: ExitStack) -> None:
         """Nothing runs yet. What is opened is closed through `at_the_end`."""
-        self._wish = wish
+        self._options = options
         self._cluster = cluster
         self._narrator = narrator
         self._at_the_end = at_the_end
@@ -146,19 +146,19 @@ class Story:
         self.pair = Pair(
             self.znodes,
             cluster.zookeeper_connect,
-            wish.kafka_version,
+            options.kafka_version,
             cluster.directory,
-            outlives_us=wish.keep,
+            outlives_us=options.keep,
         )
         brokers = tuple(cluster.brokers)
-        self._before = first_plan(brokers, wish.partitions)
+        self._before = first_plan(brokers, options.partitions)
         self._after = next_plan(brokers, self._before)
         self._tool = ReassignTool.of(cluster, TOPIC)
-        self._traffic = Traffic(cluster.bootstrap_servers, TOPIC, wish.partitions)
+        self._traffic = Traffic(cluster.bootstrap_servers, TOPIC, options.partitions)
         self.report = Report(
-            kafka_version=wish.kafka_version,
-            brokers=f"{len(brokers)} Kafka brokers {wish.kafka_version}, ZooKeeper, 2 replicas of the controller",
-            partitions=wish.partitions,
+            kafka_version=options.kafka_version,
+            brokers=f"{len(brokers)} Kafka brokers {options.kafka_version}, ZooKeeper, 2 replicas of the controller",
+            partitions=options.partitions,
         )
 
     def tell(self) -> Report:
@@ -170,7 +170,7 @@ class Story:
             with self._traffic:
                 self._move_and_kill()
             self._check_everything()
-            if not self._wish.keep:
+            if not self._options.keep:
                 self._stop()
         self.report.total_s = self._narrator.elapsed_s
         return self.report
@@ -184,7 +184,7 @@ class Story:
     def _take_over(self) -> None:
         tell = self._narrator
         native = wait_for(self.znodes.controller, "a native controller")
-        tell.say(f"Kafka's own controller rules: broker {native.broker}, epoch {self.znodes.controller_epoch()}")
+        tell.say(f"Kafka's own controller leads: broker {native.broker}, epoch {self.znodes.controller_epoch()}")
         tell.chapter("Starting two replicas of our controller, 901 and 902, beside it")
         self._at_the_end.callback(self.pair.end)
         change = self.pair.start()
@@ -199,7 +199,7 @@ class Story:
         self._check_named(change.leader.replica_id)
 
     def _create_the_topic(self) -> None:
-        tell, count = self._narrator, self._wish.partitions
+        tell, count = self._narrator, self._options.partitions
         tell.chapter(f"Creating topic {TOPIC}: {count} partitions, 2 replicas each, {DATA_BYTES / 1e6:.0f} MB of data")
         self.znodes.create_topic(TOPIC, self._before)
         wait_for(
@@ -220,7 +220,7 @@ class Story:
         result = self._tool.execute(throttle_bytes_s=throttle)
         self._check("kafka-reassign-partitions accepted the move", result.exit_code == 0, _last_line(result.output))
         self.report.moved_bytes = DATA_BYTES
-        with MoveView(tell, f"Kafka {self._wish.kafka_version}") as view, ThreadPoolExecutor(1) as aside:
+        with MoveView(tell, f"Kafka {self._options.kafka_version}") as view, ThreadPoolExecutor(1) as aside:
             self._follow(view, aside, started)
 
     def _follow(self, view: MoveView, aside: ThreadPoolExecutor, started: float) -> None:
@@ -247,14 +247,14 @@ class Story:
     def _kill_the_leader(self) -> None:
         tell, leader = self._narrator, self.pair.leader
         if leader is None:
-            raise LabError("none of our replicas rules in the middle of the move")
+            raise LabError("no replica of ours leads in the middle of the move")
         epoch = self.znodes.controller_epoch()
         killed_at = self.pair.kill(leader)
         tell.alarm(f"Killed {leader.replica_id}, the leader, with SIGKILL; its ZooKeeper session lives on for 6 s")
         change = self.pair.wait_for_leader(killed_at, other_than=leader)
         self.report.vacancy_s, self.report.failover_s = change.claimed_s, change.commanding_s
-        self.report.native_reigns_between = self.znodes.controller_epoch() - epoch - 1
-        tell.chapter(f"{change.leader.replica_id} has taken over {change.claimed_s:.1f} s after the kill, and goes on")
+        self.report.native_terms_between = self.znodes.controller_epoch() - epoch - 1
+        tell.chapter(f"{change.leader.replica_id} has taken over {change.claimed_s:.1f} s after the kill, and continues")
 
     def _look(self) -> Progress:
         seen = self.znodes.partitions(TOPIC)
@@ -285,7 +285,7 @@ class Story:
         self.report.controllers = self.pair.figures_for_people()
         leader = self.pair.leader
         self._check(
-            "one of our replicas still rules", leader is not None, "none" if leader is None else str(leader.replica_id)
+            "one of our replicas still leads", leader is not None, "none" if leader is None else str(leader.replica_id)
         )
         if leader is not None:
             self._check_named(leader.replica_id)

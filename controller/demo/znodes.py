@@ -27,7 +27,7 @@ from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import ROOT, Assignment, Topic, TopicAddress
 
 Plan = Mapping[int, Sequence[int]]
-"""Partition → the replicas it has, or shall have."""
+"""Partition → the replicas it has, or must have."""
 
 
 class PartitionSeen(Struct, frozen=True):

@@ -1,8 +1,8 @@
 """What does one Kafka broker in ZooKeeper mode make of a controller's commands?
 
-A pure model, as far as a controller can see: commands in, acknowledgements out, and the wishes a leader has
+A pure model, as far as a controller can see: commands in, acknowledgements out, and the requests a leader has
 about its ISR. It has no clock, no socket and no ZooKeeper; whoever drives it (the simulation, or a TCP socket
-around it) carries records from leader to follower and wishes to the controller. Logs are lists of numbered
+around it) carries records from leader to follower and requests to the controller. Logs are lists of numbered
 records, so that lost data can be seen.
 
 Source: Kafka's ReplicaManager, Partition and ZkMetadataCache.
@@ -318,7 +318,7 @@ class BrokerModel:
 
     # -- what a leader wants --
 
-    def wishes(self, now: float) -> list[IsrProposal]:
+    def proposals(self, now: float) -> list[IsrProposal]:
         """The ISR changes this broker wants as a leader; each is pending until `settle`d."""
         proposals = []
         for topic_partition, replica in self.replicas.items():
@@ -363,7 +363,7 @@ class BrokerModel:
         isr: Replicas,
         partition_epoch: PartitionEpoch,
     ) -> bool:
-        """A proposal was answered; whether the same shall be sent again.
+        """A proposal was answered; whether the same is to be sent again.
 
         After most refusals a leader changes nothing more until a LeaderAndIsr brings a higher leader epoch.
         """

@@ -20,12 +20,12 @@ def free_ports(count: int) -> tuple[int, ...]:
 
     A reservation is an abstract Unix socket (Linux): it vanishes with the process, however that ends.
     """
-    dice = random.Random(os.urandom(8))
+    source = random.Random(os.urandom(8))
     ports: list[int] = []
     for _ in range(1_000):
         if len(ports) == count:
             return tuple(ports)
-        port = dice.randrange(_LOWEST, _HIGHEST)
+        port = source.randrange(_LOWEST, _HIGHEST)
         if port not in _reservations and _is_free(port) and _reserve(port):
             ports.append(port)
     raise LabError(f"no {count} free TCP ports between {_LOWEST} and {_HIGHEST} on 127.0.0.1")

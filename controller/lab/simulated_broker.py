@@ -117,7 +117,7 @@ class SimulatedBroker:
         self._server = MessageServer(self._serve, settings.port)
         self._brokers: dict[BrokerId, Endpoint] = {}
         self._names: dict[TopicId, TopicName] = {}
-        self._wishes: dict[TopicPartition, IsrProposal] = {}
+        self._changes: dict[TopicPartition, IsrProposal] = {}
         self._held_since: dict[TopicPartition, float] = {}
         self._stirred = asyncio.Event()
         self._catch_up: asyncio.TimerHandle | None = None
@@ -238,9 +238,9 @@ class SimulatedBroker:
     def _followers_caught_up(self) -> None:
         self._catch_up = None
         self.model.assume_followers_in_sync(self._now())
-        for proposal in self.model.wishes(self._now()):
-            self._wishes[self._subject(proposal)] = proposal
-        if self._wishes:
+        for proposal in self.model.proposals(self._now()):
+            self._changes[self._subject(proposal)] = proposal
+        if self._changes:
             self._stirred.set()
 
     def _subject(self, proposal: IsrProposal) -> TopicPartition:
@@ -265,7 +265,7 @@ class SimulatedBroker:
                     connection = None if target is None else BrokerConnection(PlaintextDialer(), target)
                 if connection is None or not await self._propose(connection):
                     await asyncio.sleep(_RETRY_S)
-                if self._wishes:
+                if self._changes:
                     self._stirred.set()
         finally:
             if connection is not None:
@@ -273,17 +273,21 @@ class SimulatedBroker:
 
     async def _propose(self, connection: BrokerConnection) -> bool:
         """Ask for the ISR changes wanted; whether the controller settled them all."""
-        by_id = {tp: wish for tp, wish in self._wishes.items() if wish.topic.topic_id is not None}
-        by_name = {tp: wish for tp, wish in self._wishes.items() if wish.topic.topic_id is None}
-        for wishes, version in ((by_id, 3), (by_name, 0)):
-            if wishes and not await self._ask(connection, wishes, version):
+        by_id = {tp: proposal for tp, proposal in self._changes.items() if proposal.topic.topic_id is not None}
+        by_name = {tp: proposal for tp, proposal in self._changes.items() if proposal.topic.topic_id is None}
+        for changes, version in ((by_id, 3), (by_name, 0)):
+            if changes and not await self._ask(connection, changes, version):
                 return False
         return True
 
-    async def _ask(self, connection: BrokerConnection, wishes: dict[TopicPartition, IsrProposal], version: int) -> bool:
+    async def _ask(
+        self, connection: BrokerConnection, changes: dict[TopicPartition, IsrProposal], version: int
+    ) -> bool:
         correlation_id = connection.next_correlation_id()
         header = RequestHeader(ApiKey.ALTER_PARTITION, version, correlation_id, f"broker-{self.settings.broker}")
-        proposals = tuple(sorted(wishes.values(), key=lambda wish: (wish.topic.topic_id or "", wish.topic.name or "")))
+        proposals = tuple(
+            sorted(changes.values(), key=lambda proposal: (proposal.topic.topic_id or "", proposal.topic.name or ""))
+        )
         request = AlterPartition(self.settings.broker, self.broker_epoch, proposals, names_topics_by_id=version >= 2)
         self.seen.isr_changes_asked += len(proposals)
         try:
@@ -296,20 +300,20 @@ class SimulatedBroker:
         if reply.error is not ErrorCode.NONE:
             connection.drop()  # as brokers do, look for the controller again
             return False
-        return self._settle(reply.results, wishes)
+        return self._settle(reply.results, changes)
 
-    def _settle(self, results: Sequence[IsrResult], wishes: dict[TopicPartition, IsrProposal]) -> bool:
+    def _settle(self, results: Sequence[IsrResult], changes: dict[TopicPartition, IsrProposal]) -> bool:
         """Whether nothing is to be asked again."""
         is_done = True
         for result in results:
             name = result.topic if result.topic_id is None else self._names.get(result.topic_id)
             subject = TopicPartition(name or TopicName(""), PartitionId(result.partition))
-            proposal = wishes.get(subject)
+            proposal = changes.get(subject)
             if proposal is None:
                 continue
             self.seen.isr_changes_granted += result.error is ErrorCode.NONE
             if self.model.settle(subject, proposal, result.error, result.isr, result.partition_epoch):
                 is_done = False
-            elif self._wishes.get(subject) is proposal:
-                del self._wishes[subject]
+            elif self._changes.get(subject) is proposal:
+                del self._changes[subject]
         return is_done

@@ -92,6 +92,6 @@ def _clear(cluster: Cluster, plan: Plan, cancelled: list[TopicPartition], answer
         topics = {at.topic for at in cancelled} - {at.topic for at in still}
         if still:
             cluster.configure(unthrottle((), topics))
-            answer.warn("throttles of brokers stay, since other moves go on")
+            answer.warn("brokers' throttles are kept because other moves are in progress")
         else:
             clear_throttles(cluster, (), topics, answer)

@@ -208,7 +208,7 @@ def reassign(**given: object) -> None:
     except Stopped as reason:
         answer.stop(reason)
     except KeyboardInterrupt:
-        answer.warn("interrupted; what was begun goes on, --list shows it")
+        answer.warn("interrupted; moves that have started continue, --list shows them")
         answer.exit_code = INTERRUPTED
     sys.exit(answer.end())
 
@@ -341,4 +341,4 @@ def _watch(cluster: Cluster, asked: Watch, options: Options, answer: Answer, clo
         answer.exit_code = watch(cluster, watched, first, view, clock)
     except KeyboardInterrupt:
         answer.exit_code = INTERRUPTED
-        answer.warn("stopped watching; the moves go on: --progress shows them again, --cancel stops them")
+        answer.warn("stopped watching; the moves continue: --progress shows them again, --cancel stops them")

@@ -39,7 +39,7 @@ class Replica(NamedTuple):
 
 
 class PlannedPartition(Struct, frozen=True):
-    """The replicas that one partition shall have, and the log directory of each."""
+    """The replicas that one partition is to have, and the log directory of each."""
 
     at: TopicPartition
     replicas: Replicas
@@ -53,7 +53,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def targets(self) -> dict[TopicPartition, Replicas]:
-        """Partition → the replicas it shall have."""
+        """Partition → the replicas it is to have."""
         return {planned.at: planned.replicas for planned in self.partitions}
 
     @property

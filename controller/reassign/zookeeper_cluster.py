@@ -121,7 +121,7 @@ class ZooKeeperCluster:
                     note = notifications.encode_config_change(ConfigChange(entity))
                     self._ask(partial(self._client.create, _CHANGES, note, sequence=True))
             except (BadVersionError, Refused) as error:
-                failed[of] = str(error) or "somebody else keeps changing it"
+                failed[of] = str(error) or "another process keeps changing it"
         return failed
 
     def directories(self, replicas: Collection[Replica]) -> dict[Replica, Directories]:  # noqa: ARG002 - not known to ZooKeeper

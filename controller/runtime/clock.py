@@ -1,4 +1,4 @@
-"""What time is it, and when shall the controller be woken?"""
+"""What time is it, and when must the controller be woken?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Clock:
         self._alarms[wake.alarm] = self._loop.call_at(wake.at, self._ring, wake.alarm, emit)
 
     def cancel_all(self) -> None:
-        """Forget every alarm: the reign that set them is over."""
+        """Forget every alarm: the term that set them is over."""
         for alarm in self._alarms.values():
             alarm.cancel()
         self._alarms.clear()

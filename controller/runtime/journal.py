@@ -1,6 +1,6 @@
 """What did the machine see and do, turn by turn, and does it do the same when it sees the same again?
 
-A journal is lines of JSON: the first of a reign tells how its machine was made, each other is one turn.
+A journal is lines of JSON: the first of a term tells how its machine was made, each other is one turn.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from controller.runtime.pump import Turning
 _log = structlog.get_logger(__name__)
 _NAME = "journal-{:06d}.jsonl"
 _PATTERN = "journal-*.jsonl"
-_REIGN = "reign"
+_REIGN = "term"
 
 
-class Reign(Struct, frozen=True):
-    """How the machine of a reign was made.
+class Term(Struct, frozen=True):
+    """How the machine of a term was made.
 
     Shape:
         `settings` is its `MachineSettings`, `seed` that of its `Dice`.
@@ -57,13 +57,13 @@ class Difference(Struct, frozen=True):
 class Journal:
     """Appends turns to files in a directory; give it to the pump as an observer.
 
-    A file that has reached `most_bytes` is followed by a new one, and only the newest `most_files` are kept: a reign
+    A file that has reached `most_bytes` is followed by a new one, and only the newest `most_files` are kept: a term
     whose first file is gone can be read but not replayed. A journal that cannot be written is given up with an
     error in the log: the controller does not need it.
     """
 
     def __init__(self, directory: Path, *, most_bytes: int = 64 * 1024 * 1024, most_files: int = 10) -> None:
-        """Nothing is written before the first reign begins; files of earlier processes are continued after."""
+        """Nothing is written before the first term begins; files of earlier processes are continued after."""
         self._directory = directory
         self._most_bytes = most_bytes
         self._most_files = most_files
@@ -71,13 +71,13 @@ class Journal:
         self._is_given_up = False
         self._encode = msgspec.json.Encoder().encode
 
-    def begin(self, reign: Reign) -> None:
-        """A reign begins."""
+    def begin(self, term: Term) -> None:
+        """A term begins."""
         self._append(
             lambda: {
-                _REIGN: to_plain(reign.settings),
-                "controller_epoch": reign.controller_epoch,
-                "seed": to_plain(reign.seed),
+                _REIGN: to_plain(term.settings),
+                "controller_epoch": term.controller_epoch,
+                "seed": to_plain(term.seed),
             }
         )
 
@@ -132,7 +132,7 @@ def files(directory: Path) -> list[Path]:
     return sorted(directory.glob(_PATTERN))
 
 
-def read(paths: Iterable[Path]) -> Iterator[Reign | Turn]:
+def read(paths: Iterable[Path]) -> Iterator[Term | Turn]:
     """What is written in these files, in their order; a last line that breaks off is left out.
 
     Raises:
@@ -145,20 +145,20 @@ def read(paths: Iterable[Path]) -> Iterator[Reign | Turn]:
                     yield _decode(msgspec.json.decode(line))
 
 
-def _decode(line: dict[str, Any]) -> Reign | Turn:
+def _decode(line: dict[str, Any]) -> Term | Turn:
     if _REIGN in line:
-        return Reign(from_plain(line[_REIGN]), line["controller_epoch"], from_plain(line["seed"]))
+        return Term(from_plain(line[_REIGN]), line["controller_epoch"], from_plain(line["seed"]))
     return Turn(line["now"], from_plain(line["events"]), from_plain(line["effects"]))
 
 
-def replay(entries: Iterable[Reign | Turn], make_machine: Callable[[Reign], Turning]) -> Iterator[Difference]:
-    """Give what was seen to new machines, one a reign; tell where they do something else.
+def replay(entries: Iterable[Term | Turn], make_machine: Callable[[Term], Turning]) -> Iterator[Difference]:
+    """Give what was seen to new machines, one a term; tell where they do something else.
 
-    Turns before the first reign are skipped: without its beginning a reign cannot be repeated.
+    Turns before the first term are skipped: without its beginning a term cannot be repeated.
     """
     machine: Turning | None = None
     for number, entry in enumerate(entries):
-        if isinstance(entry, Reign):
+        if isinstance(entry, Term):
             machine = make_machine(entry)
         elif machine is not None:
             effects = machine.turn(entry.events, entry.now)

@@ -32,14 +32,14 @@ class TurnObserver(Protocol):
 
 
 class Pump:
-    """One reign's loop: takes what has been emitted, gives it to the machine, has the effects carried out in order.
+    """One term's loop: takes what has been emitted, gives it to the machine, has the effects carried out in order.
 
     Everything emitted while a turn runs is one batch, so that a busy controller takes fewer and larger turns. A batch
     has at most `most_events`, and others on the event loop get their turn between two: no flood of events keeps
     answers, acknowledgements and heartbeats waiting.
 
     An exception out of a turn or a performer means that an invariant is broken: nothing more is decided, and
-    `on_broken` is called to end the reign.
+    `on_broken` is called to end the term.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which requests wait for an answer of the present reign?"""
+"""Which requests wait for an answer of the present term?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from controller.core.clients.refusal import refusal
 from controller.core.effects import Answer
 from controller.core.errors import ErrorCode
-from controller.core.events import Asked, AskId
+from controller.core.events import Asked, CallId
 from controller.core.replies import Reply
 from controller.core.requests import Caller, DescribeCluster, Request
 
@@ -19,29 +19,29 @@ class NothingKnown(Exception):
 
 
 class Inquiries:
-    """Brings requests to the reign and its answers back; without a reign every request is refused at once.
+    """Brings requests to the term and its answers back; without a term every request is refused at once.
 
-    Every request is answered exactly once, by the reign or when it ends. An answer for somebody who has hung up
+    Every request is answered exactly once, by the term or when it ends. An answer for somebody who has hung up
     goes nowhere.
     """
 
     def __init__(self) -> None:
-        """No reign yet."""
+        """No term yet."""
         self._emit: Callable[[Asked], None] | None = None
         self._numbers = itertools.count(1)
-        self._waiting: dict[AskId, tuple[Request, asyncio.Future[Reply]]] = {}
+        self._waiting: dict[CallId, tuple[Request, asyncio.Future[Reply]]] = {}
 
     @property
     def waiting(self) -> int:
         """How many requests wait for an answer."""
         return len(self._waiting)
 
-    def begin_reign(self, emit: Callable[[Asked], None]) -> None:
+    def begin_term(self, emit: Callable[[Asked], None]) -> None:
         """From now on requests go there."""
         self._emit = emit
 
     def refuse_all(self, error: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
-        """The reign is over: refuse what waits, and what comes until the next one begins."""
+        """The term is over: refuse what waits, and what comes until the next one begins."""
         self._emit = None
         waiting, self._waiting = self._waiting, {}
         for request, future in waiting.values():
@@ -49,8 +49,8 @@ class Inquiries:
                 _refuse(future, request, error)
 
     def answer(self, answer: Answer) -> None:
-        """The reign's answer to one request."""
-        found = self._waiting.pop(answer.ask, None)
+        """The term's answer to one request."""
+        found = self._waiting.pop(answer.call, None)
         if found is not None and not found[1].done():
             found[1].set_result(answer.reply)
 
@@ -64,7 +64,7 @@ class Inquiries:
             if isinstance(request, DescribeCluster):
                 raise NothingKnown
             return refusal(request, ErrorCode.NOT_CONTROLLER)
-        ask = AskId(next(self._numbers))
+        ask = CallId(next(self._numbers))
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[ask] = (request, future)
         try:

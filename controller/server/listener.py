@@ -47,7 +47,7 @@ class Unobserved:
 
 
 class Server:
-    """The Kafka protocol server; it lives as long as the process and serves one reign after the other."""
+    """The Kafka protocol server; it lives as long as the process and serves one term after the other."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class Server:
             await self.close()
             raise
 
-    def begin_reign(self, emit: Callable[[Asked], None]) -> None:
+    def begin_term(self, emit: Callable[[Asked], None]) -> None:
         """From now on requests become events."""
-        self._inquiries.begin_reign(emit)
+        self._inquiries.begin_term(emit)
 
     async def ask(self, request: Request, caller: Caller) -> Reply:
         """The answer to a request that comes from this process itself.
@@ -109,7 +109,7 @@ class Server:
         self._inquiries.answer(answer)
 
     def refuse_all(self, error: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
-        """The reign is over: refuse every unanswered request, and every further one until the next reign."""
+        """The term is over: refuse every unanswered request, and every further one until the next term."""
         self._inquiries.refuse_all(error)
 
     async def close(self) -> None:

@@ -73,7 +73,7 @@ def _endpoints(draft: Draft, key: str, protocols: dict[str, str]) -> tuple[Endpo
                 "listener.security.protocol.map maps to PLAINTEXT",
             )
         if endpoint.listener in endpoints:
-            draft.complain(key, f"listener {endpoint.listener} is there twice")
+            draft.complain(key, f"listener {endpoint.listener} is listed twice")
         endpoints[endpoint.listener] = endpoint
     return tuple(endpoints.values())
 
@@ -83,7 +83,7 @@ def _compare_names(draft: Draft, bound: tuple[Endpoint, ...], advertised: tuple[
     for endpoint in advertised:
         if endpoint.listener not in names:
             draft.complain(
-                "advertised.listeners", f"nobody listens on {endpoint.listener}; listeners has {', '.join(names)}"
+                "advertised.listeners", f"listener {endpoint.listener} is not in listeners, which has {', '.join(names)}"
             )
 
 
@@ -93,7 +93,7 @@ def _check_reachable(draft: Draft, advertised: tuple[Endpoint, ...]) -> None:
         if endpoint.host in _EVERYWHERE:
             draft.complain(
                 key,
-                f"{endpoint} cannot be advertised, because nobody can connect to it; name an address of this host "
+                f"{endpoint} cannot be advertised, because no client can connect to it; name an address of this host "
                 "that brokers and clients can reach in advertised.listeners",
             )
 

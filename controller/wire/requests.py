@@ -23,7 +23,7 @@ from controller.core.requests import (
     DescribeCluster,
     IsrProposal,
     ListReassignments,
-    MoveWish,
+    PartitionReassignment,
     Request,
     TopicReference,
 )
@@ -236,7 +236,7 @@ def _list_reassignments(cursor: Cursor, _version: int) -> ListReassignments:
 
 def _alter_reassignments(cursor: Cursor, _version: int) -> AlterReassignments:
     timeout_ms = cursor.int32("timeout_ms")
-    wishes: list[MoveWish] = []
+    reassignments: list[PartitionReassignment] = []
     for _ in cursor.array("topics", 3):
         topic = cursor.topic_name()
         for _ in cursor.array("partitions", 6):
@@ -244,9 +244,9 @@ def _alter_reassignments(cursor: Cursor, _version: int) -> AlterReassignments:
             replicas = cursor.nullable_int32s("replicas")
             cursor.tags()
             target = None if replicas is None else tuple(map(BrokerId, replicas))
-            wishes.append(MoveWish(TopicPartition(topic, partition), target))
+            reassignments.append(PartitionReassignment(TopicPartition(topic, partition), target))
         cursor.tags()
-    return AlterReassignments(tuple(wishes), timeout_ms=timeout_ms)
+    return AlterReassignments(tuple(reassignments), timeout_ms=timeout_ms)
 
 
 def _alter_partition(cursor: Cursor, version: int) -> AlterPartition:

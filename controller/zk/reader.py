@@ -35,7 +35,7 @@ _Group = list[tuple[Fact, list[StateAddress]]]
 
 
 class Reader:
-    """Shows one reign what ZooKeeper holds. `emit` and `notice` are called on the event loop."""
+    """Shows one term what ZooKeeper holds. `emit` and `notice` are called on the event loop."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class Reader:
         if not self._is_stopped:
             self._task = asyncio.create_task(self._keep_reading())
 
-    def read(self, wish: Read) -> None:
+    def read(self, effect: Read) -> None:
         """Read these again, after what is being read."""
-        self._asked.append(wish)
+        self._asked.append(effect)
         self._is_marked.set()
 
-    def read_children(self, wish: ReadChildren) -> None:
+    def read_children(self, effect: ReadChildren) -> None:
         """Read all children of a znode, after what is being read, and tell which of those read earlier are gone."""
-        self._families[wish.parent] = None
+        self._families[effect.parent] = None
         self._is_marked.set()
 
-    def survey(self, wish: Survey) -> None:
+    def survey(self, effect: Survey) -> None:
         """List everything below a topic's znode, after what is being read."""
-        self._surveys.append(wish.topic)
+        self._surveys.append(effect.topic)
         self._is_marked.set()
 
     def stop(self) -> None:
@@ -175,8 +175,8 @@ class Reader:
             await self._read_family(parent, tuple(by_parent.get(parent, ())))
         self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in self._watched.paths)))
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
-        for wish in asked:
-            await self._read_requested([address.path for address in wish.addresses], watch=wish.watch)
+        for effect in asked:
+            await self._read_requested([address.path for address in effect.addresses], watch=effect.watch)
         for parent in families:
             await self._read_children(parent)
         for topic in surveys:

@@ -39,7 +39,7 @@ class OversizedTransaction(Exception):
 
 
 class Writer:
-    """Writes for one reign. Once fenced it sends nothing more."""
+    """Writes for one term. Once fenced it sends nothing more."""
 
     def __init__(
         self,

@@ -89,7 +89,7 @@ class _Leader(_Recorder):
                 continue
             assert view.topic_id is not None
             self._names[view.topic_id] = view.topic
-            self._wishes[TopicPartition(view.topic, view.partition)] = IsrProposal(
+            self._changes[TopicPartition(view.topic, view.partition)] = IsrProposal(
                 TopicReference(topic_id=view.topic_id),
                 view.partition,
                 view.leader_epoch,

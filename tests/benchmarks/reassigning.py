@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, MoveWish
+from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.lab.asking import ask_raw
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.frames import RequestHeader
@@ -122,12 +122,12 @@ def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
         AssertionError: a partition was refused.
     """
     shift = target_shift(shape)
-    wishes = tuple(
-        MoveWish(TopicPartition(name, PartitionId(number)), shape.replicas(number, shift))
+    reassignments = tuple(
+        PartitionReassignment(TopicPartition(name, PartitionId(number)), shape.replicas(number, shift))
         for name in shape.names
         for number in range(shape.partitions_per_topic)
     )
-    request = AlterReassignments(wishes, timeout_ms=_LONGEST_ANSWER_S * 1000)
+    request = AlterReassignments(reassignments, timeout_ms=_LONGEST_ANSWER_S * 1000)
     header = RequestHeader(api_key_of(request), 0, 1, "benchmark")
     message = encode_request(header, request)
     address, sent_at = f"127.0.0.1:{contender.port}", time.time()
@@ -138,7 +138,7 @@ def _ask(contender: Contender, shape: Shape) -> tuple[float, float]:
     refused = [result for result in reply.results if result.error is not ErrorCode.NONE]
     assert reply.error is ErrorCode.NONE, reply.message
     assert not refused, refused[0]
-    assert len(reply.results) == len(wishes)
+    assert len(reply.results) == len(reassignments)
     return sent_at, answered_at
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, MoveWish
+from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.demo.move import ReassignTool, first_plan, has_arrived
 from controller.demo.pair import Pair
 from controller.demo.replicas import Replica
@@ -53,7 +53,7 @@ class Ruled(Struct):
 
 
 class Topic(Struct):
-    """One topic of the test, and the replicas it had or shall have."""
+    """One topic of the test, and the replicas it had or must have."""
 
     ruled: Ruled
     name: str
@@ -78,7 +78,7 @@ class Topic(Struct):
         wait_for(lambda: has_arrived(self.partitions, self.plan), f"{self.name} at {self.plan}", timeout_s=timeout_s)
 
     def await_exact_disks(self, timeout_s: float = 30.0) -> None:
-        """Wait until each broker keeps exactly the replicas it shall have; strays fail."""
+        """Wait until each broker keeps exactly the replicas it is to have; strays fail."""
         wanted = {
             broker: {f"{self.name}-{p}" for p, replicas in self.plan.items() if broker in replicas}
             for broker in self.ruled.cluster.brokers
@@ -92,11 +92,11 @@ class Topic(Struct):
 
 def submit(leader: Replica, topic: Topic) -> None:
     """Ask the controller for the move, as Kafka's tool does in the end."""
-    wishes = tuple(
-        MoveWish(TopicPartition(TopicName(topic.name), PartitionId(p)), tuple(map(BrokerId, replicas)))
+    reassignments = tuple(
+        PartitionReassignment(TopicPartition(TopicName(topic.name), PartitionId(p)), tuple(map(BrokerId, replicas)))
         for p, replicas in topic.plan.items()
     )
-    answer = ask(leader.address, AlterReassignments(wishes))
+    answer = ask(leader.address, AlterReassignments(reassignments))
     assert isinstance(answer, ReassignmentsAltered)
     assert answer.error is ErrorCode.NONE, answer
     assert all(result.error is ErrorCode.NONE for result in answer.results), answer
@@ -113,7 +113,7 @@ def after_cancelling(before: Plan) -> Plan:
 def slow_cluster(*, is_smooth: bool = False) -> Iterator[LocalCluster]:
     """For fixtures: three brokers 3.9.1 whose followers fetch in small steps.
 
-    Where it shall be smooth, a throttle holds from the first second on; Kafka lets pass at once what it allows in ten.
+    Where it is to be smooth, a throttle holds from the first second on; Kafka lets pass at once what it allows in ten.
     """
     overrides = {**BROKER_PROPERTIES, **({"replication.quota.window.num": 2} if is_smooth else {})}
     try:

@@ -1,6 +1,6 @@
 """Whatever lies in ZooKeeper and whatever clients send: one clear complaint, and the controller keeps leading.
 
-Each test of the first part ends with a whole reassignment, by the same reign, of real brokers.
+Each test of the first part ends with a whole reassignment, by the same term, of real brokers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from controller.core.errors import ErrorCode
-from controller.core.requests import AlterReassignments, ListReassignments, MoveWish
+from controller.core.requests import AlterReassignments, ListReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
 from controller.wire.frames import framed
@@ -28,7 +28,7 @@ LEGACY = "/admin/reassign_partitions"
 _topics = itertools.count(1)
 
 
-class Reign:
+class Term:
     """A daemon that leads a real cluster, and what a test may do to it."""
 
     def __init__(self, replica: Replica, zookeeper: KazooClient) -> None:
@@ -92,10 +92,10 @@ class Reign:
         return replicas
 
     def move(self, topic: str, *brokers: int, number: int = 0) -> tuple[ErrorCode, str | None]:
-        """What the API answers to the wish to move one partition."""
+        """What the API answers to the request to move one partition."""
         at = TopicPartition(TopicName(topic), PartitionId(number))
-        wish = MoveWish(at, tuple(map(BrokerId, brokers)))
-        answer = self.replica.ask(AlterReassignments((wish,)))
+        wanted = PartitionReassignment(at, tuple(map(BrokerId, brokers)))
+        answer = self.replica.ask(AlterReassignments((wanted,)))
         assert answer.error is ErrorCode.NONE
         (result,) = answer.results
         return result.error, result.message
@@ -114,31 +114,31 @@ class Reign:
 
 
 @pytest.fixture(scope="module")
-def _reign(cluster_3_9: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reign]:
+def _term(cluster_3_9: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Term]:
     directory = tmp_path_factory.mktemp("bad-input")
     limits = {"socket_request_max_bytes": 1_000_000, "max_connections": 150, "log_level": "debug"}
     connect = cluster_3_9.zookeeper_connect
     with Replica(connect, directory, 901, **limits) as replica, zookeeper_client(connect) as zookeeper:
         replica.await_phase("active")
-        yield Reign(replica, zookeeper)
+        yield Term(replica, zookeeper)
 
 
 @pytest.fixture
-def reign(_reign: Reign) -> Iterator[Reign]:
-    _reign.begin()
-    yield _reign
-    _reign.proves_itself()
+def term(_term: Term) -> Iterator[Term]:
+    _term.begin()
+    yield _term
+    _term.proves_itself()
 
 
 @contextmanager
-def znode(reign: Reign, path: str, data: bytes, **options: bool) -> Iterator[str]:
+def znode(term: Term, path: str, data: bytes, **options: bool) -> Iterator[str]:
     """A znode for the time of a test; its path as created."""
-    created = reign.zookeeper.create(path, data, makepath=True, **options)
+    created = term.zookeeper.create(path, data, makepath=True, **options)
     try:
         yield created
     finally:
-        if reign.zookeeper.exists(created):
-            reign.zookeeper.delete(created, recursive=True)
+        if term.zookeeper.exists(created):
+            term.zookeeper.delete(created, recursive=True)
 
 
 # ---- znodes ---------------------------------------------------------------------------------------------------------
@@ -160,26 +160,26 @@ BAD_TOPICS = {
 
 
 @pytest.mark.parametrize("data", BAD_TOPICS.values(), ids=BAD_TOPICS)
-def test_a_topic_that_cannot_be_read(reign: Reign, data: bytes) -> None:
-    with znode(reign, f"/brokers/topics/bad-{next(_topics)}", data) as path:
-        assert path in reign.await_notice(f"{path}:", MALFORMED)
-        error, message = reign.move(path.rpartition("/")[2], 1)
+def test_a_topic_that_cannot_be_read(term: Term, data: bytes) -> None:
+    with znode(term, f"/brokers/topics/bad-{next(_topics)}", data) as path:
+        assert path in term.await_notice(f"{path}:", MALFORMED)
+        error, message = term.move(path.rpartition("/")[2], 1)
         assert error is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert message == f"{path} cannot be read; mend it first"
+        assert message == f"{path} is malformed; repair it first"
 
 
-def test_a_topic_that_is_broken_while_it_is_used_and_mended_again(reign: Reign) -> None:
-    topic = reign.create_topic((1, 2))
+def test_a_topic_that_is_broken_while_it_is_used_and_mended_again(term: Term) -> None:
+    topic = term.create_topic((1, 2))
     path = f"/brokers/topics/{topic}"
-    good, _ = reign.zookeeper.get(path)
+    good, _ = term.zookeeper.get(path)
 
-    reign.zookeeper.set(path, good[:-5])
-    reign.await_notice(path, MALFORMED)
-    assert reign.move(topic, 2, 3)[0] is not ErrorCode.NONE
-    reign.zookeeper.set(path, good)
+    term.zookeeper.set(path, good[:-5])
+    term.await_notice(path, MALFORMED)
+    assert term.move(topic, 2, 3)[0] is not ErrorCode.NONE
+    term.zookeeper.set(path, good)
 
-    wait_until(lambda: reign.move(topic, 2, 3)[0] is ErrorCode.NONE, "the mended topic could be moved")
-    wait_until(lambda: reign.replicas(topic) == [2, 3], "it was moved")
+    wait_until(lambda: term.move(topic, 2, 3)[0] is ErrorCode.NONE, "the mended topic could be moved")
+    wait_until(lambda: term.replicas(topic) == [2, 3], "it was moved")
 
 
 BAD_STATES = {
@@ -193,59 +193,59 @@ BAD_STATES = {
 
 
 @pytest.mark.parametrize("data", BAD_STATES.values(), ids=BAD_STATES)
-def test_a_partition_state_that_cannot_be_read(reign: Reign, data: bytes) -> None:
-    topic = reign.create_topic((1, 2))
+def test_a_partition_state_that_cannot_be_read(term: Term, data: bytes) -> None:
+    topic = term.create_topic((1, 2))
     path = f"/brokers/topics/{topic}/partitions/0/state"
-    good, _ = reign.zookeeper.get(path)
+    good, _ = term.zookeeper.get(path)
 
-    reign.zookeeper.set(path, data)
-    reign.move(topic, 2, 3)  # its write meets another version than expected, so it is read again
+    term.zookeeper.set(path, data)
+    term.move(topic, 2, 3)  # its write meets another version than expected, so it is read again
 
-    assert path in reign.await_notice(path, MALFORMED)
-    assert reign.zookeeper.get(path)[0] == data
-    reign.zookeeper.set(path, good)
+    assert path in term.await_notice(path, MALFORMED)
+    assert term.zookeeper.get(path)[0] == data
+    term.zookeeper.set(path, good)
 
 
-def test_a_registration_that_cannot_be_read(reign: Reign) -> None:
+def test_a_registration_that_cannot_be_read(term: Term) -> None:
     bad = b'{"endpoints":["PLAINTEXT://nowhere:99999"],"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"}}'
-    with znode(reign, "/brokers/ids/77", bad, ephemeral=True) as path:
-        assert "99999" in reign.await_notice(path, MALFORMED)
-        assert reign.replica.measure("live_brokers") == 3
+    with znode(term, "/brokers/ids/77", bad, ephemeral=True) as path:
+        assert "99999" in term.await_notice(path, MALFORMED)
+        assert term.replica.measure("live_brokers") == 3
 
 
 @pytest.mark.parametrize("name", ["007", "seven", "4294967296"])
-def test_a_registration_under_a_name_that_is_no_id(reign: Reign, name: str) -> None:
-    with znode(reign, f"/brokers/ids/{name}", b"{}", ephemeral=True) as path:
-        assert path in reign.await_notice(path, "unknown znode")
+def test_a_registration_under_a_name_that_is_no_id(term: Term, name: str) -> None:
+    with znode(term, f"/brokers/ids/{name}", b"{}", ephemeral=True) as path:
+        assert path in term.await_notice(path, "unknown znode")
 
 
-def test_a_topic_with_a_name_that_no_broker_could_take(reign: Reign) -> None:
-    with znode(reign, f"/brokers/topics/{'t' * 40_000}", b'{"version":1,"partitions":{"0":[1]}}') as path:
-        assert path in reign.await_notice(path, "unknown znode")
+def test_a_topic_with_a_name_that_no_broker_could_take(term: Term) -> None:
+    with znode(term, f"/brokers/topics/{'t' * 40_000}", b'{"version":1,"partitions":{"0":[1]}}') as path:
+        assert path in term.await_notice(path, "unknown znode")
 
 
-def test_a_registration_whose_host_no_broker_could_be_told(reign: Reign) -> None:
+def test_a_registration_whose_host_no_broker_could_be_told(term: Term) -> None:
     bad = json.dumps({"version": 1, "host": "h" * 40_000, "port": 1}).encode()
-    with znode(reign, "/brokers/ids/78", bad, ephemeral=True) as path:
-        reign.await_notice(path, MALFORMED)
+    with znode(term, "/brokers/ids/78", bad, ephemeral=True) as path:
+        term.await_notice(path, MALFORMED)
 
 
 @pytest.mark.parametrize("data", [b'{"version":1,"partitions":[{"topic":"orders","partit', b"", b"[1,2"])
-def test_a_half_written_legacy_reassignment_is_left_alone_until_it_is_mended(reign: Reign, data: bytes) -> None:
-    topic = reign.create_topic((1, 2))
+def test_a_half_written_legacy_reassignment_is_left_alone_until_it_is_mended(term: Term, data: bytes) -> None:
+    topic = term.create_topic((1, 2))
 
-    with znode(reign, LEGACY, data):
-        reign.await_notice(LEGACY, MALFORMED)
-        assert reign.zookeeper.get(LEGACY)[0] == data
+    with znode(term, LEGACY, data):
+        term.await_notice(LEGACY, MALFORMED)
+        assert term.zookeeper.get(LEGACY)[0] == data
         entry = {"topic": topic, "partition": 0, "replicas": [2, 3]}
-        reign.zookeeper.set(LEGACY, json.dumps({"version": 1, "partitions": [entry]}).encode())
-        wait_until(lambda: not reign.zookeeper.exists(LEGACY), "the mended znode was done and removed")
+        term.zookeeper.set(LEGACY, json.dumps({"version": 1, "partitions": [entry]}).encode())
+        wait_until(lambda: not term.zookeeper.exists(LEGACY), "the mended znode was done and removed")
 
-    assert reign.replicas(topic) == [2, 3]
+    assert term.replicas(topic) == [2, 3]
 
 
-def test_each_bad_entry_of_a_legacy_reassignment_is_named_and_the_good_one_is_done(reign: Reign) -> None:
-    topic = reign.create_topic((1, 2), (1, 2), (1, 2), (1, 2))
+def test_each_bad_entry_of_a_legacy_reassignment_is_named_and_the_good_one_is_done(term: Term) -> None:
+    topic = term.create_topic((1, 2), (1, 2), (1, 2), (1, 2))
     entries = [
         {"topic": topic, "partition": 0, "replicas": [2, 3]},
         {"topic": topic, "partition": 1, "replicas": [2, 2]},
@@ -256,13 +256,13 @@ def test_each_bad_entry_of_a_legacy_reassignment_is_named_and_the_good_one_is_do
         {"topic": topic, "partition": 3, "replicas": [-1]},
         {"topic": topic},
     ]
-    with znode(reign, LEGACY, json.dumps({"version": 1, "partitions": entries}).encode()):
-        wait_until(lambda: not reign.zookeeper.exists(LEGACY), "all entries were done or refused")
+    with znode(term, LEGACY, json.dumps({"version": 1, "partitions": entries}).encode()):
+        wait_until(lambda: not term.zookeeper.exists(LEGACY), "all entries were done or refused")
 
-    wait_until(lambda: reign.replicas(topic) == [2, 3], "the good one was done")
-    assert [reign.replicas(topic, number) for number in (1, 2, 3)] == [[1, 2]] * 3
+    wait_until(lambda: term.replicas(topic) == [2, 3], "the good one was done")
+    assert [term.replicas(topic, number) for number in (1, 2, 3)] == [[1, 2]] * 3
     for refused in (f"{topic}-1", f"{topic}-2", f"{topic}-3", f"{topic}-9", "nobodys-topic-0", "entry 6", "entry 7"):
-        assert len(reign.notices(f"{refused}")) == 1, refused
+        assert len(term.notices(f"{refused}")) == 1, refused
 
 
 @pytest.mark.parametrize(
@@ -273,47 +273,45 @@ def test_each_bad_entry_of_a_legacy_reassignment_is_named_and_the_good_one_is_do
         ("/log_dir_event_notification/log_dir_event_", b'{"version":1,"broker":"one","event":1}'),
     ],
 )
-def test_a_notification_that_cannot_be_read_is_removed(reign: Reign, path: str, data: bytes) -> None:
-    with znode(reign, path, data, sequence=True) as created:
-        assert created in reign.await_notice(created, MALFORMED)
-        wait_until(lambda: not reign.zookeeper.exists(created), f"{created} was removed")
+def test_a_notification_that_cannot_be_read_is_removed(term: Term, path: str, data: bytes) -> None:
+    with znode(term, path, data, sequence=True) as created:
+        assert created in term.await_notice(created, MALFORMED)
+        wait_until(lambda: not term.zookeeper.exists(created), f"{created} was removed")
 
 
-def test_a_notification_about_what_does_not_exist_is_removed_without_a_word(reign: Reign) -> None:
+def test_a_notification_about_what_does_not_exist_is_removed_without_a_word(term: Term) -> None:
     data = b'{"version":1,"partitions":[{"topic":"nobodys-topic","partition":4}]}'
-    with znode(reign, "/isr_change_notification/isr_change_", data, sequence=True) as created:
-        wait_until(lambda: not reign.zookeeper.exists(created), f"{created} was removed")
-    assert not reign.notices(created)
+    with znode(term, "/isr_change_notification/isr_change_", data, sequence=True) as created:
+        wait_until(lambda: not term.zookeeper.exists(created), f"{created} was removed")
+    assert not term.notices(created)
 
 
-def test_a_topics_configuration_that_cannot_be_read_permits_nothing(reign: Reign) -> None:
+def test_a_topics_configuration_that_cannot_be_read_permits_nothing(term: Term) -> None:
     """It is read when a partition is without a leader: here its only replica is a broker that does not live."""
     topic = f"topic-{next(_topics)}"
     state = {"controller_epoch": 1, "leader": -1, "version": 1, "leader_epoch": 3, "isr": [66]}
-    with znode(reign, f"/config/topics/{topic}", b'{"version":1,"config":["unclean"]') as path:
-        transaction = reign.zookeeper.transaction()
+    with znode(term, f"/config/topics/{topic}", b'{"version":1,"config":["unclean"]') as path:
+        transaction = term.zookeeper.transaction()
         base = f"/brokers/topics/{topic}"
         transaction.create(base, b'{"version":1,"partitions":{"0":[66,1]}}')
         transaction.create(f"{base}/partitions", b"")
         transaction.create(f"{base}/partitions/0", b"")
         transaction.create(f"{base}/partitions/0/state", json.dumps(state).encode())
         transaction.commit()
-        reign.await_notice(path, MALFORMED)
-        assert reign.state(topic) == state
-        reign.zookeeper.delete(base, recursive=True)
+        term.await_notice(path, MALFORMED)
+        assert term.state(topic) == state
+        term.zookeeper.delete(base, recursive=True)
 
 
-def test_owed_deletions_that_cannot_be_read(reign: Reign) -> None:
-    topic = reign.create_topic((1, 2))
-    with znode(
-        reign, f"/kafka_zk_controller/replica_deletions/{topic}", b'{"version":1,"replicas":{"0":[-1]}}'
-    ) as path:
-        reign.await_notice(path, MALFORMED)
+def test_owed_deletions_that_cannot_be_read(term: Term) -> None:
+    topic = term.create_topic((1, 2))
+    with znode(term, f"/kafka_zk_controller/replica_deletions/{topic}", b'{"version":1,"replicas":{"0":[-1]}}') as path:
+        term.await_notice(path, MALFORMED)
 
 
-def test_an_assignment_with_a_replica_twice_breaks_nothing(reign: Reign) -> None:
-    with znode(reign, f"/brokers/topics/topic-{next(_topics)}", b'{"version":1,"partitions":{"0":[1,1]}}'):
-        reign.proves_itself()
+def test_an_assignment_with_a_replica_twice_breaks_nothing(term: Term) -> None:
+    with znode(term, f"/brokers/topics/topic-{next(_topics)}", b'{"version":1,"partitions":{"0":[1,1]}}'):
+        term.proves_itself()
 
 
 # ---- the API --------------------------------------------------------------------------------------------------------
@@ -324,28 +322,28 @@ def test_an_assignment_with_a_replica_twice_breaks_nothing(reign: Reign) -> None
     [((1, 1), "Duplicate"), ((2, 66), "66"), ((-1, 2), "-1"), ((), "mpty"), ((901,), "901")],
 )
 def test_replicas_that_make_no_sense_are_refused_with_the_reason(
-    reign: Reign, brokers: tuple[int, ...], says: str
+    term: Term, brokers: tuple[int, ...], says: str
 ) -> None:
-    topic = reign.create_topic((1, 2))
+    topic = term.create_topic((1, 2))
 
-    error, message = reign.move(topic, *brokers)
+    error, message = term.move(topic, *brokers)
 
     assert error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert says in str(message)
-    assert reign.replicas(topic) == [1, 2]
+    assert term.replicas(topic) == [1, 2]
 
 
 @pytest.mark.parametrize("topic", ["nobodys-topic", "", "..", "a/b", "x" * 30_000])
-def test_unknown_topics_are_refused(reign: Reign, topic: str) -> None:
-    assert reign.move(topic, 1)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def test_unknown_topics_are_refused(term: Term, topic: str) -> None:
+    assert term.move(topic, 1)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     asked = (TopicPartition(TopicName(topic), PartitionId(0)),)
-    assert reign.replica.ask(ListReassignments(asked)).moves == ()
+    assert term.replica.ask(ListReassignments(asked)).moves == ()
 
 
-def test_an_unknown_partition_is_refused(reign: Reign) -> None:
-    topic = reign.create_topic((1, 2))
-    assert reign.move(topic, 1, number=2**31 - 1)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert reign.move(topic, 1, number=-1)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def test_an_unknown_partition_is_refused(term: Term) -> None:
+    topic = term.create_topic((1, 2))
+    assert term.move(topic, 1, number=2**31 - 1)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert term.move(topic, 1, number=-1)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 # ---- frames ---------------------------------------------------------------------------------------------------------
@@ -375,19 +373,19 @@ BAD_FRAMES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("message", "says"), BAD_FRAMES.values(), ids=BAD_FRAMES)
-def test_a_client_that_sends_nonsense_is_hung_up_on(reign: Reign, message: bytes, says: str) -> None:
-    with reign.replica.connect() as connection:
+def test_a_client_that_sends_nonsense_is_hung_up_on(term: Term, message: bytes, says: str) -> None:
+    with term.replica.connect() as connection:
         connection.sendall(message)
         assert is_hung_up_on(connection)
 
-    address = f"127.0.0.1:{connection_port(reign)}"
-    assert says in json.dumps(reign.replica.complaints(reign.offset))
-    reign.await_closed(address)
+    address = f"127.0.0.1:{connection_port(term)}"
+    assert says in json.dumps(term.replica.complaints(term.offset))
+    term.await_closed(address)
 
 
-def connection_port(reign: Reign) -> int:
-    wait_until(lambda: reign.replica.complaints(reign.offset), "a complaint")
-    (record,) = reign.replica.complaints(reign.offset)
+def connection_port(term: Term) -> int:
+    wait_until(lambda: term.replica.complaints(term.offset), "a complaint")
+    (record,) = term.replica.complaints(term.offset)
     return int(record["client"].rpartition(":")[2])
 
 
@@ -398,35 +396,35 @@ def is_hung_up_on(connection: socket.socket) -> bool:
         return True
 
 
-def test_a_client_that_hangs_within_a_request_disturbs_nobody(reign: Reign) -> None:
-    with reign.replica.connect() as hanging:
+def test_a_client_that_hangs_within_a_request_disturbs_nobody(term: Term) -> None:
+    with term.replica.connect() as hanging:
         hanging.sendall(struct.pack(">i", 100) + b"\0\x2d")
-        reign.proves_itself()
-        assert not reign.replica.complaints(reign.offset)
+        term.proves_itself()
+        assert not term.replica.complaints(term.offset)
 
 
-def test_a_client_that_never_reads_its_answers_disturbs_nobody(reign: Reign) -> None:
+def test_a_client_that_never_reads_its_answers_disturbs_nobody(term: Term) -> None:
     request = frame(46, 0, b"\0" * 7)
-    with reign.replica.connect() as deaf:
+    with term.replica.connect() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         deaf.sendall(request * 2_000)
-        reign.proves_itself()
+        term.proves_itself()
 
 
-def test_a_client_that_leaves_before_its_answer_disturbs_nobody(reign: Reign) -> None:
+def test_a_client_that_leaves_before_its_answer_disturbs_nobody(term: Term) -> None:
     for _ in range(50):
-        with reign.replica.connect() as leaving:
+        with term.replica.connect() as leaving:
             leaving.sendall(frame(46, 0, b"\0" * 7))
-    assert not reign.replica.complaints(reign.offset)
+    assert not term.replica.complaints(term.offset)
 
 
-def test_idle_connections_up_to_the_limit_disturb_nobody_and_one_more_is_turned_away(reign: Reign) -> None:
+def test_idle_connections_up_to_the_limit_disturb_nobody_and_one_more_is_turned_away(term: Term) -> None:
     with ExitStack() as stack:
         for _ in range(170):
-            stack.enter_context(reign.replica.connect())
-        wait_until(lambda: reign.notices("too many connections"), "somebody was turned away")
-        assert len(reign.notices("too many connections")) == 1
-        assert reign.replica.measure("connections") == 150
-        assert reign.replica.measure("clients_disconnected_total", reason="too many connections") >= 20
-        assert reign.replica.leader()["is_leader"]
-    wait_until(lambda: reign.replica.measure("connections") < 50, "they were gone")
+            stack.enter_context(term.replica.connect())
+        wait_until(lambda: term.notices("too many connections"), "somebody was turned away")
+        assert len(term.notices("too many connections")) == 1
+        assert term.replica.measure("connections") == 150
+        assert term.replica.measure("clients_disconnected_total", reason="too many connections") >= 20
+        assert term.replica.leader()["is_leader"]
+    wait_until(lambda: term.replica.measure("connections") < 50, "they were gone")

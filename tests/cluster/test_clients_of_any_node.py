@@ -45,7 +45,7 @@ class OnlyNode:
         self.asked.append(type(asked.request).__name__)
         assert isinstance(asked.request, DescribeCluster)
         ourselves = Node(OWN_ID, "127.0.0.1", self.server.ports["PLAINTEXT"])
-        self.server.answer(Answer(asked.ask, ClusterDescription((ourselves,), "cluster", OWN_ID, ())))
+        self.server.answer(Answer(asked.call, ClusterDescription((ourselves,), "cluster", OWN_ID, ())))
 
     def run(self, tool: str, *args: str) -> str:
         port = self.server.ports["PLAINTEXT"]
@@ -63,7 +63,7 @@ def only_node(cluster: LocalCluster) -> Iterator[OnlyNode]:
     thread.start()
     try:
         asyncio.run_coroutine_threadsafe(node.server.start(), loop).result(10)
-        loop.call_soon_threadsafe(node.server.begin_reign, node.ask)
+        loop.call_soon_threadsafe(node.server.begin_term, node.ask)
         yield node
     finally:
         asyncio.run_coroutine_threadsafe(node.server.close(), loop).result(10)

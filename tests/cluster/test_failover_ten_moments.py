@@ -38,7 +38,7 @@ Look = Callable[[Topic], bool]
 
 
 class Victim(Struct, frozen=True):
-    """The leader that is to die, and its reign."""
+    """The leader that is to die, and its term."""
 
     replica: Replica
     epoch: int
@@ -47,14 +47,14 @@ class Victim(Struct, frozen=True):
 class Death(Struct, frozen=True):
     """How one leader died: where the partitions stood, and how long until the other commanded.
 
-    `native_reigns` counts brokers' own controllers that got hold of `/controller` in between.
+    `native_terms` counts brokers' own controllers that got hold of `/controller` in between.
     """
 
     moment: str
     stages: str
     failover_s: float
     finished_s: float
-    native_reigns: int
+    native_terms: int
 
 
 @pytest.mark.timeout(420)
@@ -73,8 +73,8 @@ def test_a_leader_killed_at_ten_moments_of_moves_is_replaced_by_the_other_which_
                 die_when("a fifth is copied", copied(0.2), rule, topic),
                 die_when("half is copied", copied(0.5), rule, topic),
                 die_when("four fifths are copied", copied(0.8), rule, topic),
-                die_when("a target is in sync and a leaver still leads", at(Stage.HANDING_OVER), rule, topic),
-                die_when("a leaver shall delete its log", at(Stage.LETTING_GO), rule, topic),
+                die_when("a target is in sync and a leaving replica still leads", at(Stage.HANDING_OVER), rule, topic),
+                die_when("a leaving replica must delete its log", at(Stage.LETTING_GO), rule, topic),
                 die_when("half of the partitions have arrived", arrived(PARTITIONS // 2), rule, topic),
                 die_when("the last partition is left", arrived(PARTITIONS - 1), rule, topic),
             ]

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from controller.core.errors import ErrorCode
-from controller.core.requests import AlterReassignments, CreatePartitions, CreateTopics, Growth, MoveWish, NewTopic
+from controller.core.requests import (
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    Growth,
+    NewTopic,
+    PartitionReassignment,
+)
 from controller.demo.simulated_story import SimulatedBrokers
 from controller.demo.znodes import Znodes
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
@@ -69,9 +76,9 @@ def test_a_topic_grows_to_the_limit_with_a_warning_and_not_beyond(tmp_path: Path
         assert leader.measure("elections_won_total") == 1
 
 
-def move(number: int) -> MoveWish:
+def move(number: int) -> PartitionReassignment:
     at = TopicPartition(LARGE, PartitionId(number))
-    return MoveWish(at, tuple(map(BrokerId, (97, 98, 99))))
+    return PartitionReassignment(at, tuple(map(BrokerId, (97, 98, 99))))
 
 
 def warnings(leader: Replica) -> list[str]:

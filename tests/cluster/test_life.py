@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, MoveWish
+from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
@@ -54,7 +54,7 @@ def replicas(zk: KazooClient, at: TopicPartition) -> list[int]:
 
 
 def move(at: TopicPartition, *brokers: int) -> AlterReassignments:
-    return AlterReassignments((MoveWish(at, tuple(map(BrokerId, brokers))),))
+    return AlterReassignments((PartitionReassignment(at, tuple(map(BrokerId, brokers))),))
 
 
 def test_a_leader_told_to_stop_hands_over_to_the_other_replica(

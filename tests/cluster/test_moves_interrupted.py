@@ -11,7 +11,7 @@ import pytest
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered, ReassignmentsListed
-from controller.core.requests import AlterReassignments, ListReassignments, Mode, MoveWish
+from controller.core.requests import AlterReassignments, ListReassignments, Mode, PartitionReassignment
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan
 from controller.lab.asking import ask
@@ -33,16 +33,16 @@ def created(rule: Ruled, plans: Mapping[str, Plan]) -> dict[str, Topic]:
     return topics
 
 
-def wished(rule: Ruled, targets: Mapping[str, tuple[int, ...] | None], mode: Mode = Mode.SAFE) -> set[ErrorCode]:
+def asked_for(rule: Ruled, targets: Mapping[str, tuple[int, ...] | None], mode: Mode = Mode.SAFE) -> set[ErrorCode]:
     """Ask for the replicas of each topic's first partition, or that its move be cancelled; what is answered."""
-    wishes = tuple(
-        MoveWish(
+    reassignments = tuple(
+        PartitionReassignment(
             TopicPartition(TopicName(name), PartitionId(0)),
             None if target is None else tuple(map(BrokerId, target)),
         )
         for name, target in targets.items()
     )
-    answer = ask(rule.leader.address, AlterReassignments(wishes, mode))
+    answer = ask(rule.leader.address, AlterReassignments(reassignments, mode))
     assert isinstance(answer, ReassignmentsAltered)
     return {result.error for result in answer.results}
 
@@ -84,33 +84,33 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
             # All that must find it alive is asked at once: a slow machine may lose its session before the rest is done.
             begun: dict[str, tuple[int, ...] | None] = dict.fromkeys(("gently", "cancelled", "stacked"), (2, 3))
             begun |= dict.fromkeys(("redirected", "grown", "failed-over"), (3,))
-            assert wished(rule, begun) == ACCEPTED
+            assert asked_for(rule, begun) == ACCEPTED
 
             # A reordering and a shrink are over when they are answered.
-            assert wished(rule, {"reordered": (2, 1), "shrunk": (2,)}) == ACCEPTED
+            assert asked_for(rule, {"reordered": (2, 1), "shrunk": (2,)}) == ACCEPTED
             assert not moving(rule) & {"reordered", "shrunk"}
 
             # One of two added replicas has joined the ISR; the other cannot.
             for topic in (topics["gently"], topics["cancelled"]):
                 wait_for(partial(has_joined, topic, 2), f"{topic.name}: 2 in the ISR", timeout_s=60)
-            assert wished(rule, {"gently": None}, Mode.GENTLE) == ACCEPTED
-            assert wished(rule, {"cancelled": None}) == ACCEPTED
-            assert wished(rule, {"cancelled": None}) == {ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+            assert asked_for(rule, {"gently": None}, Mode.GENTLE) == ACCEPTED
+            assert asked_for(rule, {"cancelled": None}) == ACCEPTED
+            assert asked_for(rule, {"cancelled": None}) == {ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
 
             # Changes on top of each other: the last one counts.
-            assert wished(rule, {"redirected": (2,)}) == ACCEPTED
+            assert asked_for(rule, {"redirected": (2,)}) == ACCEPTED
             for target in ((2, 1), None, (2,)):
-                wished(
+                asked_for(
                     rule, {"stacked": target}
                 )  # what is in sync is done at once, and then nothing is to be cancelled
             add_partition(cluster, "grown", 1, (2, 1))
 
             # The leader dies after a cancel; whoever follows knows of it.
             victim = rule.leader
-            assert wished(rule, {"failed-over": None}) == ACCEPTED
+            assert asked_for(rule, {"failed-over": None}) == ACCEPTED
             change = rule.pair.wait_for_leader(rule.pair.kill(victim), other_than=victim)
             wait_for(lambda: change.leader.is_leading, "the successor serves")
-            assert wished(rule, {"failed-over": None}) == {ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+            assert asked_for(rule, {"failed-over": None}) == {ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
 
         ends: dict[str, Plan] = {
             "gently": {0: (2, 1)},

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from msgspec import Struct
 
 from controller.core.errors import ErrorCode
-from controller.core.requests import AlterReassignments, ListReassignments, MoveWish
+from controller.core.requests import AlterReassignments, ListReassignments, PartitionReassignment
 from controller.demo.traffic import Traffic
 from controller.demo.znodes import Znodes
 from controller.lab.cluster import ClusterSettings, LocalCluster
@@ -47,7 +47,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 class Moving:
-    """A topic of one partition on broker 1, filled, which shall move to broker 2 under a throttle."""
+    """A topic of one partition on broker 1, filled, which must move to broker 2 under a throttle."""
 
     def __init__(self, cluster: LocalCluster, zk: KazooClient, name: str) -> None:
         self._zookeeper = zk
@@ -78,7 +78,7 @@ class Moving:
 def ask(replica: Replica, at: TopicPartition, *brokers: int) -> RequestId:
     """Ask for a move; the id of the request."""
     target = tuple(BrokerId(b) for b in brokers) or None
-    altered = replica.ask(AlterReassignments((MoveWish(at, target),)))
+    altered = replica.ask(AlterReassignments((PartitionReassignment(at, target),)))
     assert [r.error for r in altered.results] == [ErrorCode.NONE], altered
     assert altered.request_id is not None
     return RequestId(altered.request_id)
@@ -236,7 +236,7 @@ def test_ids_and_statuses_survive_the_death_of_the_controller_and_are_deleted_in
         third.await_phase("active")
         wait_until(
             lambda: set(zk.get_children(STATUSES)) == {str(foreign), "somebody"},
-            "the statuses of the other reigns were deleted, and only those",
+            "the statuses of the other terms were deleted, and only those",
             60,
         )
         assert ask(third, moving.at, 2) == again + 1

@@ -256,7 +256,7 @@ def test_who_stops_watching_stops_no_move(cluster: LocalCluster, tmp_path: Path)
     _, said = watching.communicate(timeout=60)
 
     assert watching.returncode == 130
-    assert "stopped watching; the moves go on" in said
+    assert "stopped watching; the moves continue" in said
     (listed,) = ours_json(*access, "--list", "--topic", subject.name)
     assert len(listed["reassignments"]) == 2
     (cancelled,) = ours_json(*access, "--cancel", "--topic", subject.name, "--partition", "1")

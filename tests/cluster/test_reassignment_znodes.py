@@ -17,7 +17,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, MoveWish
+from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from tests.cluster.replica import Replica, wait_until
@@ -112,7 +112,7 @@ class Person:
         return {at: tuple(r for r in replicas[at] if r not in removing.get(at, ())) for at in moving}
 
     def insists(self, wanted: Plan) -> bool:
-        """Whether everything moves where it was wished; what a native controller made void is written again."""
+        """Whether everything moves where it was asked for; what a native controller made void is written again."""
         shown, targets, replicas = self.shown(), self.targets(), self.assignments()
         missed = {
             at: target
@@ -129,11 +129,13 @@ def _path(at: At) -> str:
 
 
 def _request(leader: Replica, plan: dict[At, tuple[int, ...] | None]) -> None:
-    wishes = tuple(
-        MoveWish(TopicPartition(TopicName(t), PartitionId(n)), None if r is None else tuple(map(BrokerId, r)))
+    reassignments = tuple(
+        PartitionReassignment(
+            TopicPartition(TopicName(t), PartitionId(n)), None if r is None else tuple(map(BrokerId, r))
+        )
         for (t, n), r in plan.items()
     )
-    answer = leader.ask(AlterReassignments(wishes))
+    answer = leader.ask(AlterReassignments(reassignments))
     assert isinstance(answer, ReassignmentsAltered)
     assert {result.error for result in answer.results} == {ErrorCode.NONE}, answer
 
@@ -160,12 +162,12 @@ def _start_while_the_leader_dies(person: Person, victim: Replica, successor: Rep
 
     wanted: Plan = dict.fromkeys(BY_CHILD, FIRST) | dict.fromkeys(CHANGED[:25], SECOND)
     wanted |= dict.fromkeys(PUT_BACK, BEFORE)
-    wait_until(lambda: person.insists(wanted), "everything moved where it was wished", SLOW_S)
+    wait_until(lambda: person.insists(wanted), "everything moved where it was asked for", SLOW_S)
     wait_until(lambda: person.shown() == person.targets(), "the children were the moves in progress", SLOW_S)
     moving = {at: target for at, target in wanted.items() if target != BEFORE}
     moving |= dict.fromkeys([*BY_LEGACY, *BY_REQUEST], FIRST)
     assert person.shown() == moving
-    # Only one of Kafka's own controllers, if it ruled for a moment, can make a wish void.
+    # Only one of Kafka's own controllers, if it ruled for a moment, can make a request void.
     assert person.repeated == 0 or person.epoch() > epoch + 1
     return moving
 
@@ -181,7 +183,7 @@ def _change_while_the_successor_leads(person: Person, successor: Replica, moving
         person.zookeeper.delete(_path(at))
     moving = {at: target for at, target in moving.items() if at not in back}
     moving |= dict.fromkeys([*CHANGED[25:], *OVERRULED], SECOND)
-    wait_until(lambda: person.shown() == person.targets() == moving, "the later wishes were followed", SLOW_S)
+    wait_until(lambda: person.shown() == person.targets() == moving, "the later requests were followed", SLOW_S)
     for at, stat in watched.items():
         now = person.zookeeper.exists(_path(at))
         assert now.czxid == stat.czxid

@@ -104,10 +104,10 @@ class Walk(Struct):
         return all(p.state is not None and p.state.leader == p.assignment.replicas[0] for p in self.orders.partitions)
 
     def settle(self) -> None:
-        """Wait until `orders` is where it shall be, all in sync and nothing moving."""
+        """Wait until `orders` is where it is to be, all in sync and nothing moving."""
         self.orders.await_arrival(SETTLES_WITHIN_S)
 
-    def wish(self) -> None:
+    def wanted(self) -> None:
         """Choose other brokers for all of `orders`."""
         self.orders.plan = next_plan(tuple(self.cluster.brokers), self.orders.plan)
 
@@ -160,7 +160,7 @@ def take_over(walk: Walk) -> str:
     native, epoch = walk.znodes.controller(), walk.znodes.controller_epoch()
     assert native is not None
     assert not native.is_ours
-    walk.wish()
+    walk.wanted()
     with newcomers_throttled(walk.orders, RATE_BYTES_S):
         walk.znodes.submit_legacy_move(walk.orders.name, walk.orders.plan)
         wait_for(walk.is_moving, "the native controller moving the topic")
@@ -270,7 +270,7 @@ def auto_creation(walk: Walk) -> str:
 
 def move_with_fail_over(walk: Walk) -> str:
     """The leading replica is killed while a move goes on; the other finishes it."""
-    walk.wish()
+    walk.wanted()
     leader, epoch = walk.ruled.leader, walk.znodes.controller_epoch()
     walk.orders.tool.plan(walk.orders.name, walk.orders.plan)
     with newcomers_throttled(walk.orders, RATE_BYTES_S):
@@ -291,7 +291,7 @@ def move_with_fail_over(walk: Walk) -> str:
 
 def hand_back(walk: Walk) -> str:
     """`release` gives the cluster to a native controller, which finishes our move, and creates a topic."""
-    walk.wish()
+    walk.wanted()
     with newcomers_throttled(walk.orders, RATE_BYTES_S):
         submit(walk.ruled.leader, walk.orders)
         release(walk)
@@ -311,7 +311,7 @@ def taking_back(walk: Walk) -> str:
     """Ours rule again, keep every topic's id, move replicas, and stop in good order."""
     release(walk, "--undo")
     _every_standby_is_ready(walk)
-    walk.wish()
+    walk.wanted()
     submit(walk.ruled.leader, walk.orders)
     walk.settle()
     kept = {name: topic.topic_id for name, topic in walk.znodes.topics().items() if name in walk.topic_ids}

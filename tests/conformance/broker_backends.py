@@ -120,17 +120,17 @@ class Modelled:
     def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
         """The ISR it wants as the leader."""
         self._now += 2 * self._model.traits.replica_lag_s
-        return next(w for w in self._model.wishes(self._now) if w.topic.name == at.topic).isr
+        return next(w for w in self._model.proposals(self._now) if w.topic.name == at.topic).isr
 
     def times_asked(self, at: TopicPartition, answer: ErrorCode) -> int:
         """How often it asks for an ISR, if each time this is answered."""
         asked = 0
         for _ in range(5):
             self._now += 2 * self._model.traits.replica_lag_s
-            for wish in self._model.wishes(self._now):
-                if wish.topic.name == at.topic:
+            for wanted in self._model.proposals(self._now):
+                if wanted.topic.name == at.topic:
                     asked += 1
-                    self._model.settle(at, wish, answer, wish.isr, wish.partition_epoch)
+                    self._model.settle(at, wanted, answer, wanted.isr, wanted.partition_epoch)
         return asked
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:

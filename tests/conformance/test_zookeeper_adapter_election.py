@@ -261,10 +261,10 @@ def test_a_claim_whose_answer_is_lost_is_settled_after_reconnection(zookeeper: s
 def test_a_second_claimers_epoch_fences_the_first_ones_writes(zookeeper: str) -> None:
     async def story() -> None:
         async with candidate(zookeeper, 100) as (first, _, bridge), candidate(zookeeper, 101) as (second, _, _):
-            reign = await first.claim(registration(), replace=False)
-            assert isinstance(reign, Claimed)
+            term = await first.claim(registration(), replace=False)
+            assert isinstance(term, Claimed)
             outcomes: list[Event] = []
-            writer = Writer(bridge, outcomes.append, fence_version=reign.fence_version)
+            writer = Writer(bridge, outcomes.append, fence_version=term.fence_version)
             writer.submit(deletion_wish(1))
             await until(lambda: outcomes)
 
@@ -284,9 +284,9 @@ def test_a_second_claimers_epoch_fences_the_first_ones_writes(zookeeper: str) ->
 def test_release_leaves_neither_claim_nor_registration(zookeeper: str) -> None:
     async def story() -> None:
         async with candidate(zookeeper, 100) as (session, signals, bridge):
-            reign = await session.claim(registration(), replace=False)
-            assert isinstance(reign, Claimed)
-            assert await session.release(reign.fence_version)
+            term = await session.claim(registration(), replace=False)
+            assert isinstance(term, Claimed)
+            assert await session.release(term.fence_version)
             assert (await bridge.get("/controller"))[0] is None
             assert (await bridge.get("/brokers/ids/100"))[0] is None
             await until(lambda: last(signals).holder is None)
@@ -294,7 +294,7 @@ def test_release_leaves_neither_claim_nor_registration(zookeeper: str) -> None:
             again = await session.claim(registration(), replace=False)
             assert isinstance(again, Claimed)
             assert again.epoch == 2
-            assert again.broker_epoch > reign.broker_epoch
+            assert again.broker_epoch > term.broker_epoch
 
     asyncio.run(story())
 
@@ -302,12 +302,12 @@ def test_release_leaves_neither_claim_nor_registration(zookeeper: str) -> None:
 def test_release_after_being_replaced_takes_back_only_the_registration(zookeeper: str) -> None:
     async def story() -> None:
         async with candidate(zookeeper, 100) as (first, _, bridge), candidate(zookeeper, 101) as (second, _, _):
-            reign = await first.claim(registration(), replace=False)
-            assert isinstance(reign, Claimed)
+            term = await first.claim(registration(), replace=False)
+            assert isinstance(term, Claimed)
             pass_for_native(zookeeper)
             assert isinstance(await second.claim(registration(9093), replace=True), Claimed)
 
-            assert not await first.release(reign.fence_version)
+            assert not await first.release(term.fence_version)
 
             assert (await bridge.get("/brokers/ids/100"))[0] is None
             holder, _ = await bridge.get("/controller")
@@ -328,8 +328,8 @@ def expire(bridge: Bridge, connect: str) -> None:
 def test_an_expired_session_is_told_and_a_new_one_can_claim_again(zookeeper: str) -> None:
     async def story() -> None:
         async with candidate(zookeeper, 100) as (session, signals, bridge):
-            reign = await session.claim(registration(), replace=False)
-            assert isinstance(reign, Claimed)
+            term = await session.claim(registration(), replace=False)
+            assert isinstance(term, Claimed)
             former = bridge.session
             await until(lambda: last(signals).is_mine)
 
@@ -394,10 +394,10 @@ def test_fence_version_is_the_version_of_the_epoch(zookeeper: str) -> None:
     async def story() -> None:
         async with candidate(zookeeper, 100) as (session, _, bridge):
             for expected in (1, 2, 3):
-                reign = await session.claim(registration(), replace=False)
-                assert isinstance(reign, Claimed)
+                term = await session.claim(registration(), replace=False)
+                assert isinstance(term, Claimed)
                 epoch, _ = await bridge.get("/controller_epoch")
                 assert epoch is not None
-                assert reign.fence_version == epoch.stat.version == ZnodeVersion(expected)
+                assert term.fence_version == epoch.stat.version == ZnodeVersion(expected)
 
     asyncio.run(story())

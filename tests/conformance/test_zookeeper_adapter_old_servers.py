@@ -47,8 +47,8 @@ def test_election_load_and_writing_work_without_the_multi_read(old_server: ZooKe
             session = Session(bridge, lambda _: None, BrokerId(100))
             await session.start()
             assert bridge.knows_multi_read is False
-            reign = await session.claim(registration(), replace=False)
-            assert isinstance(reign, Claimed)
+            term = await session.claim(registration(), replace=False)
+            assert isinstance(term, Claimed)
             with someone(old_server.connect) as other:
                 for number in range(60):
                     create_topic(other, f"t{number}", 5)
@@ -58,7 +58,7 @@ def test_election_load_and_writing_work_without_the_multi_read(old_server: ZooKe
                 assert sum(isinstance(a, StateAddress) for a in seen.facts) == 300
 
                 outcomes: list[Event] = []
-                writer = Writer(bridge, outcomes.append, fence_version=reign.fence_version)
+                writer = Writer(bridge, outcomes.append, fence_version=term.fence_version)
                 deletion = Create(TopicDeletionAddress(TopicName("t1")), None)
                 writer.submit(Commit(CommitId(1), (operation(deletion),), ("a test wants it",)))
                 await until(lambda: outcomes)

@@ -132,7 +132,7 @@ def test_no_server_survives_when_its_owner_is_killed(tmp_path: Path) -> None:
     assert not is_listening(port)
 
 
-def test_a_server_that_shall_outlive_its_owner_does(tmp_path: Path) -> None:
+def test_a_server_that_must_outlive_its_owner_does(tmp_path: Path) -> None:
     script = f"""
         from pathlib import Path
         from controller.lab.zookeeper import ZooKeeperServer

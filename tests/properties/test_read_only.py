@@ -23,8 +23,8 @@ from controller.core.requests import (
     IsrProposal,
     ListReassignments,
     Mode,
-    MoveWish,
     NewTopic,
+    PartitionReassignment,
     TopicReference,
 )
 from controller.core.seeded_random import SeededRandom
@@ -77,7 +77,7 @@ def decide(term: Term, case: Case, target: Replicas) -> Iterator[object]:
         yield rule.begin(case, cluster, target, mode)
         yield rule.cancel(case, cluster, mode)
         yield redirection.redirect(case, cluster, Assignment(target), "a test", mode)
-        for wanted in (MoveWish(at, target), MoveWish(at, None)):
+        for wanted in (PartitionReassignment(at, target), PartitionReassignment(at, None)):
             yield alter_reassignments.consider(wanted, case, cluster, mode)
     for is_unclean in (False, True):
         yield elect_leaders.consider(Election(is_unclean), case, cluster)

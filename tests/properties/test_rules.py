@@ -87,7 +87,7 @@ def test_what_an_election_has_settled_it_leaves_alone(situation: Situation) -> N
 
 
 @given(situations(), some_replicas(0))
-def test_a_wish_never_gives_up_the_only_copies_in_sync(situation: Situation, target: Replicas) -> None:
+def test_a_request_never_gives_up_the_only_copies_in_sync(situation: Situation, target: Replicas) -> None:
     cluster = situation.cluster()
 
     outcome = reassignment.begin(situation.case(cluster), cluster, target)
@@ -102,13 +102,13 @@ def test_a_wish_never_gives_up_the_only_copies_in_sync(situation: Situation, tar
         gone = set(situation.assignment.replicas) - set(outcome.assignment.replicas)
         assert gone <= set(outcome.owed or ())
         start = in_force(situation.assignment, situation.state)
-        leavers = set(situation.assignment.replicas) - set(start.replicas)
+        leaving = set(situation.assignment.replicas) - set(start.replicas)
         is_done = not outcome.assignment.is_moving and set(target) <= set(situation.state.isr)
-        assert is_done or gone <= set(start.adding) | leavers
+        assert is_done or gone <= set(start.adding) | leaving
 
 
 @given(situations(), st.lists(st.sampled_from((*BROKERS, -3, 77)), max_size=4).map(tuple))
-def test_a_wish_is_refused_for_the_reasons_that_kafka_gives(situation: Situation, target: Replicas) -> None:
+def test_a_request_is_refused_for_the_reasons_that_kafka_gives(situation: Situation, target: Replicas) -> None:
     cluster = situation.cluster()
 
     outcome = reassignment.begin(situation.case(cluster), cluster, target)

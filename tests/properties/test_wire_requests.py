@@ -23,8 +23,8 @@ from controller.core.requests import (
     Growth,
     IsrProposal,
     ListReassignments,
-    MoveWish,
     NewTopic,
+    PartitionReassignment,
     TopicReference,
 )
 from controller.lab.wire.client_side import api_key_of, encode_request
@@ -94,7 +94,7 @@ requests = st.one_of(
     st.builds(ListReassignments, st.none() | st.lists(partitions, max_size=4).map(tuple)),
     st.builds(
         AlterReassignments,
-        st.lists(st.builds(MoveWish, partitions, st.none() | numbers), max_size=4).map(tuple),
+        st.lists(st.builds(PartitionReassignment, partitions, st.none() | numbers), max_size=4).map(tuple),
         st.sampled_from(("", "gentle", "forced", "other")),
         int32,
     ),

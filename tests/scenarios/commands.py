@@ -16,7 +16,7 @@ from controller.core.requests import (
     IsrProposal,
     ListReassignments,
     Mode,
-    MoveWish,
+    PartitionReassignment,
     TopicReference,
 )
 from tests.scenarios.theatre import Theatre
@@ -213,7 +213,7 @@ def _remove(theatre: Theatre, path: str) -> None:
 
 
 def _elect(theatre: Theatre) -> None:
-    """`elect`: a controller begins its reign; also what follows after a crash."""
+    """`elect`: a controller begins its term; also what follows after a crash."""
     theatre.elect()
 
 
@@ -241,10 +241,10 @@ def _ask_reassign(mode: Mode) -> Callable[..., None]:
     """`ask reassign orders-0 to=3,4 orders-1 to=1,2`, also `ask forced reassign …`."""
 
     def ask(theatre: Theatre, *words: str) -> None:
-        wishes = []
+        reassignments = []
         for partition, target in zip(words[::2], words[1::2], strict=True):
-            wishes.append(MoveWish(_at(partition), _replicas(target.removeprefix("to="))))
-        theatre.ask(AlterReassignments(tuple(wishes), mode))
+            reassignments.append(PartitionReassignment(_at(partition), _replicas(target.removeprefix("to="))))
+        theatre.ask(AlterReassignments(tuple(reassignments), mode))
 
     return ask
 
@@ -253,7 +253,7 @@ def _ask_cancel(mode: Mode) -> Callable[..., None]:
     """`ask cancel orders-0 orders-1`, also `ask gentle cancel …` and `ask forced cancel …`."""
 
     def ask(theatre: Theatre, *partitions: str) -> None:
-        theatre.ask(AlterReassignments(tuple(MoveWish(_at(p), None) for p in partitions), mode))
+        theatre.ask(AlterReassignments(tuple(PartitionReassignment(_at(p), None) for p in partitions), mode))
 
     return ask
 
@@ -265,10 +265,14 @@ def _forbid(theatre: Theatre, *operations: str) -> None:
 
 def _ask_cancel_and_set(theatre: Theatre, _set: str, *words: str) -> None:
     """`ask cancel and set orders-0 to=none orders-1 to=3,4`: both in one request."""
-    wishes = []
+    reassignments = []
     for partition, target in zip(words[::2], words[1::2], strict=True):
-        wishes.append(MoveWish(_at(partition), None if target == "to=none" else _replicas(target.removeprefix("to="))))
-    theatre.ask(AlterReassignments(tuple(wishes)))
+        reassignments.append(
+            PartitionReassignment(
+                _at(partition), None if target == "to=none" else _replicas(target.removeprefix("to="))
+            )
+        )
+    theatre.ask(AlterReassignments(tuple(reassignments)))
 
 
 def _ask_list(theatre: Theatre, *partitions: str) -> None:

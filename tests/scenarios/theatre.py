@@ -28,7 +28,7 @@ from controller.core.events import (
     Acknowledged,
     Alarm,
     Asked,
-    AskId,
+    CallId,
     Committed,
     Conflicted,
     Event,
@@ -127,7 +127,7 @@ class Theatre:
         )
 
     def elect(self) -> None:
-        """A new controller begins its reign, whatever became of the one before."""
+        """A new controller begins its term, whatever became of the one before."""
         if self._session:
             self.zookeeper.close_session(self._session)
         self._events.clear()
@@ -161,7 +161,7 @@ class Theatre:
     def ask(self, request: Request) -> None:
         """A request comes in."""
         self._asks += 1
-        self._events.append(Asked(AskId(self._asks), request, Caller("PLAINTEXT", "127.0.0.1")))
+        self._events.append(Asked(CallId(self._asks), request, Caller("PLAINTEXT", "127.0.0.1")))
         self.run()
 
     def wait(self, seconds: float) -> None:

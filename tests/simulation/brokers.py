@@ -119,8 +119,8 @@ class Broker:
         """Writes that the lost session left without an answer are repeated, as brokers do until they are connected."""
         if self.model is None or self.traits.uses_alter_partition:
             return
-        for wish in [r.pending for r in self.model.replicas.values() if r.pending is not None]:
-            self._write(self.life, wish)
+        for wanted in [r.pending for r in self.model.replicas.values() if r.pending is not None]:
+            self._write(self.life, wanted)
 
     def receive(self, controller: BrokerId, tell: Tell) -> Acknowledgement | None:
         """A command arrives; None where nobody is there to answer."""
@@ -137,11 +137,11 @@ class Broker:
             return
         if not self.is_lagging:
             self._fetch()
-        wishes = [] if self.is_asking else self.model.wishes(self.world.clock.now)
-        if wishes and self.traits.uses_alter_partition:
-            self._send(life, wishes)
-        for wish in wishes if not self.traits.uses_alter_partition else ():
-            self._write(life, wish)
+        reassignments = [] if self.is_asking else self.model.proposals(self.world.clock.now)
+        if reassignments and self.traits.uses_alter_partition:
+            self._send(life, reassignments)
+        for wanted in reassignments if not self.traits.uses_alter_partition else ():
+            self._write(life, wanted)
         self.world.checker.acknowledged(self.model)
         self.world.clock.after(TICK_S, lambda: self._tick(life))
 
@@ -161,19 +161,19 @@ class Broker:
                 return topic_partition
         return None
 
-    def _send(self, life: int, wishes: list[IsrProposal]) -> None:
+    def _send(self, life: int, reassignments: list[IsrProposal]) -> None:
         if life != self.life or self.model is None:
             return
         self.is_asking = True
-        wishes = [w for w in wishes if self._partition_of(w) is not None]
-        if not wishes:
+        reassignments = [w for w in reassignments if self._partition_of(w) is not None]
+        if not reassignments:
             self.is_asking = False
             return
-        by_id = all(w.topic.topic_id is not None for w in wishes)
-        request = AlterPartition(self.broker, self.model.broker_epoch, tuple(wishes), by_id)
-        names = ", ".join(f"{self._partition_of(w)} isr={list(w.isr)}" for w in wishes)
+        by_id = all(w.topic.topic_id is not None for w in reassignments)
+        request = AlterPartition(self.broker, self.model.broker_epoch, tuple(reassignments), by_id)
+        names = ", ".join(f"{self._partition_of(w)} isr={list(w.isr)}" for w in reassignments)
         self.world.say(self.name, f"asks for {names}")
-        self._ask(life, request, lambda reply: self._altered(life, wishes, reply))
+        self._ask(life, request, lambda reply: self._altered(life, reassignments, reply))
 
     def _ask(self, life: int, request: Any, use: Any) -> None:
         assert self.model is not None
@@ -185,17 +185,17 @@ class Broker:
 
         self.world.ask(controller, request, answered)
 
-    def _altered(self, life: int, wishes: list[IsrProposal], reply: Reply | None) -> None:
+    def _altered(self, life: int, reassignments: list[IsrProposal], reply: Reply | None) -> None:
         assert self.model is not None
-        again = wishes
+        again = reassignments
         if isinstance(reply, PartitionsAltered) and reply.error is ErrorCode.NONE:
             again = []
-            for wish, result in zip(wishes, reply.results, strict=True):
-                topic_partition = self._partition_of(wish)
+            for wanted, result in zip(reassignments, reply.results, strict=True):
+                topic_partition = self._partition_of(wanted)
                 if topic_partition is not None and self.model.settle(
-                    topic_partition, wish, result.error, result.isr, result.partition_epoch
+                    topic_partition, wanted, result.error, result.isr, result.partition_epoch
                 ):
-                    again.append(wish)
+                    again.append(wanted)
         if again:
             self.world.clock.after(0.5, lambda: self._send(life, again))
         else:
@@ -210,32 +210,32 @@ class Broker:
 
     # ISR changes by writing
 
-    def _write(self, life: int, wish: IsrProposal) -> None:
+    def _write(self, life: int, wanted: IsrProposal) -> None:
         assert self.model is not None
-        topic_partition = self._partition_of(wish)
+        topic_partition = self._partition_of(wanted)
         assert topic_partition is not None
         view = self.model.replicas[topic_partition].view
         epoch = ControllerEpoch(view.controller_epoch)
-        state = PartitionState(self.broker, view.leader_epoch, epoch, wish.isr)
+        state = PartitionState(self.broker, view.leader_epoch, epoch, wanted.isr)
         path = StateAddress(topic_partition.topic, topic_partition.partition).path
-        operation = SetData(path, catalog.encode(state), wish.partition_epoch)
+        operation = SetData(path, catalog.encode(state), wanted.partition_epoch)
 
         def written(done: Multi | object) -> None:
             if life != self.life or self.model is None:
                 return
             held = self.world.zookeeper.nodes.get(path)
-            if held is not None and (held.data, held.version) == (operation.data, wish.partition_epoch + 1):
+            if held is not None and (held.data, held.version) == (operation.data, wanted.partition_epoch + 1):
                 self._to_notify[topic_partition] = None  # an earlier try of this very write got through
-                self.model.settle(topic_partition, wish, ErrorCode.NONE, wish.isr, PartitionEpoch(held.version))
+                self.model.settle(topic_partition, wanted, ErrorCode.NONE, wanted.isr, PartitionEpoch(held.version))
                 return
             if done is LOST or not isinstance(done, Multi) or done.errors:
-                self.world.say(self.name, f"cannot write {topic_partition} isr={list(wish.isr)}")
-                self.model.forget_wish(topic_partition, wish)
+                self.world.say(self.name, f"cannot write {topic_partition} isr={list(wanted.isr)}")
+                self.model.forget_wish(topic_partition, wanted)
                 return
             stat = done.results[0]
             assert isinstance(stat, Stat)
             self._to_notify[topic_partition] = None
-            self.model.settle(topic_partition, wish, ErrorCode.NONE, wish.isr, PartitionEpoch(stat.version))
+            self.model.settle(topic_partition, wanted, ErrorCode.NONE, wanted.isr, PartitionEpoch(stat.version))
 
         self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), written)
 

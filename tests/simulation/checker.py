@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
-from controller.core.events import AskId
+from controller.core.events import CallId
 from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered
 from controller.core.requests import AlterPartition, AlterReassignments, ElectLeaders, Mode, Request
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
@@ -47,11 +47,11 @@ class Checker:
         self.acked: dict[TopicPartition, int] = {}
         self.lost: dict[TopicPartition, None] = {}
         self.forced: dict[TopicPartition, None] = {}
-        self.wished: dict[TopicName, None] = {}
+        self.asked_for: dict[TopicName, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
-        self._open: dict[AskId, Request] = {}
+        self._open: dict[CallId, Request] = {}
         self._epoch = 0
 
     # what ZooKeeper holds
@@ -68,7 +68,7 @@ class Checker:
         """Everything that changed together must fit together."""
         touched, self._touched = self._touched, {}
         self._hold(self.world.folder.wrote(touched))
-        wished = [a.topic for a in map(catalog.address_of, touched) if isinstance(a, TopicDeletionAddress)]
+        asked_for = [a.topic for a in map(catalog.address_of, touched) if isinstance(a, TopicDeletionAddress)]
         former = {path: self.topics.get(address.topic) for path, address in self._topics_in(touched)}
         for path, address in self._topics_in(touched):
             self._topic_changed(address, path)
@@ -80,7 +80,7 @@ class Checker:
                     self._epoch_changed(path)
         self._note_pairs(touched)
         self._hold(self.world.move_requests.wrote(touched))
-        for name in wished:
+        for name in asked_for:
             self._wish_changed(name)
         for path, before in former.items():
             if before is not None and path in self.world.zookeeper.nodes:
@@ -157,9 +157,9 @@ class Checker:
                 self._seen_marks.pop((broker_id, at), None)
 
     def _wish_changed(self, name: TopicName) -> None:
-        """A wish counts for the topic that is there when it is written, not for one that is created later."""
+        """A request counts for the topic that is there when it is written, not for one that is created later."""
         mark = self.world.zookeeper.nodes.get(f"{DELETE_TOPICS}/{name}")
-        self.wished[name] = None
+        self.asked_for[name] = None
         topic = self.world.zookeeper.nodes.get(TopicAddress(name).path)
         if mark is None or topic is None or mark.czxid < topic.czxid:
             self.unwanted.pop(name, None)
@@ -256,19 +256,19 @@ class Checker:
 
     # what a controller does
 
-    def reign_began(self, controller: Controller) -> None:
+    def term_began(self, controller: Controller) -> None:
         """One more controller believes to lead."""
 
-    def reign_ended(self, controller: Controller) -> None:
+    def term_ended(self, controller: Controller) -> None:
         """What was asked of it will not be answered any more."""
         for ask in controller.asks:
             self._open.pop(ask, None)
 
-    def asked(self, ask: AskId, request: Request) -> None:
+    def asked(self, ask: CallId, request: Request) -> None:
         """A request reached a leading controller."""
         self._open[ask] = request
         if isinstance(request, AlterReassignments) and request.mode == Mode.FORCED:
-            self.forced.update(dict.fromkeys(wish.topic_partition for wish in request.wishes))
+            self.forced.update(dict.fromkeys(wanted.topic_partition for wanted in request.reassignments))
         if isinstance(request, ElectLeaders) and request.is_unclean:
             everywhere = (TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions)
             self.forced.update(dict.fromkeys(everywhere if request.partitions is None else request.partitions))
@@ -306,8 +306,8 @@ class Checker:
         if wrong is not None:
             raise Broken(f"{reply} is no answer to {request}: {wrong}")
         if isinstance(request, AlterReassignments) and isinstance(reply, ReassignmentsAltered) and not reply.error:
-            wished = [w.topic_partition for w in request.wishes]
-            if [r.topic_partition for r in reply.results] != wished:
+            asked_for = [w.topic_partition for w in request.reassignments]
+            if [r.topic_partition for r in reply.results] != asked_for:
                 raise Broken(f"the answer to {request} does not cover it: {reply}")
         if isinstance(request, AlterPartition) and isinstance(reply, PartitionsAltered) and not reply.error:
             asked = [p.partition for p in request.proposals]
@@ -374,7 +374,7 @@ class Checker:
         is_recent = state is None or any(e >= state.leader_epoch for e in epochs)
         assignment = None if topic is None else topic.partitions[at.partition]
         if is_recent and assignment is not None and model.broker in assignment.target:
-            raise Broken(f"broker {model.broker} deleted {at}, which it shall keep: {assignment}")
+            raise Broken(f"broker {model.broker} deleted {at}, which it must keep: {assignment}")
 
     def acknowledged(self, model: BrokerModel) -> None:
         """Note every record that has passed the high watermark of a leader: its producer was told so."""
@@ -407,7 +407,7 @@ class Checker:
             raise Broken(f"leader {model.broker} of {at} lacks the acknowledged records {missing[:5]}")
 
     @property
-    def unanswered(self) -> dict[AskId, Request]:
+    def unanswered(self) -> dict[CallId, Request]:
         """Requests that a controller has and has not answered."""
         return self._open
 

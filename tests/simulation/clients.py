@@ -10,7 +10,7 @@ from controller.core.requests import (
     DescribeCluster,
     ListReassignments,
     Mode,
-    MoveWish,
+    PartitionReassignment,
     Request,
 )
 from tests.simulation.zookeeper import MakeNode, SetData
@@ -123,24 +123,26 @@ class Clients:
         one = some[0]
         return self.random.choice([(), (*some, one), (BrokerId(-2), *some), (BrokerId(77),), (BrokerId(100), one)])
 
-    def _any_wish(self) -> MoveWish:
+    def _any_wish(self) -> PartitionReassignment:
         chance = self.random.random()
         at = self._any_partition()
         if chance < 0.1:
-            return MoveWish(at, self._bad_replicas())
+            return PartitionReassignment(at, self._bad_replicas())
         if chance < 0.3:
-            return MoveWish(at, None)
+            return PartitionReassignment(at, None)
         if chance < 0.35:
-            return MoveWish(TopicPartition(TopicName("nowhere"), PartitionId(0)), self._any_replicas())
-        return MoveWish(at, self._any_replicas())
+            return PartitionReassignment(TopicPartition(TopicName("nowhere"), PartitionId(0)), self._any_replicas())
+        return PartitionReassignment(at, self._any_replicas())
 
     def reassign(self) -> None:
         """Ask for some moves and cancellations at once."""
-        wishes = {w.topic_partition: w for w in (self._any_wish() for _ in range(self.random.randint(1, 4)))}
-        text = ", ".join(f"{at}→{w.replicas if w.replicas is None else list(w.replicas)}" for at, w in wishes.items())
+        reassignments = {w.topic_partition: w for w in (self._any_wish() for _ in range(self.random.randint(1, 4)))}
+        text = ", ".join(
+            f"{at}→{w.replicas if w.replicas is None else list(w.replicas)}" for at, w in reassignments.items()
+        )
         mode = self.random.choices(tuple(Mode), (12, 3, 1))[0]
         timeout_ms = self.random.choice((60_000, 60_000, 5_000, 500))
-        request = AlterReassignments(tuple(wishes.values()), mode, timeout_ms)
+        request = AlterReassignments(tuple(reassignments.values()), mode, timeout_ms)
         self._ask(request, f"reassign {text} {mode}".rstrip())
 
     def supersede(self) -> None:
@@ -155,10 +157,12 @@ class Clients:
             return
         some = self.random.sample(moving, min(len(moving), self.random.randint(1, 4)))
         mode = self.random.choice((Mode.SAFE, Mode.GENTLE))
-        wishes = tuple(MoveWish(at, self._any_replicas() if self.random.random() < 0.5 else None) for at in some)
-        text = ", ".join(f"{w.topic_partition}→{w.replicas and list(w.replicas)}" for w in wishes)
+        reassignments = tuple(
+            PartitionReassignment(at, self._any_replicas() if self.random.random() < 0.5 else None) for at in some
+        )
+        text = ", ".join(f"{w.topic_partition}→{w.replicas and list(w.replicas)}" for w in reassignments)
         for _ in range(self.random.randint(1, 2)):
-            self._ask(AlterReassignments(wishes, mode), f"supersede {text} {mode}".rstrip())
+            self._ask(AlterReassignments(reassignments, mode), f"supersede {text} {mode}".rstrip())
 
     def prefer(self) -> None:
         """Write the znode that asks for preferred leaders, unless one is there, as old tools do."""

@@ -64,7 +64,7 @@ from controller.core.effects import (
 from controller.core.events import (
     Alarm,
     Asked,
-    AskId,
+    CallId,
     Committed,
     Conflicted,
     Event,
@@ -178,7 +178,7 @@ class Controller:
         self.machine: Machine | None = None
         self.reader: Reader | None = None
         self.links: dict[BrokerId, Link] = {}
-        self.asks: dict[AskId, Ask] = {}
+        self.asks: dict[CallId, Ask] = {}
         self._inbox: list[Event] = []
         self._alarms: dict[Alarm, float] = {}
         self._is_pump_set = False
@@ -259,7 +259,7 @@ class Controller:
 
     def _end_term(self) -> None:
         if self.machine is not None:
-            self.world.checker.reign_ended(self)
+            self.world.checker.term_ended(self)
         for link in self.links.values():
             link.close()
         for answer in self.asks.values():
@@ -414,7 +414,7 @@ class Controller:
         self.epoch, self._fence = self._claimed.epoch, self._claimed.fence_version
         self.world.say(self.name, f"leads with controller epoch {self.epoch}")
         self.machine = self.world.new_machine(self.own_id, self.epoch)
-        self.world.checker.reign_began(self)
+        self.world.checker.term_began(self)
         term = self.term
         self.reader = Reader(
             self.world.zookeeper,
@@ -562,7 +562,7 @@ class Controller:
 
         self.world.clock.after(max(0.0, at - self.world.clock.now), ring)
 
-    def ask(self, ask: AskId, request: Request, answer: Ask) -> None:
+    def ask(self, ask: CallId, request: Request, answer: Ask) -> None:
         """A request came in over the network; the answer is None where the connection is lost."""
         if self.machine is None:
             answer(NOT_ANSWERED)

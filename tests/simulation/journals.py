@@ -15,7 +15,7 @@ from controller.core.events import Event
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.runtime.journal import Journal, Reign, Turn, files, read, replay
+from controller.runtime.journal import Journal, Term, Turn, files, read, replay
 from tests.simulation.world import World
 from zk_layout.ids import BrokerId, ControllerEpoch
 
@@ -23,10 +23,10 @@ from zk_layout.ids import BrokerId, ControllerEpoch
 class RecordedMachine:
     """A machine that keeps a journal of its whole life."""
 
-    def __init__(self, reign: Reign, journal: Journal) -> None:
-        self._machine = machine_of(reign)
+    def __init__(self, term: Term, journal: Journal) -> None:
+        self._machine = machine_of(term)
         self._journal = journal
-        self._journal.begin(reign)
+        self._journal.begin(term)
         self.turns = 0
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
@@ -46,9 +46,9 @@ class RecordedWorld(World):
         super().__init__(seed)
 
     def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch) -> Any:
-        reign = Reign(self.settings_of(own_id), epoch, self.seed_of(epoch))
+        term = Term(self.settings_of(own_id), epoch, self.seed_of(epoch))
         self._journals.append(Journal(self._directory / f"{self.seed}-{epoch}"))
-        self.machines.append(RecordedMachine(reign, self._journals[-1]))
+        self.machines.append(RecordedMachine(term, self._journals[-1]))
         return self.machines[-1]
 
     def run(self) -> None:
@@ -57,10 +57,10 @@ class RecordedWorld(World):
             journal.close()
 
 
-def machine_of(reign: Reign) -> Machine:
+def machine_of(term: Term) -> Machine:
     """The machine that a journal tells of."""
-    assert isinstance(reign.settings, MachineSettings)
-    return Machine(reign.settings, ControllerEpoch(reign.controller_epoch), SeededRandom(reign.seed))
+    assert isinstance(term.settings, MachineSettings)
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))
 
 
 def main(directory: Path) -> int:

@@ -135,7 +135,7 @@ def _nothing_is_left_over(world: World) -> None:
             raise Broken(f"left over in {parent} of topics that are gone: {gone}")
     stale = [name for name in nodes[DELETE_TOPICS].children if name not in world.checker.unwanted]
     if stale:
-        raise Broken(f"wishes that mean no topic of today were not struck out: {stale}")
+        raise Broken(f"requests that mean no topic of today were not removed: {stale}")
     moving = [t for t in world.checker.topics.values() if any(a.is_moving for a in t.partitions.values())]
     if left and not (moving and left == [LEGACY]):
         raise Broken(f"left over in ZooKeeper: {left}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
-# A wish other than a child's counts that long: requests are answered, or given up, sooner.
+# A request other than a child's counts that long: requests are answered, or given up, sooner.
 REMEMBERED_S = 20.0
 # How long a transaction may be on its way: what it followed may have been changed meanwhile.
 IN_FLIGHT_S = 10.0
@@ -48,7 +48,7 @@ class ReassignmentFolder:
         self.is_kept_by_all = self.keepers == own_ids
         self.followed = self.cancelled = self.refused = 0
         self._children: dict[TopicPartition, _Child] = {}
-        self._wishes: dict[TopicPartition, dict[Replicas | None, float]] = {}
+        self._reassignments: dict[TopicPartition, dict[Replicas | None, float]] = {}
         self._last_other_wish: dict[TopicPartition, float] = {}
         self._pending: dict[TopicPartition, tuple[Replicas, float]] = {}
         self._deleted: dict[TopicPartition, float] = {}
@@ -106,11 +106,11 @@ class ReassignmentFolder:
     def asked(self, request: Request) -> None:
         """A request has arrived."""
         if isinstance(request, AlterReassignments):
-            for wish in request.wishes:
-                self._wish(wish.topic_partition, wish.replicas)
+            for wanted in request.reassignments:
+                self._wanted(wanted.topic_partition, wanted.replicas)
 
-    def _wish(self, at: TopicPartition, replicas: Replicas | None) -> None:
-        self._wishes.setdefault(at, {})[replicas] = self._last_other_wish[at] = self.world.clock.now
+    def _wanted(self, at: TopicPartition, replicas: Replicas | None) -> None:
+        self._reassignments.setdefault(at, {})[replicas] = self._last_other_wish[at] = self.world.clock.now
 
     def noticed(self, text: str) -> None:
         """A controller says why it does not follow a child."""
@@ -142,7 +142,7 @@ class ReassignmentFolder:
         node = self.world.zookeeper.nodes.get(path)
         value = catalog.decode(LegacyReassignmentAddress(), node.data) if node is not None else None
         for move in value.moves if isinstance(value, LegacyReassignment) else ():
-            self._wish(move.topic_partition, move.replicas)
+            self._wanted(move.topic_partition, move.replicas)
 
     def _child_written(self, at: TopicPartition, path: str, *, is_ours: bool) -> None:
         node, before = self.world.zookeeper.nodes.get(path), self._children.get(at)
@@ -175,7 +175,7 @@ class ReassignmentFolder:
                 self.followed += 1
                 del self._pending[at]
             if former is not None and not self._is_wanted(at, former, assignment):
-                return f"nobody wished {at} to go from {former} to {assignment}"
+                return f"nobody asked for {at} to go from {former} to {assignment}"
         return None
 
     def _is_wanted(self, at: TopicPartition, before: Assignment, after: Assignment) -> bool:
@@ -190,17 +190,17 @@ class ReassignmentFolder:
         if self._withdrawn.get((at, after.target), NEVER) > self.world.clock.now - IN_FLIGHT_S:
             return True
         since = self.world.clock.now - REMEMBERED_S
-        wishes = self._wishes.get(at, {})
+        reassignments = self._reassignments.get(at, {})
         if after.target in self._legacy_entries(at):
             return True  # it waited for its turn, or wins again now that somebody has taken over
         if after.is_moving:
-            asked_at = wishes.get(after.target, NEVER)
+            asked_at = reassignments.get(after.target, NEVER)
             # What was asked before this is overruled, whoever finds it again.
-            self._wishes[at] = {replicas: when for replicas, when in wishes.items() if when >= asked_at}
+            self._reassignments[at] = {replicas: when for replicas, when in reassignments.items() if when >= asked_at}
             return asked_at >= since
         is_deleted = self._deleted.get(at, NEVER) >= (since if child is None else self.world.clock.now - IN_FLIGHT_S)
         self.cancelled += is_deleted
-        return is_deleted or wishes.get(None, NEVER) >= since or wishes.get(after.target, NEVER) >= since
+        return is_deleted or reassignments.get(None, NEVER) >= since or reassignments.get(after.target, NEVER) >= since
 
     def _legacy_entries(self, at: TopicPartition) -> list[Replicas]:
         node = self.world.zookeeper.nodes.get(LegacyReassignmentAddress().path)
@@ -211,7 +211,7 @@ class ReassignmentFolder:
     # the end
 
     def outcome(self, leader: BrokerId) -> str | None:
-        """What is wrong with the folder in the end, and with the wishes people wrote into it."""
+        """What is wrong with the folder in the end, and with the requests people wrote into it."""
         if leader not in self.keepers:
             return None
         moving = {

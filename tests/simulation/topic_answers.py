@@ -25,7 +25,9 @@ def unfit(checker: Checker, request: Request, reply: object) -> str | None:
             if len(reply.results) != len(request.topics):
                 return "it does not cover the request"
             done_names = [r.topic for r in reply.results if r.error is ErrorCode.NONE and r.topic is not None]
-            return next((f"nobody ever wished to delete {n}" for n in done_names if n not in checker.wished), None)
+            return next(
+                (f"nobody ever asked for to delete {n}" for n in done_names if n not in checker.asked_for), None
+            )
         case CreatePartitions(), PartitionsCreated():
             if [r.topic for r in reply.results] != [g.topic for g in request.growths]:
                 return "it does not cover the request"
@@ -44,8 +46,8 @@ def unfit(checker: Checker, request: Request, reply: object) -> str | None:
 def _uncreated(checker: Checker, name: TopicName, count: int) -> str | None:
     """Whether a topic has fewer partitions than the client was told, or one that never had a leader."""
     topic = checker.topics.get(name)
-    if topic is None or name in checker.wished:
-        return None if name in checker.wished else f"there is no topic {name}"
+    if topic is None or name in checker.asked_for:
+        return None if name in checker.asked_for else f"there is no topic {name}"
     if len(topic.partitions) < count:
         return f"topic {name} has {len(topic.partitions)} partitions"
     leaderless = [n for n in topic.partitions if n < count and TopicPartition(name, n) not in checker.states]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from controller.core.candidacy.phases import TakeOver
 from controller.core.effects import Tell
-from controller.core.events import AskId
+from controller.core.events import CallId
 from controller.core.machine import Machine
 from controller.core.replies import Reply
 from controller.core.requests import Request
@@ -221,9 +221,9 @@ class World:
         """A controller that believes to lead."""
         return next((c for c in self.controllers.values() if c.role is Role.LEADING), None)
 
-    def next_ask(self) -> AskId:
+    def next_ask(self) -> CallId:
         """A number for a request."""
-        return AskId(next(self._asks))
+        return CallId(next(self._asks))
 
     def write(self, operation: Operation) -> None:
         """A tool writes to ZooKeeper."""
@@ -271,7 +271,7 @@ class World:
         controller: BrokerId | None,
         request: Request,
         answer: Callable[[Reply | None], None],
-        number: AskId | None = None,
+        number: CallId | None = None,
     ) -> None:
         """A request travels to a controller, and its answer back; None where the connection is lost."""
         number = self.next_ask() if number is None else number

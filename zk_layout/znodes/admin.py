@@ -35,7 +35,7 @@ class PreferredElectionAddress(Struct, frozen=True, gc=False):
 
 
 class TopicDeletionAddress(Struct, frozen=True, gc=False):
-    """The wish to delete one topic; carries no data."""
+    """The request to delete one topic; carries no data."""
 
     topic: TopicName
 
@@ -46,7 +46,7 @@ class TopicDeletionAddress(Struct, frozen=True, gc=False):
 
 
 class LegacyMove(Struct, frozen=True):
-    """One entry of the legacy znode: the replicas a partition shall have."""
+    """One entry of the legacy znode: the replicas a partition is to have."""
 
     topic: TopicName
     partition: Partition
@@ -66,7 +66,7 @@ class LegacyReassignment(Struct, frozen=True):
 
 
 class PreferredElection(Struct, frozen=True):
-    """The partitions whose preferred replica shall lead."""
+    """The partitions whose preferred replica must lead."""
 
     partitions: tuple[TopicPartition, ...]
 

@@ -39,13 +39,13 @@ class ReassignmentAddress(Struct, frozen=True, gc=False):
 
 
 class FolderKeeper(Struct, frozen=True):
-    """Which reign kept the folder equal to the moves in progress last."""
+    """Which term kept the folder equal to the moves in progress last."""
 
     controller_epoch: WriterEpoch = ControllerEpoch(-1)
 
 
 class Reassignment(Struct, frozen=True):
-    """The replicas a partition shall have."""
+    """The replicas a partition is to have."""
 
     assignment: Brokers
 
@@ -60,7 +60,7 @@ _keeper_decoder = json_decoder(FolderKeeper)
 
 
 def decode(data: bytes) -> Reassignment | None:
-    """Where a partition shall go; None where nothing has been written yet, as by a tool that creates first.
+    """Where a partition must go; None where nothing has been written yet, as by a tool that creates first.
 
     >>> decode(b'{"version":1,"assignment":[10,11,15]}')
     Reassignment(assignment=(10, 11, 15))

@@ -1,4 +1,4 @@
-"""Shall the cluster be left to Kafka's own controllers?
+"""Should the cluster be left to Kafka's own controllers?
 
 A znode of our own, `/kafka_zk_controller/released`. As long as it exists, whatever it holds, no replica of ours claims
 `/controller`, and one that leads hands it back. Brokers never look at it.
@@ -12,7 +12,7 @@ from zk_layout.codec import decode_json, encode_json, json_decoder
 
 
 class ReleaseAddress(Struct, frozen=True, gc=False):
-    """The wish that a native controller shall rule."""
+    """The request that a native controller must rule."""
 
     @property
     def path(self) -> str:

@@ -234,13 +234,13 @@ class Brokers(Duty):
         cluster, broker, redundancy = self._cluster, request.broker, self._shared.settings.shutdown_redundancy
         error = controlled_shutdown.refuse(request, cluster)
         if error is not ErrorCode.NONE:
-            out.answer(asked.ask, ShutdownPermitted((), error))
+            out.answer(asked.call, ShutdownPermitted((), error))
             return
         if broker not in cluster.shutting_down:
             endangered = controlled_shutdown.endangered(broker, cluster, redundancy)
             if endangered:
                 out.notice("refused shutdown", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
-                out.answer(asked.ask, ShutdownPermitted(endangered))
+                out.answer(asked.call, ShutdownPermitted(endangered))
                 return
         self._memory.shutting_down[broker] = None
         self._leaving[broker] = None
@@ -249,7 +249,7 @@ class Brokers(Duty):
         for name, numbers in hosted.items():
             self._shared.agenda.add(name, numbers)
         self._shared.rest.put_off(
-            lambda out: out.answer(asked.ask, controlled_shutdown.permit(request, cluster)), hosted
+            lambda out: out.answer(asked.call, controlled_shutdown.permit(request, cluster)), hosted
         )
 
     def figures(self) -> dict[str, float]:

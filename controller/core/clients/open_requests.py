@@ -8,7 +8,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from controller.core.errors import MESSAGES, ErrorCode, Refusal
-from controller.core.events import AskId
+from controller.core.events import CallId
 from controller.core.outbox import Outbox
 from controller.core.replies import (
     IsrResult,
@@ -35,22 +35,22 @@ from controller.core.requests import (
     ElectLeaders,
     Growth,
     IsrProposal,
-    MoveWish,
     NewTopic,
+    PartitionReassignment,
     TopicReference,
     TopicRequest,
 )
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 WHOLE_TOPIC = PartitionId(-1)
-Wanted = MoveWish | IsrProposal | NewTopic | TopicReference | Growth | Election
+Wanted = PartitionReassignment | IsrProposal | NewTopic | TopicReference | Growth | Election
 Divided = AlterReassignments | AlterPartition | TopicRequest
 
 
 class Item(Struct, frozen=True):
     """The part of a request that concerns one partition, or a topic as a whole (`WHOLE_TOPIC`)."""
 
-    ask: AskId
+    call: CallId
     index: int
     at: TopicPartition
     wanted: Wanted
@@ -63,7 +63,7 @@ class _Open(Struct):
     missing: int
 
 
-Held = Callable[[AskId, Reply, Outbox], bool]
+Held = Callable[[CallId, Reply, Outbox], bool]
 
 
 class OpenRequests:
@@ -71,43 +71,43 @@ class OpenRequests:
 
     def __init__(self) -> None:
         """Nobody waits."""
-        self._open: dict[AskId, _Open] = {}
+        self._open: dict[CallId, _Open] = {}
         self._inbox: dict[TopicName, list[Item]] = {}
         self._on_settled: list[Callable[[Item, Result], None]] = []
-        self._on_given_up: list[Callable[[AskId], None]] = []
+        self._on_given_up: list[Callable[[CallId], None]] = []
         self._holders: list[Held] = []
 
-    def watch(self, settled: Callable[[Item, Result], None], given_up: Callable[[AskId], None], holds: Held) -> None:
+    def watch(self, settled: Callable[[Item, Result], None], given_up: Callable[[CallId], None], holds: Held) -> None:
         """Somebody wants to hear what becomes of parts and requests, and may hold an answer to give it later itself."""
         self._on_settled.append(settled)
         self._on_given_up.append(given_up)
         self._holders.append(holds)
 
     def open(
-        self, ask: AskId, request: Divided, items: Sequence[Item], refused: Sequence[tuple[int, Result]], out: Outbox
+        self, call: CallId, request: Divided, items: Sequence[Item], refused: Sequence[tuple[int, Result]], out: Outbox
     ) -> None:
         """Take in a request; the parts in `refused`, by their place, are settled already."""
         size = len(items) + len(refused)
-        held = self._open[ask] = _Open(request, list(items), [None] * size, size)
+        held = self._open[call] = _Open(request, list(items), [None] * size, size)
         for item in items:
             self._inbox.setdefault(item.at.topic, []).append(item)
         for index, result in refused:
             held.results[index] = result
             held.missing -= 1
-        self._close_if_done(ask, out)
+        self._close_if_done(call, out)
 
-    def is_open(self, ask: AskId) -> bool:
+    def is_open(self, call: CallId) -> bool:
         """Whether somebody still waits for its answer."""
-        return ask in self._open
+        return call in self._open
 
-    def request(self, ask: AskId) -> Divided | None:
+    def request(self, call: CallId) -> Divided | None:
         """The request as it was made; None where it has been answered."""
-        held = self._open.get(ask)
+        held = self._open.get(call)
         return None if held is None else held.request
 
     def take(self, topic: TopicName) -> list[Item]:
         """The parts that wait for this topic, in the order of arrival; not those whose request was given up."""
-        return [item for item in self._inbox.pop(topic, []) if item.ask in self._open]
+        return [item for item in self._inbox.pop(topic, []) if item.call in self._open]
 
     def put_back(self, items: Iterable[Item]) -> None:
         """Consider these parts again, before any that came later."""
@@ -119,22 +119,22 @@ class OpenRequests:
 
     def settle(self, item: Item, result: Result, out: Outbox) -> None:
         """Note what became of one part, and answer once that was the last. Nobody hears what comes too late."""
-        held = self._open.get(item.ask)
+        held = self._open.get(item.call)
         if held is None or held.results[item.index] is not None:
             return
         held.results[item.index] = result
         held.missing -= 1
         for heard in self._on_settled:
             heard(item, result)
-        self._close_if_done(item.ask, out)
+        self._close_if_done(item.call, out)
 
-    def give_up(self, ask: AskId, out: Outbox) -> None:
+    def give_up(self, call: CallId, out: Outbox) -> None:
         """The time of a request is over: what has not been decided yet will not be. Settled parts keep their result."""
-        held = self._open.pop(ask, None)
+        held = self._open.pop(call, None)
         if held is None:
             return
         for heard in self._on_given_up:
-            heard(ask)
+            heard(call)
         error = ErrorCode.REQUEST_TIMED_OUT
         for item in held.items:
             if held.results[item.index] is None:
@@ -142,16 +142,16 @@ class OpenRequests:
         reply = _reply(held.request, [r for r in held.results if r is not None])
         if isinstance(reply, ReassignmentsAltered):
             reply = ReassignmentsAltered(reply.results, error, MESSAGES[error])
-        out.answer(ask, reply)
+        out.answer(call, reply)
 
-    def _close_if_done(self, ask: AskId, out: Outbox) -> None:
-        held = self._open[ask]
+    def _close_if_done(self, call: CallId, out: Outbox) -> None:
+        held = self._open[call]
         if held.missing:
             return
-        del self._open[ask]
+        del self._open[call]
         reply = _reply(held.request, [r for r in held.results if r is not None])
-        if not any(holds(ask, reply, out) for holds in self._holders):
-            out.answer(ask, reply)
+        if not any(holds(call, reply, out) for holds in self._holders):
+            out.answer(call, reply)
 
 
 def _reply(request: Divided, results: list[Result]) -> Reply:
@@ -185,7 +185,7 @@ def oversized(item: Item, message: str) -> Result:
     match item.wanted:
         case NewTopic() | Growth():
             return refused(item, ErrorCode.INVALID_PARTITIONS, message)
-        case MoveWish():
+        case PartitionReassignment():
             return refused(item, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         case _:
             return refused(item, ErrorCode.UNKNOWN_SERVER_ERROR, message)
@@ -208,12 +208,12 @@ def refused(item: Item, error: ErrorCode, message: str | None) -> Result:
             return TopicDeleted(topic, wanted.topic_id, error, message)
         case Growth():
             return TopicGrown(topic, error, message)
-        case MoveWish() | Election():
+        case PartitionReassignment() | Election():
             return moved(item, error, message)
         case _:
             assert_never(item.wanted)
 
 
 def moved(item: Item, error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> PartitionResult:
-    """What became of a wish to move or to cancel."""
+    """What became of a request to move or to cancel."""
     return PartitionResult(item.at, error, message)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from controller.core.clients.open_requests import Item, OpenRequests
 from controller.core.commands import UpdateMetadata
-from controller.core.events import Acknowledged, Alarm, AskId
+from controller.core.events import Acknowledged, Alarm, CallId
 from controller.core.outbox import Outbox
 from controller.core.replies import Result
 from controller.core.requests import Election, Growth, NewTopic, TopicReference
@@ -29,7 +29,7 @@ LONGEST_TELLING_S = 2.0
 class BrokersHadTime(Alarm, frozen=True):
     """Brokers have had their time to take in what a client waits for."""
 
-    ask: AskId
+    call: CallId
 
 
 class _Awaited(Struct, eq=False):
@@ -98,7 +98,7 @@ class Outcomes:
             elif told:
                 awaited.untold = dict(told)
                 self._telling.append(awaited)
-                out.wake(BrokersHadTime(awaited.item.ask), out.now + LONGEST_TELLING_S)
+                out.wake(BrokersHadTime(awaited.item.call), out.now + LONGEST_TELLING_S)
             else:
                 self._settle(awaited, out)
         if waiting:
@@ -109,18 +109,18 @@ class Outcomes:
         if self._telling and isinstance(answer.command, UpdateMetadata):
             self._know(answer.broker, answer.command, out)
 
-    def stop_telling(self, ask: AskId, out: Outbox) -> None:
+    def stop_telling(self, call: CallId, out: Outbox) -> None:
         """Brokers have had their time to take in what they were told: the client waits no longer for them."""
-        told = [awaited for awaited in self._telling if awaited.item.ask == ask]
-        self._telling = [awaited for awaited in self._telling if awaited.item.ask != ask]
+        told = [awaited for awaited in self._telling if awaited.item.call == call]
+        self._telling = [awaited for awaited in self._telling if awaited.item.call != call]
         for awaited in told:
             self._settle(awaited, out)
 
-    def give_up(self, ask: AskId, out: Outbox) -> None:
+    def give_up(self, call: CallId, out: Outbox) -> None:
         """The client's time is over: parts that have come about are settled, the others are no longer awaited."""
-        self.stop_telling(ask, out)
+        self.stop_telling(call, out)
         for name, waiting in tuple(self._pending.items()):
-            left = [awaited for awaited in waiting if awaited.item.ask != ask]
+            left = [awaited for awaited in waiting if awaited.item.call != call]
             if left:
                 self._pending[name] = left
             else:

@@ -62,7 +62,7 @@ def refusal(request: Request, error: ErrorCode, message: str | None = None) -> R
         case ListReassignments():
             return ReassignmentsListed(error=error, message=message)
         case AlterReassignments():
-            results = tuple(PartitionResult(wish.topic_partition, error, message) for wish in request.wishes)
+            results = tuple(PartitionResult(wanted.topic_partition, error, message) for wanted in request.reassignments)
             return ReassignmentsAltered(results, error, message)
         case AlterPartition():
             return PartitionsAltered(error=error)

@@ -56,14 +56,14 @@ class Elections(TopicDuty):
         if not isinstance(request, ElectLeaders):
             raise TypeError(f"{type(request).__name__} is not served here")
         if request.timeout_ms <= 0:
-            out.wake(NoTimeGiven(asked.ask), out.now)
+            out.wake(NoTimeGiven(asked.call), out.now)
         if request.partitions is not None:
             partitions: Iterable[TopicPartition] = dict.fromkeys(request.partitions)
         else:
             partitions = sorted(self._cluster.offline if request.is_unclean else self._cluster.not_preferred)
         wanted = Election(request.is_unclean)
-        items = [Item(asked.ask, index, at, wanted) for index, at in enumerate(partitions)]
-        self._shared.requests.open(asked.ask, request, items, (), out)
+        items = [Item(asked.call, index, at, wanted) for index, at in enumerate(partitions)]
+        self._shared.requests.open(asked.call, request, items, (), out)
         for item in items:
             self._shared.agenda.add(item.at.topic, is_urgent=True)
 

@@ -1,4 +1,4 @@
-"""Shall this partition be led by another replica because somebody asks for it?
+"""Should this partition be led by another replica because somebody asks for it?
 
 Source: Kafka's KafkaController.processReplicaLeaderElection; KIP-460. Where a move is under way, its first replica may
 lead as soon as it is in sync.
@@ -34,7 +34,7 @@ def _preferred(case: Case, cluster: Cluster) -> Change | Refusal:
     if state is None or preferred not in state.isr or not cluster.is_online(preferred, case.at):
         text = f"Failed to elect leader for partition {case.at}: {preferred} is offline or not in sync"
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
-    why = f"asked for: {preferred} is the preferred leader of {case.at}, it takes over from {state.leader}"
+    why = f"on request, {preferred}, the preferred leader of {case.at}, takes over from {state.leader}"
     return Change(why, state=raised(state, cluster.controller_epoch, preferred))
 
 

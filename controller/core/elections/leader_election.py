@@ -75,7 +75,7 @@ def elect_any(case: Case, cluster: Cluster) -> Change | None:
         return clean
     replicas = in_force(case.assignment, state).replicas
     candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
-    return None if candidate is None else _take(candidate, f"{candidate} was asked for", case, state, cluster)
+    return None if candidate is None else _take(candidate, f"{candidate} is elected on request", case, state, cluster)
 
 
 def _take(candidate: BrokerId, reason: str, case: Case, state: PartitionState, cluster: Cluster) -> Change:

@@ -1,4 +1,4 @@
-"""Shall leadership go back to the first replica of a partition?
+"""Should leadership go back to the first replica of a partition?
 
 Source: Kafka's PartitionLeaderElectionAlgorithms.preferredReplicaPartitionLeaderElection and
 KafkaController.checkAndTriggerAutoLeaderRebalance; KAFKA-9866 (only where that replica is in sync) and KAFKA-10149

@@ -36,7 +36,7 @@ class IsrChanges(TopicDuty):
             raise TypeError(f"{type(request).__name__} is not served here")
         error = alter_partition.refuse_sender(request, self._cluster)
         if error is not ErrorCode.NONE:
-            out.answer(asked.ask, PartitionsAltered((), error))
+            out.answer(asked.call, PartitionsAltered((), error))
             return
         items: list[Item] = []
         refused: list[tuple[int, Result]] = []
@@ -46,14 +46,14 @@ class IsrChanges(TopicDuty):
                 unknown = IsrResult(None, proposal.topic.topic_id, proposal.partition, ErrorCode.UNKNOWN_TOPIC_ID)
                 refused.append((index, unknown))
             else:
-                items.append(Item(asked.ask, index, TopicPartition(topic, proposal.partition), proposal))
-        self._shared.requests.open(asked.ask, request, items, refused, out)
+                items.append(Item(asked.call, index, TopicPartition(topic, proposal.partition), proposal))
+        self._shared.requests.open(asked.call, request, items, refused, out)
         for item in items:
             self._shared.agenda.add(item.at.topic, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """A leader must find in its answer the ISR it asked for: nothing else is decided about the partition."""
-        proposal, request = item.wanted, self._shared.requests.request(item.ask)
+        proposal, request = item.wanted, self._shared.requests.request(item.call)
         assert isinstance(proposal, IsrProposal)
         if not isinstance(request, AlterPartition):
             raise TypeError(f"an ISR proposal came with {type(request).__name__}")

@@ -13,7 +13,7 @@ from msgspec import structs
 from controller.core.clients.open_requests import Item
 from controller.core.duty import Duty, Report
 from controller.core.errors import ErrorCode
-from controller.core.events import Alarm, Asked, AskId, LogDirsDescribed
+from controller.core.events import Alarm, Asked, CallId, LogDirsDescribed
 from controller.core.outbox import Outbox
 from controller.core.progress import list_reassignments
 from controller.core.progress.ledger import BY_REQUEST, Entry, OpenRequest, RequestLedger
@@ -21,7 +21,7 @@ from controller.core.progress.measuring import PACE_S, Progress
 from controller.core.progress.status_text import StatusText
 from controller.core.progress.status_znodes import StatusZnodes
 from controller.core.replies import PartitionResult, ReassignmentsAltered, Reply, Result
-from controller.core.requests import ListReassignments, MoveWish
+from controller.core.requests import ListReassignments, PartitionReassignment
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
@@ -59,25 +59,25 @@ class RequestProgress(Duty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def _note(self, item: Item, result: Result) -> None:
-        if isinstance(item.wanted, MoveWish) and isinstance(result, PartitionResult) and not result.error:
-            self._ledger.claim(item.ask, item.at, is_cancel=item.wanted.replicas is None)
+        if isinstance(item.wanted, PartitionReassignment) and isinstance(result, PartitionResult) and not result.error:
+            self._ledger.claim(item.call, item.at, is_cancel=item.wanted.replicas is None)
 
-    def _give_up(self, ask: AskId) -> None:
+    def _give_up(self, call: CallId) -> None:
         """It is answered before all its parts were settled: its moves are found later, and get another id."""
-        self._ledger.granted(ask)
+        self._ledger.granted(call)
 
-    def _hold(self, ask: AskId, reply: Reply, out: Outbox) -> bool:
+    def _hold(self, call: CallId, reply: Reply, out: Outbox) -> bool:
         """Whether an answer has to wait for the request's id."""
         if not isinstance(reply, ReassignmentsAltered) or reply.error is not ErrorCode.NONE:
             return False
         entries = {}
-        for at, is_cancel in self._ledger.granted(ask).items():
+        for at, is_cancel in self._ledger.granted(call).items():
             held = self._cluster.partition(at)
             if held is not None:
                 entries[at] = Entry(held.assignment.target, is_cancel)
         if not entries:
             return False
-        asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, ask=ask, reply=reply)
+        asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, call=call, reply=reply)
         self._ledger.register(asked, asked.requested_ms)
         self._znodes.open(asked)
         return True
@@ -159,7 +159,7 @@ class RequestProgress(Duty):
         reply = list_reassignments.reply(request, self._cluster)
         moves = tuple(structs.replace(m, progress=self._progress.of(m.topic_partition, out.now)) for m in reply.moves)
         status = None if request.request_id is None else self._status(request.request_id, out.now)
-        out.answer(asked.ask, structs.replace(reply, moves=moves, controller=SOFTWARE, request_status=status))
+        out.answer(asked.call, structs.replace(reply, moves=moves, controller=SOFTWARE, request_status=status))
 
     def _status(self, request: RequestId, now: float) -> RequestStatus | None:
         """How far a request is; None where its id is unknown, or its status was deleted."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from controller.core.events import AskId
+from controller.core.events import CallId
 from controller.core.memory import Memory
 from controller.core.replies import ReassignmentsAltered
 from controller.core.state.topics import Partition
@@ -53,7 +53,7 @@ class OpenRequest(Struct, eq=False):
     entries: dict[TopicPartition, Entry]
     unfinished: int = 0
     request: RequestId | None = None
-    ask: AskId | None = None
+    call: CallId | None = None
     reply: ReassignmentsAltered | None = None
     finished_ms: int | None = None
     written_at: float = 0.0
@@ -75,7 +75,7 @@ class RequestLedger:
         self._cluster = cluster
         self._memory = memory
         self._of: dict[TopicPartition, list[OpenRequest]] = {}
-        self._claimed: dict[AskId, dict[TopicPartition, bool]] = {}
+        self._claimed: dict[CallId, dict[TopicPartition, bool]] = {}
         self.orphans: dict[TopicPartition, None] = {}
         self.open: dict[RequestId, OpenRequest] = {}
         self.finished: list[OpenRequest] = []
@@ -136,13 +136,13 @@ class RequestLedger:
         """Whether no request moves anything, and no move belongs to none."""
         return not self._of and not self.orphans
 
-    def claim(self, ask: AskId, at: TopicPartition, *, is_cancel: bool) -> None:
-        """A wish was granted; the request's other parts may not be settled yet."""
-        self._claimed.setdefault(ask, {})[at] = is_cancel
+    def claim(self, call: CallId, at: TopicPartition, *, is_cancel: bool) -> None:
+        """A request was granted; the request's other parts may not be settled yet."""
+        self._claimed.setdefault(call, {})[at] = is_cancel
 
-    def granted(self, ask: AskId) -> dict[TopicPartition, bool]:
+    def granted(self, call: CallId) -> dict[TopicPartition, bool]:
         """All parts of a request are settled: those granted, and whether they took a move back."""
-        return self._claimed.pop(ask, {})
+        return self._claimed.pop(call, {})
 
     def note_news(self, at: TopicPartition) -> None:
         """A move has reached another stage."""

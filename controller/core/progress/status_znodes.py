@@ -144,7 +144,7 @@ class StatusZnodes:
         if asked.finished_ms is None and not asked.has_news and _says_the_same(kept.status, status):
             asked.written_at += WRITTEN_EVERY_S
             return
-        what = "is done" if asked.finished_ms is not None else "goes on"
+        what = "is finished" if asked.finished_ms is not None else "is in progress"
         counts = ", ".join(f"{count} {outcome}" for outcome, count in status.counts.items())
         write = Set(ReassignmentStatusAddress(request), status, kept.version)
         memo = _Memo(request, status, asked)
@@ -223,7 +223,7 @@ class StatusZnodes:
         """The moves go on without an id for now, and the client is not kept waiting."""
         asked.is_being_written = False
         tries = self._transactions.refusals(ROOT)
-        if tries >= AT_ONCE and asked.ask is not None:
+        if tries >= AT_ONCE and asked.call is not None:
             text = f"a request was answered without a request id: writing {StatusRootAddress().path} failed"
             out.notice(NOTICE, f"{text} {tries} times; retrying")
             _answer(asked, None, out)
@@ -252,7 +252,7 @@ def _says_the_same(written: RequestStatus | None, now: RequestStatus) -> bool:
 
 
 def _answer(asked: OpenRequest, request: RequestId | None, out: Outbox) -> None:
-    ask, reply = asked.ask, asked.reply
-    if ask is not None and reply is not None:
-        asked.ask = asked.reply = None
-        out.answer(ask, structs.replace(reply, request_id=request))
+    call, reply = asked.call, asked.reply
+    if call is not None and reply is not None:
+        asked.call = asked.reply = None
+        out.answer(call, structs.replace(reply, request_id=request))

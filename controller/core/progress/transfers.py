@@ -44,7 +44,7 @@ class _Flow(Struct):
 
 
 class Transfers:
-    """Memory of one reign: losing it costs some seconds of measuring."""
+    """Memory of one term: losing it costs some seconds of measuring."""
 
     def __init__(self) -> None:
         """Nothing measured yet."""

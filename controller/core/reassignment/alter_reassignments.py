@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller.core.errors import MESSAGES, ErrorCode, Refusal
 from controller.core.reassignment import rule
-from controller.core.requests import Mode, MoveWish
+from controller.core.requests import Mode, PartitionReassignment
 from controller.core.state.topics import UNASSIGNED
 from controller.core.steps.change import Case, Change
 from controller.core.view import Cluster
@@ -17,23 +17,25 @@ UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition
 NOTHING_MOVES = Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, MESSAGES[ErrorCode.NO_REASSIGNMENT_IN_PROGRESS])
 
 
-def consider(wish: MoveWish, case: Case | None, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Refusal | None:
-    """The change that fulfils a wish, why it is refused, or None where it is fulfilled already.
+def consider(
+    wanted: PartitionReassignment, case: Case | None, cluster: Cluster, mode: Mode = Mode.SAFE
+) -> Change | Refusal | None:
+    """The change that fulfils a request, why it is refused, or None where it is fulfilled already.
 
     Shape:
         `case` is None where the partition does not exist.
     """
     if case is None:
-        return _refused(wish, UNASSIGNED, cluster)
+        return _refused(wanted, UNASSIGNED, cluster)
     if case.topic.is_queued_for_deletion:
-        return _refused(wish, case.assignment, cluster)
-    if wish.replicas is None:
+        return _refused(wanted, case.assignment, cluster)
+    if wanted.replicas is None:
         return rule.cancel(case, cluster, mode)
-    return rule.begin(case, cluster, wish.replicas, mode)
+    return rule.begin(case, cluster, wanted.replicas, mode)
 
 
-def _refused(wish: MoveWish, held: Assignment, cluster: Cluster) -> Refusal:
+def _refused(wanted: PartitionReassignment, held: Assignment, cluster: Cluster) -> Refusal:
     """Kafka looks at what is asked for first, and then whether the partition exists and is to stay."""
-    if wish.replicas is not None:
-        return rule.refused_target(held, wish.replicas, cluster) or UNKNOWN_PARTITION
+    if wanted.replicas is not None:
+        return rule.refused_target(held, wanted.replicas, cluster) or UNKNOWN_PARTITION
     return UNKNOWN_PARTITION if held.is_moving else NOTHING_MOVES

@@ -19,7 +19,7 @@ from controller.core.effects import Create, Delete, Set, Write
 from controller.core.errors import Refusal
 from controller.core.outbox import Outbox
 from controller.core.reassignment import alter_reassignments
-from controller.core.requests import MoveWish
+from controller.core.requests import PartitionReassignment
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.state.reassignment_znodes import ABSENT
@@ -145,7 +145,7 @@ class ReassignmentFolder(TopicDuty):
         held = self._cluster.partition(at)
         is_moving = held is not None and held.assignment.is_moving
         fate = "it is reset to the current target" if is_moving else "it is removed"
-        out.notice(NOTICE, f"{_address(at).path} is refused: {reason}; {fate}")
+        out.notice(NOTICE, f"{_address(at).path} is refused: {reason.removesuffix('.')}; {fate}")
 
     # ---- deciding -------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class ReassignmentFolder(TopicDuty):
             if draft.touches(number):
                 self._waiting[number] = None
                 continue
-            wanted = MoveWish(at, replicas)
+            wanted = PartitionReassignment(at, replicas)
             outcome = alter_reassignments.consider(wanted, draft.case(number), self._cluster)
             if isinstance(outcome, Refusal):
                 self._refuse(at, outcome.message or outcome.error.name, out)

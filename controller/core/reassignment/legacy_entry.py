@@ -16,7 +16,7 @@ from zk_layout.ids import Replicas
 def next_step(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusal | None:
     """Start or redirect the partition's move toward an entry's target; None while that is under way or done.
 
-    A refused entry is to be struck out with its reason, so that it does not block the others.
+    A refused entry is to be removed with its reason, so that it does not block the others.
     """
     if case.assignment.is_moving and case.assignment.target == target:
         return None
@@ -29,7 +29,7 @@ def next_step(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusa
 
 
 def is_done(case: Case, target: Replicas) -> bool:
-    """Whether an entry can be struck out: its move has ended where it wanted.
+    """Whether an entry can be removed: its move has ended where it wanted.
 
     >>> from zk_layout.znodes.topics import Assignment
     >>> is_done(Case(("t", 0), None, Assignment((1, 2)), None), (1, 2))

@@ -13,7 +13,7 @@ from controller.core.outbox import Outbox
 from controller.core.reassignment import alter_reassignments, own_replica, rule
 from controller.core.reassignment.removal import GATHER_S, Removal
 from controller.core.replies import Result
-from controller.core.requests import AlterReassignments, Mode, MoveWish
+from controller.core.requests import AlterReassignments, Mode, PartitionReassignment
 from controller.core.shared import Shared
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
@@ -40,7 +40,7 @@ class Moves(TopicDuty):
     """All moves of partitions, whoever asked for them."""
 
     requests = (AlterReassignments,)
-    parts = (MoveWish,)
+    parts = (PartitionReassignment,)
     alarms = (PatienceOver, EndsGathered)
 
     def __init__(self, shared: Shared) -> None:
@@ -66,19 +66,19 @@ class Moves(TopicDuty):
             raise TypeError(f"{type(request).__name__} is not served here")
         if request.mode not in tuple(Mode):
             message = f"mode {request.mode!r} is unknown; leave it out, or use 'gentle' or 'forced'"
-            out.answer(asked.ask, refusal(request, ErrorCode.INVALID_REQUEST, message))
+            out.answer(asked.call, refusal(request, ErrorCode.INVALID_REQUEST, message))
             return
-        wanted = {wish.topic_partition: wish for wish in request.wishes}
+        wanted = {wanted.topic_partition: wanted for wanted in request.reassignments}
         request = AlterReassignments(tuple(wanted.values()), request.mode, request.timeout_ms)
-        items = [Item(asked.ask, i, w.topic_partition, w) for i, w in enumerate(request.wishes)]
-        self._shared.requests.open(asked.ask, request, items, (), out)
+        items = [Item(asked.call, i, w.topic_partition, w) for i, w in enumerate(request.reassignments)]
+        self._shared.requests.open(asked.call, request, items, (), out)
         for item in items:
             self._shared.agenda.add(item.at.topic, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Move a partition, redirect its move, or cancel it."""
-        wanted, request = item.wanted, self._shared.requests.request(item.ask)
-        assert isinstance(wanted, MoveWish)
+        wanted, request = item.wanted, self._shared.requests.request(item.call)
+        assert isinstance(wanted, PartitionReassignment)
         mode = Mode(request.mode) if isinstance(request, AlterReassignments) else Mode.SAFE
         number = item.at.partition
         outcome = _unreadable(step, item.at) or alter_reassignments.consider(
@@ -97,7 +97,7 @@ class Moves(TopicDuty):
 
     def missing(self, item: Item) -> Result:
         """Kafka looks at what is asked for first."""
-        assert isinstance(item.wanted, MoveWish)
+        assert isinstance(item.wanted, PartitionReassignment)
         outcome = alter_reassignments.consider(item.wanted, None, self._cluster)
         return denied(item, outcome) if isinstance(outcome, Refusal) else moved(item)
 
@@ -165,4 +165,4 @@ def _unreadable(step: Step, at: TopicPartition) -> Refusal | None:
     if not is_topic_malformed and not (held is not None and held.is_malformed):
         return None
     path = TopicAddress(at.topic).path if is_topic_malformed else StateAddress(at.topic, at.partition).path
-    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} cannot be read; mend it first")
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} is malformed; repair it first")

@@ -43,8 +43,8 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
 
 def _unsafe(case: Case, to: Assignment, stopped: Replicas) -> Refusal:
     message = (
-        f"{case.at} cannot go to {listed(to.target)} now: it would stop the only in-sync replicas {listed(stopped)}. "
-        f"Wait until one of {listed(to.target)} is live and in sync, or force it and lose records."
+        f"{case.at} cannot move to {listed(to.target)} now: that would stop the only in-sync replicas {listed(stopped)}. "
+        f"Wait until one of {listed(to.target)} is live and in sync, or force the move and lose records."
     )
     return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
@@ -52,8 +52,8 @@ def _unsafe(case: Case, to: Assignment, stopped: Replicas) -> Refusal:
 def _warning(case: Case, to: Assignment, given_up: Replicas) -> str:
     what = f"{case.at} was forced to {listed(to.target)}"
     if not given_up:
-        return f"{what}; an in-sync replica stays, nothing is lost"
-    return f"{what}: the only in-sync replicas {listed(given_up)} that can serve are stopped, records may be lost"
+        return f"{what}; an in-sync replica stays, so nothing is lost"
+    return f"{what}: the only in-sync replicas {listed(given_up)} that can serve are stopped; records may be lost"
 
 
 def _given_up(case: Case, state: PartitionState, to: Assignment, cluster: Cluster) -> PartitionState:

@@ -34,8 +34,8 @@ def begin(case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE
     """Start a move to `target`, or redirect the one in progress; None where that is what it already does.
 
     What an earlier target was adding and this one does not name leaves at once; where that would stop the only
-    in-sync copies the wish is refused unless it is forced. A move that is letting go has arrived: its target is where
-    this one starts from, for the leaving replicas may be gone already. Where the whole target is in sync, as of a
+    in-sync copies the request is refused unless it is forced. A move that is letting go has arrived: its target is
+    where this one starts from, for the leaving replicas may be gone already. Where the whole target is in sync, as of a
     reordering or a shrink, there is nothing to wait for: the move is done in one step.
 
     Source: KIP-455 "Possible partition-level errors"; Kafka's onPartitionReassignment, which completes such a move

@@ -40,7 +40,7 @@ class Case(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A decision about one partition: what its znodes shall say, and the reason.
+    """A decision about one partition: what its znodes must say, and the reason.
 
     Shape:
         None means "stays as it is"; an empty `owed` means that nothing is owed any more. `warning` is what an operator

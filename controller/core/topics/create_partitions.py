@@ -30,7 +30,7 @@ def refuse_within(request: CreatePartitions) -> list[Refusal | None]:
 def consider(wanted_growth: Growth, topic: TopicView, cluster: Cluster) -> dict[PartitionId, Replicas] | Refusal:
     """The replicas of each new partition, or why there are none."""
     if topic.is_malformed:
-        text = f"the znode of topic {topic.name} cannot be read; mend it first"
+        text = f"the znode of topic {topic.name} is malformed; repair it first"
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text)
     if topic.name in cluster.moving:
         text = f"A partition reassignment is in progress for the topic '{topic.name}'."
@@ -43,7 +43,7 @@ def consider(wanted_growth: Growth, topic: TopicView, cluster: Cluster) -> dict[
     if wanted == now:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partitions.")
     if held.keys() != set(range(now)):
-        text = f"the partitions of topic {topic.name} are not numbered from 0 to {now - 1}; mend its znode first"
+        text = f"the partitions of topic {topic.name} are not numbered from 0 to {now - 1}; repair its znode first"
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text)
     first = held[PartitionId(0)]
     placed = (

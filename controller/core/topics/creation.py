@@ -39,7 +39,7 @@ class TopicCreation:
         shared = self._shared
         alike = self._alike(step.name)
         outcome = create_topics.consider(wanted, alike, shared.settings.defaults, shared.cluster, shared.random)
-        request = shared.requests.request(item.ask)
+        request = shared.requests.request(item.call)
         if isinstance(outcome, Refusal):
             shared.requests.settle(item, denied(item, outcome), out)
         elif isinstance(request, CreateTopics) and request.is_validation_only:

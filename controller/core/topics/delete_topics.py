@@ -1,6 +1,6 @@
 """May this topic be deleted?
 
-What follows once the wish is written to `/admin/delete_topics` is a matter of the rules.
+What follows once the request is written to `/admin/delete_topics` is a matter of the rules.
 
 Source: Kafka's KafkaApis.handleDeleteTopicsRequest and ZkAdminManager.deleteTopics; KIP-516 for ids.
 """

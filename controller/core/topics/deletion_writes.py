@@ -36,9 +36,9 @@ def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluste
     if not cluster.deletes_topics:
         reason = "delete.topic.enable is false"
     elif topic is None:
-        reason = "there is no such topic"
+        reason = "the topic does not exist"
     else:
-        reason = "it was asked for before this topic was created"
+        reason = "the request is older than this topic"
     return Atom((Delete(TopicDeletionAddress(name), mark.version),), (f"topic {name} is not deleted: {reason}",))
 
 

@@ -73,9 +73,9 @@ class Topics(TopicDuty):
             case _:
                 raise TypeError(f"{type(request).__name__} is not served here")
         if request.timeout_ms <= 0:
-            out.wake(NoTimeGiven(asked.ask), out.now)
+            out.wake(NoTimeGiven(asked.call), out.now)
         items, refusals = parts
-        self._shared.requests.open(asked.ask, request, items, refusals, out)
+        self._shared.requests.open(asked.call, request, items, refusals, out)
         for item in items:
             self._shared.agenda.add(item.at.topic, is_urgent=True)
 
@@ -89,7 +89,7 @@ class Topics(TopicDuty):
         items: list[Item] = []
         results: list[tuple[int, Result]] = []
         for index, ((name, what), refused_alone) in enumerate(zip(wanted, refusals, strict=True)):
-            item = Item(asked.ask, index, TopicPartition(name, WHOLE_TOPIC), what)
+            item = Item(asked.call, index, TopicPartition(name, WHOLE_TOPIC), what)
             refusal = refused_alone or self._forbidden(asked, operation, name)
             if refusal is None:
                 items.append(item)
@@ -111,7 +111,7 @@ class Topics(TopicDuty):
                 results.append((index, TopicDeleted(reference.name, reference.topic_id, found.error, found.message)))
             else:
                 wanted = TopicReference(found, cluster.topics[found].topic_id if found in cluster.topics else None)
-                items.append(Item(asked.ask, index, TopicPartition(found, WHOLE_TOPIC), wanted))
+                items.append(Item(asked.call, index, TopicPartition(found, WHOLE_TOPIC), wanted))
         return items, results
 
     def _forbidden(self, asked: Asked, operation: Operation | None, name: TopicName) -> Refusal | None:
@@ -136,7 +136,7 @@ class Topics(TopicDuty):
 
     def _grow(self, item: Item, growth: Growth, step: Step, out: Outbox) -> None:
         added = create_partitions.consider(growth, step.topic, self._cluster)
-        request = self._shared.requests.request(item.ask)
+        request = self._shared.requests.request(item.call)
         if isinstance(added, Refusal):
             self._settle(item, denied(item, added), out)
         elif isinstance(request, CreatePartitions) and request.is_validation_only:

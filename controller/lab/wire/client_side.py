@@ -192,13 +192,13 @@ def _alter_entity(schema: MessageSchema, request: AlterReassignments) -> Any:
             partitions=tuple(
                 schema.make(
                     "ReassignablePartition",
-                    partition_index=wish.topic_partition.partition,
-                    replicas=wish.replicas,
+                    partition_index=wanted.topic_partition.partition,
+                    replicas=wanted.replicas,
                 )
-                for wish in wishes
+                for wanted in reassignments
             ),
         )
-        for topic, wishes in groupby(request.wishes, lambda wish: wish.topic_partition.topic)
+        for topic, reassignments in groupby(request.reassignments, lambda wanted: wanted.topic_partition.topic)
     )
     return schema.make("AlterPartitionReassignmentsRequest", timeout=_timeout(request), topics=topics)
 

@@ -70,7 +70,7 @@ class Controller:
         assert isinstance(request, AlterPartition)
         self.proposed.append(request)
         if len(self.proposed) <= self.refusals:
-            self.server.answer(Answer(asked.ask, PartitionsAltered(error=ErrorCode.NOT_CONTROLLER)))
+            self.server.answer(Answer(asked.call, PartitionsAltered(error=ErrorCode.NOT_CONTROLLER)))
             return
         results = tuple(
             IsrResult(
@@ -86,7 +86,7 @@ class Controller:
             )
             for p in request.proposals
         )
-        self.server.answer(Answer(asked.ask, PartitionsAltered(results)))
+        self.server.answer(Answer(asked.call, PartitionsAltered(results)))
 
     def tell(self, broker: BrokerId, command: LeaderAndIsr | UpdateMetadata) -> None:
         self.links.tell(Tell(broker, UNCHECKED, ControllerEpoch(1), command))
@@ -103,7 +103,7 @@ class Controller:
 async def cluster(controller: Controller, *settings: SimulatedSettings) -> AsyncIterator[tuple[SimulatedBroker, ...]]:
     brokers = tuple(SimulatedBroker(each, None) for each in settings)
     await controller.server.start()
-    controller.server.begin_reign(controller.asked)
+    controller.server.begin_term(controller.asked)
     for broker in brokers:
         await broker.start()
     controller.introduce(*brokers)

@@ -37,8 +37,8 @@ def test_a_machine_gets_one_object_a_line_with_the_same_fields_first() -> None:
     assert line == {"level": "info", "event": "standing by", "component": "zk.session", "broker": 900}
 
 
-def test_every_line_of_a_reign_has_its_epoch() -> None:
-    lines = records("logs.reign(7); log.info('a'); logs.reign(None); log.info('b')")
+def test_every_line_of_a_term_has_its_epoch() -> None:
+    lines = records("logs.term(7); log.info('a'); logs.term(None); log.info('b')")
 
     assert [line.get("epoch") for line in lines] == [7, None]
 

@@ -11,7 +11,7 @@ from controller.core.clients.open_requests import OpenRequests
 from controller.core.clients.outcomes import Outcomes
 from controller.core.duty import Duty
 from controller.core.effects import Commit, Effect
-from controller.core.events import AskId, CommitId
+from controller.core.events import CallId, CommitId
 from controller.core.memory import Memory
 from controller.core.outbox import Outbox
 from controller.core.requests import Request
@@ -62,7 +62,7 @@ class Term:
         self.memory = Memory()
         self.cluster = Cluster(self.state, self.memory, identity_of(self.settings))
         self.transactions = Transactions(self.settings.znode_size_limit)
-        self.unanswered: dict[AskId, Request] = {}
+        self.unanswered: dict[CallId, Request] = {}
         requests = OpenRequests()
         self.shared = Shared(
             self.settings,

@@ -1,4 +1,4 @@
-"""Which error does an impossible wish get, and with which words? In the order in which Kafka looks."""
+"""Which error does an impossible request get, and with which words? In the order in which Kafka looks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.reassignment import alter_reassignments
-from controller.core.requests import MoveWish
+from controller.core.requests import PartitionReassignment
 from controller.core.steps.change import Case
 from tests.unit.core.builders import AT, case, cluster, ids
 
@@ -37,9 +37,9 @@ def deleted(of: Case) -> Case:
 def test_an_invalid_target_is_refused_before_anybody_asks_whether_the_partition_exists(
     held: Case | None, target: str, error: ErrorCode, message: str
 ) -> None:
-    wish = MoveWish(AT, ids(target))
+    wanted = PartitionReassignment(AT, ids(target))
 
-    refused = alter_reassignments.consider(wish, held, cluster("1,2,3"))
+    refused = alter_reassignments.consider(wanted, held, cluster("1,2,3"))
 
     if target in ("1,9", "1,900") and held is None:
         message = message.replace("list: [9", "list: [1, 9", 1)  # whatever an unknown partition gets is added
@@ -64,6 +64,6 @@ def test_what_is_not_there_or_going_or_not_moving_is_refused(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "The partition does not exist.",
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
     }
-    wish = MoveWish(AT, None if target is None else ids(target))
+    wanted = PartitionReassignment(AT, None if target is None else ids(target))
 
-    assert alter_reassignments.consider(wish, held, cluster("1,2,3")) == Refusal(error, words[error])
+    assert alter_reassignments.consider(wanted, held, cluster("1,2,3")) == Refusal(error, words[error])

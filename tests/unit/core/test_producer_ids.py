@@ -6,7 +6,7 @@ import pytest
 
 from controller.core.effects import Answer, Commit, Create, Effect, Notice, Set, Write
 from controller.core.errors import ErrorCode
-from controller.core.events import Asked, AskId
+from controller.core.events import Asked, CallId
 from controller.core.producer_ids import ProducerIds
 from controller.core.replies import ProducerIdsAllocated
 from controller.core.requests import AllocateProducerIds, Caller
@@ -40,8 +40,8 @@ class Desk(Term):
     def ask(self, ask: int, broker: int, epoch: int | None = None) -> None:
         of = self.cluster.brokers[BrokerId(broker)].epoch if epoch is None else BrokerEpoch(epoch)
         request = AllocateProducerIds(BrokerId(broker), of)
-        self.unanswered[AskId(ask)] = request
-        self.ids.admit(Asked(AskId(ask), request, Caller("PLAINTEXT", "127.0.0.1")), self.out())
+        self.unanswered[CallId(ask)] = request
+        self.ids.admit(Asked(CallId(ask), request, Caller("PLAINTEXT", "127.0.0.1")), self.out())
 
     def turn(self) -> tuple[list[Effect], Write | None]:
         """What is said, and what is written."""

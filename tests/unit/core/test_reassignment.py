@@ -53,13 +53,13 @@ def test_a_move_whose_target_has_no_live_member_waits_although_in_sync() -> None
     assert reassignment.next_step(moving, cluster("1,2")) is None
 
 
-def test_letting_go_waits_for_live_leavers_to_confirm() -> None:
+def test_letting_go_waits_for_live_leaving_replicas_to_confirm() -> None:
     leaving = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", confirmed="1")
 
     assert reassignment.next_step(leaving, cluster("1,2,3,4")) is None
 
 
-def test_a_move_is_done_when_all_leavers_confirmed() -> None:
+def test_a_move_is_done_when_all_leaving_replicas_confirmed() -> None:
     leaving = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", confirmed="1,2")
 
     step = reassignment.next_step(leaving, cluster("1,2,3,4"))
@@ -75,7 +75,9 @@ def test_moves_of_a_topic_that_end_about_the_same_time_share_one_write() -> None
 
 
 @pytest.mark.parametrize(("live", "is_patience_over"), [("2,3,4", False), ("1,2,3,4", True)])
-def test_a_dead_or_mute_leaver_does_not_stall_the_move_but_is_remembered(live: str, is_patience_over: bool) -> None:
+def test_a_dead_or_mute_leaving_replica_does_not_stall_the_move_but_is_remembered(
+    live: str, is_patience_over: bool
+) -> None:
     leaving = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", confirmed="2", is_patience_over=is_patience_over)
 
     step = reassignment.next_step(leaving, cluster(live))

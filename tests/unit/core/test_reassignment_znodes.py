@@ -1,4 +1,4 @@
-"""Children of `/admin/reassignments` (KIP-236): what is a wish, and is the folder equal to the moves in progress?"""
+"""Children of `/admin/reassignments` (KIP-236): what is a request, and is the folder equal to the moves in progress?"""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_child_of_a_former_topic_moves_nothing_of_the_new_one_of_its_name() ->
 
 
 @pytest.mark.parametrize(("taken", "left"), [('{"assignment":[4,2]}', {"orders-0": (4, 2)}), (None, {})])
-def test_a_wish_that_meets_a_change_of_the_isr_waits_for_the_next_step(
+def test_a_request_that_meets_a_change_of_the_isr_waits_for_the_next_step(
     taken: str | None, left: dict[str, tuple[int, ...]]
 ) -> None:
     play = kept()
@@ -171,7 +171,7 @@ def test_a_request_too_large_for_one_transaction_leaves_a_folder_that_a_successo
     assert set(moves(play).values()) <= {(3, 2), (4, 2)}
 
 
-def test_a_refused_wish_is_named_once_however_often_its_removal_conflicts() -> None:
+def test_a_refused_request_is_named_once_however_often_its_removal_conflicts() -> None:
     play = kept()
     play.do(f"conflict {FOLDER}/orders-0", f"conflict {FOLDER}/orders-0")
 

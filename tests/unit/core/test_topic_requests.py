@@ -13,7 +13,7 @@ from controller.core.clients.authorization import CLUSTER, Operation, Resource
 from controller.core.effects import Answer
 from controller.core.elections import elect_leaders
 from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Asked, AskId
+from controller.core.events import Asked, CallId
 from controller.core.replies import PartitionsCreated, TopicsCreated, TopicsDeleted
 from controller.core.requests import (
     Caller,
@@ -289,7 +289,7 @@ def test_a_partition_that_does_not_exist_elects_nobody() -> None:
 
 def refused_at_once(term: Term, request: TopicRequest) -> list[ErrorCode]:
     """The errors of the parts that are refused at once; the others are given up by hand, so that there is an answer."""
-    ask, out = AskId(1), term.out()
+    ask, out = CallId(1), term.out()
     term.unanswered[ask] = request
     Topics(term.shared).admit(Asked(ask, request, Caller("PLAINTEXT", "127.0.0.1")), out)
     term.shared.requests.give_up(ask, out)

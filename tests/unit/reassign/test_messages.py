@@ -33,7 +33,7 @@ def test_a_mode_is_read_by_our_listener(mode: str) -> None:
 
     assert isinstance(found, AlterReassignments)
     assert found.mode == mode
-    assert {str(t.topic_partition): t.replicas for t in found.wishes} == {"a-0": (3, 1), "b-1": None}
+    assert {str(t.topic_partition): t.replicas for t in found.reassignments} == {"a-0": (3, 1), "b-1": None}
 
 
 @pytest.mark.parametrize("request_id", [None, 9])

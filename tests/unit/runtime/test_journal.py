@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from controller.core.events import Again
 from controller.core.commands import PartitionView, UpdateMetadata
 from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import (
     Acknowledged,
+    Again,
     Asked,
-    AskId,
+    CallId,
     CommitId,
     Event,
     Loaded,
@@ -29,7 +29,7 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.transactions.owner import TryAgain
 from controller.core.transactions.proposal import Subject
-from controller.runtime.journal import Difference, Journal, Reign, Turn, files, read, replay
+from controller.runtime.journal import Difference, Journal, Term, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from zk_layout import catalog
 from zk_layout.facts import Fact, Malformed, Stat, absent, present
@@ -93,7 +93,7 @@ FACTS: tuple[Fact, ...] = (
         Observed((absent(TopicAddress(ORDERS), Zxid(5)), *FACTS)),
         Observed((present(BrokerAddress(B1), Malformed("no JSON", 3), Stat(Zxid(1), Zxid(1), ZnodeVersion(0))),)),
         Acknowledged(B1, BrokerEpoch(2), UpdateMetadata((VIEW,), ()), ErrorCode.NONE, REFUSED),
-        Asked(AskId(1), DescribeCluster((TopicReference(ORDERS),)), Caller("INSIDE", "h:1")),
+        Asked(CallId(1), DescribeCluster((TopicReference(ORDERS),)), Caller("INSIDE", "h:1")),
         Connect(B1, BrokerEpoch(2), REGISTRATION),
         Tell(B1, BrokerEpoch(2), ControllerEpoch(3), UpdateMetadata((VIEW, VIEW), ())),
         Commit(CommitId(1), (Operation(RAISED, b"\0\xff"),), ("why",)),
@@ -130,12 +130,12 @@ def test_a_value_that_cannot_be_written_is_an_error_at_once() -> None:
         to_plain(object())
 
 
-REIGN = Reign(MachineSettings(BrokerId(1000), "cluster"), 7, b"seed")
+REIGN = Term(MachineSettings(BrokerId(1000), "cluster"), 7, b"seed")
 
 
-def machine_of(reign: Reign) -> Machine:
-    assert isinstance(reign.settings, MachineSettings)
-    return Machine(reign.settings, ControllerEpoch(reign.controller_epoch), SeededRandom(reign.seed))
+def machine_of(term: Term) -> Machine:
+    assert isinstance(term.settings, MachineSettings)
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))
 
 
 def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effect]]:
@@ -151,7 +151,7 @@ def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effec
 
 STORY: tuple[Sequence[Event], ...] = (
     (Observed(FACTS), Loaded()),
-    (Asked(AskId(1), DescribeCluster(None), Caller("INSIDE", "h:1")),),
+    (Asked(CallId(1), DescribeCluster(None), Caller("INSIDE", "h:1")),),
     (ResignationAsked(),),
 )
 

@@ -121,7 +121,7 @@ def test_a_flood_of_events_does_not_keep_others_from_their_turn() -> None:
 
 
 @pytest.mark.parametrize("where", ["turn", "performer"])
-def test_an_exception_ends_the_reign_and_nothing_is_decided_after_it(where: str) -> None:
+def test_an_exception_ends_the_term_and_nothing_is_decided_after_it(where: str) -> None:
     async def story() -> None:
         def script(events: Sequence[Event], _: float) -> list[Effect]:
             if where == "turn":

@@ -64,7 +64,7 @@ class Client:
 
 
 class Desk:
-    """A reign that keeps what is asked, and answers when told to."""
+    """A term that keeps what is asked, and answers when told to."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -78,7 +78,7 @@ class Desk:
         return self.asked
 
     def answer(self, server: Server, asked: Asked, reply: Reply) -> None:
-        server.answer(Answer(asked.ask, reply))
+        server.answer(Answer(asked.call, reply))
 
 
 @contextlib.asynccontextmanager

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from controller.core.commands import LeaderAndIsr, UpdateMetadata
 from controller.core.effects import Answer, Tell
 from controller.core.errors import ErrorCode
-from controller.core.events import AskId
+from controller.core.events import CallId
 from controller.core.replies import ClusterDescription, ReassignmentsListed, ShutdownPermitted
 from controller.core.requests import (
     AlterPartition,
@@ -21,7 +21,7 @@ from controller.core.requests import (
     ControlledShutdown,
     DescribeCluster,
     ListReassignments,
-    MoveWish,
+    PartitionReassignment,
 )
 from controller.server.connection import Limits
 from controller.server.listener import ListenerSettings
@@ -39,7 +39,7 @@ def test_a_request_becomes_an_event_and_its_answer_goes_back() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server, connected(server) as client:
-            server.begin_reign(desk)
+            server.begin_term(desk)
             header = client.send(ListReassignments(None))
 
             (asked,) = await desk.until(1)
@@ -58,7 +58,7 @@ def test_pipelined_requests_are_answered_in_their_order() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server, connected(server) as client:
-            server.begin_reign(desk)
+            server.begin_term(desk)
             headers = [client.send(ControlledShutdown(BrokerId(number)), 3) for number in range(5)]
             for number in range(5):
                 asked = (await desk.until(number + 1))[number]
@@ -76,7 +76,7 @@ def test_requests_of_different_clients_do_not_wait_for_each_other() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server, connected(server) as slow, connected(server) as quick:
-            server.begin_reign(desk)
+            server.begin_term(desk)
             slow.send(ListReassignments(None))
             await desk.until(1)
             header = quick.send(ListReassignments(None))
@@ -92,12 +92,12 @@ def test_requests_of_different_clients_do_not_wait_for_each_other() -> None:
     ("request_", "version", "error_of"),
     [
         (ListReassignments(None), 0, lambda reply: reply.error),
-        (AlterReassignments((MoveWish(ORDERS_0, None),)), 0, lambda reply: reply.error),
+        (AlterReassignments((PartitionReassignment(ORDERS_0, None),)), 0, lambda reply: reply.error),
         (AlterPartition(BrokerId(1), BrokerEpoch(5), ()), 3, lambda reply: reply.error),
         (ControlledShutdown(BrokerId(1)), 3, lambda reply: reply.error),
     ],
 )
-def test_without_a_reign_a_request_is_refused_at_once(request_, version, error_of) -> None:  # type: ignore[no-untyped-def] # parameters of many types
+def test_without_a_term_a_request_is_refused_at_once(request_, version, error_of) -> None:  # type: ignore[no-untyped-def] # parameters of many types
     async def story() -> None:
         async with serving() as server, connected(server) as client:
             assert error_of(await client.ask(request_, version)) is ErrorCode.NOT_CONTROLLER
@@ -105,11 +105,11 @@ def test_without_a_reign_a_request_is_refused_at_once(request_, version, error_o
     asyncio.run(story())
 
 
-def test_the_end_of_a_reign_refuses_what_waits_and_what_comes() -> None:
+def test_the_end_of_a_term_refuses_what_waits_and_what_comes() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server, connected(server) as one, connected(server) as other:
-            server.begin_reign(desk)
+            server.begin_term(desk)
             waiting = [client.send(ListReassignments(None)) for client in (one, other)]
             await desk.until(2)
 
@@ -129,13 +129,13 @@ def test_answers_to_nobody_are_dropped() -> None:
     async def story() -> None:
         desk = Desk()
         async with serving() as server:
-            server.begin_reign(desk)
+            server.begin_term(desk)
             async with connected(server) as client:
                 client.send(ListReassignments(None))
                 (asked,) = await desk.until(1)
             desk.answer(server, asked, ReassignmentsListed())
             desk.answer(server, asked, ReassignmentsListed())
-            server.answer(Answer(AskId(4711), ReassignmentsListed()))
+            server.answer(Answer(CallId(4711), ReassignmentsListed()))
 
             async with connected(server) as other:
                 assert (await other.ask(ApiVersionsRequest())).error is ErrorCode.NONE
@@ -243,7 +243,7 @@ def test_a_client_that_does_not_read_its_answers_is_not_given_more_and_then_clos
     async def story() -> None:
         desk = Desk()
         async with serving(Limits(idle_s=0.3)) as server, connected(server) as client:
-            server.begin_reign(desk)
+            server.begin_term(desk)
             huge = ClusterDescription((), "c" * 30_000, BrokerId(1), ())
             client.reader._transport.pause_reading()  # type: ignore[attr-defined] # asyncio has no public way
             answered = 0
@@ -291,7 +291,7 @@ def test_each_listener_says_through_which_one_was_asked() -> None:
             connected(server, "INSIDE") as one,
             connected(server, "OUTSIDE") as other,
         ):
-            server.begin_reign(desk)
+            server.begin_term(desk)
             one.send(ListReassignments(None))
             await desk.until(1)
             other.send(ListReassignments(None))

@@ -164,7 +164,7 @@ def test_requests_relayed_and_answered_here_keep_their_order_on_one_connection()
             serving(brokers=askable([broker.live()])) as server,
             connected(server) as client,
         ):
-            server.begin_reign(Desk())
+            server.begin_term(Desk())
             server.refuse_all()
             client.writer.write(framed(find_coordinator(1)))
             between = client.send(ListReassignments(None))

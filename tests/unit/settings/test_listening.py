@@ -26,7 +26,7 @@ def test_it_may_listen_everywhere_and_advertise_one_address() -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "", "[::]"])
 def test_an_address_nobody_can_connect_to_is_not_advertised(address: str) -> None:
-    assert "cannot be advertised, because nobody can connect to it" in problem(
+    assert "cannot be advertised, because no client can connect to it" in problem(
         {"listeners": f"PLAINTEXT://{address}:9095"}
     )
 
@@ -66,7 +66,7 @@ def test_a_listener_that_is_not_plaintext_is_not_supported_yet(protocol: str) ->
         ("9095", "'9095' is not an endpoint; expected LISTENER://host:port"),
         ("PLAINTEXT://h:0", "PLAINTEXT://h:0 needs a port from 1 to 65535"),
         ("PLAINTEXT://h:65536", "'PLAINTEXT://h:65536' has a port above 65535"),
-        ("PLAINTEXT://h:1,PLAINTEXT://h:2", "listener PLAINTEXT is there twice"),
+        ("PLAINTEXT://h:1,PLAINTEXT://h:2", "listener PLAINTEXT is listed twice"),
     ],
 )
 def test_what_is_not_a_list_of_listeners_is_refused_with_the_reason(text: str, why: str) -> None:
@@ -94,7 +94,7 @@ def test_two_advertised_listeners_may_have_one_port_on_different_hosts() -> None
 def test_a_listener_cannot_be_advertised_on_which_nobody_listens() -> None:
     written = {"advertised.listeners": "PLAINTEXT://h:1,OUT://h:2", "listener.security.protocol.map": "OUT:PLAINTEXT"}
 
-    assert problem(written).endswith("nobody listens on OUT; listeners has PLAINTEXT")
+    assert problem(written).endswith("listener OUT is not in listeners, which has PLAINTEXT")
 
 
 def test_the_listener_between_brokers_is_named_once() -> None:

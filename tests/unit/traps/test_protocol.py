@@ -93,7 +93,7 @@ def test_a_leader_epoch_rises_from_what_zookeeper_holds() -> None:
     assert some(lines, "set /brokers/topics/orders/partitions/0/state", "leader_epoch=42")
 
 
-def test_the_first_thing_every_broker_hears_of_a_new_reign_is_who_lives() -> None:
+def test_the_first_thing_every_broker_hears_of_a_new_term_is_who_lives() -> None:
     lines = Play("brokers 1,2,3", "topic orders 0=1,2").do("elect")
 
     assert index(lines, "tell 1,2,3  UpdateMetadata brokers=1,2,3,100") == index(lines, "tell")

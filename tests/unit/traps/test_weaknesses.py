@@ -6,8 +6,8 @@ import json
 
 from controller.core.commands import LeaderAndIsr
 from controller.core.effects import StepDown, Wake
-from controller.core.events import Asked, AskId, CommitId, Fenced
-from controller.core.requests import AlterReassignments, Caller, MoveWish
+from controller.core.events import Asked, CallId, CommitId, Fenced
+from controller.core.requests import AlterReassignments, Caller, PartitionReassignment
 from tests.unit.traps.play import Play, cluster, index, some
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
@@ -96,7 +96,7 @@ def test_weakness_8_and_9_a_broker_that_comes_back_raises_no_epoch_of_a_move_tha
     assert not some(lines, "commit")
     assert some(lines, "tell 4  LeaderAndIsr orders-0")
     raised = some(play.do("elect"), "  leader=") + some(play.do("time +60s"), "leader_epoch=")
-    assert len(raised) == 1  # once a reign and only for the move: its leader may not have heard of it
+    assert len(raised) == 1  # once a term and only for the move: its leader may not have heard of it
 
 
 def test_weakness_10_cancelling_under_an_added_leader_elects_another_one_in_the_same_write() -> None:
@@ -138,7 +138,7 @@ def test_weakness_13_a_replica_wanted_again_is_never_stopped_by_an_old_command()
     assert replicas(play)[0] == 3
 
 
-def test_weakness_14_only_a_shutdown_that_was_granted_excludes_and_only_for_that_life_and_reign() -> None:
+def test_weakness_14_only_a_shutdown_that_was_granted_excludes_and_only_for_that_life_and_term() -> None:
     play = Play("set shutdown_redundancy=2", "brokers 1,2,3", "topic orders 0=1,2,3", "state orders-0 isr=1,2", "elect")
     stale = play.theatre.epoch_of(BrokerId(3)) - 1
 
@@ -210,8 +210,8 @@ def test_weakness_18_what_comes_together_with_the_news_or_after_it_is_not_handle
     machine = play.theatre.machine
     assert machine is not None
     at = TopicPartition(TopicName("payments"), PartitionId(0))
-    wish = AlterReassignments((MoveWish(at, (BrokerId(3), BrokerId(4))),))
-    asked = [Asked(AskId(n), wish, Caller("PLAINTEXT", "127.0.0.1")) for n in (98, 99)]
+    wanted = AlterReassignments((PartitionReassignment(at, (BrokerId(3), BrokerId(4))),))
+    asked = [Asked(CallId(n), wanted, Caller("PLAINTEXT", "127.0.0.1")) for n in (98, 99)]
 
     effects = machine.turn([Fenced(CommitId(1)), asked[0]], 1.0)
 

@@ -44,7 +44,7 @@ from controller.core.requests import (
     DescribeCluster,
     IsrProposal,
     ListReassignments,
-    MoveWish,
+    PartitionReassignment,
     Request,
     TopicReference,
 )
@@ -87,7 +87,9 @@ def asked(name: str, version: int) -> Request:
         case "ListPartitionReassignments":
             return ListReassignments((ORDERS_0, TopicPartition("orders", 5)))
         case "AlterPartitionReassignments":
-            return AlterReassignments((MoveWish(ORDERS_0, (3, 4)), MoveWish(TopicPartition("orders", 1), None)))
+            return AlterReassignments(
+                (PartitionReassignment(ORDERS_0, (3, 4)), PartitionReassignment(TopicPartition("orders", 1), None))
+            )
         case _:
             proposal = IsrProposal(
                 by_id if version >= 2 else by_name,

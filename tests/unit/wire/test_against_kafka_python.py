@@ -27,8 +27,8 @@ from controller.core.requests import (
     DeleteTopics,
     DescribeCluster,
     ListReassignments,
-    MoveWish,
     NewTopic,
+    PartitionReassignment,
     TopicReference,
 )
 from controller.wire.frames import RequestHeader
@@ -112,7 +112,7 @@ def test_another_implementation_is_understood_when_it_moves_replicas() -> None:
     listing.with_header(correlation_id=8)
 
     assert decode_request(alter.encode(header=True))[1] == AlterReassignments(
-        (MoveWish(TopicPartition("orders", 3), (1, 2)),), timeout_ms=1000
+        (PartitionReassignment(TopicPartition("orders", 3), (1, 2)),), timeout_ms=1000
     )
     assert decode_request(listing.encode(header=True))[1] == ListReassignments(None, timeout_ms=1000)
 

@@ -6,7 +6,7 @@ import pytest
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ShutdownPermitted
-from controller.core.requests import AlterReassignments, ControlledShutdown, MoveWish
+from controller.core.requests import AlterReassignments, ControlledShutdown, PartitionReassignment
 from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
@@ -15,7 +15,7 @@ from zk_layout.ids import TopicPartition
 
 
 def test_a_request_as_on_the_wire() -> None:
-    request = AlterReassignments((MoveWish(TopicPartition("a", 1), (3,)),), timeout_ms=1)
+    request = AlterReassignments((PartitionReassignment(TopicPartition("a", 1), (3,)),), timeout_ms=1)
 
     assert encode_request(RequestHeader(45, 0, 7, "me"), request) == bytes.fromhex(
         "00000021 002d 0000 00000007 0002 6d65 00 00000001 02 02 61 02 00000001 02 00000003 00 00 00"

@@ -28,8 +28,8 @@ from controller.core.requests import (
     ElectLeaders,
     Growth,
     ListReassignments,
-    MoveWish,
     NewTopic,
+    PartitionReassignment,
     Request,
     TopicReference,
 )
@@ -41,7 +41,7 @@ from zk_layout.ids import TopicPartition
 
 REQUESTS: list[Request] = [
     ListReassignments(None),
-    AlterReassignments((MoveWish(TopicPartition("orders", 0), (1,)),)),
+    AlterReassignments((PartitionReassignment(TopicPartition("orders", 0), (1,)),)),
     AlterPartition(1, 2, ()),
     ControlledShutdown(1, 2),
     AllocateProducerIds(1, 2),
@@ -81,7 +81,7 @@ def test_the_error_reaches_the_client_for_each_topic_in_every_version(request_: 
 
 
 def test_a_refused_move_is_refused_partition_by_partition_too() -> None:
-    asked = AlterReassignments((MoveWish(TopicPartition("orders", 0), (1,)),))
+    asked = AlterReassignments((PartitionReassignment(TopicPartition("orders", 0), (1,)),))
 
     assert refusal(asked, ErrorCode.NOT_CONTROLLER, "ask 2") == ReassignmentsAltered(
         (PartitionResult(TopicPartition("orders", 0), ErrorCode.NOT_CONTROLLER, "ask 2"),),

@@ -15,7 +15,7 @@ from controller.core.requests import (
     DescribeCluster,
     IsrProposal,
     ListReassignments,
-    MoveWish,
+    PartitionReassignment,
     TopicReference,
 )
 from controller.lab.wire.client_side import encode_request
@@ -65,8 +65,8 @@ def test_alter_reassignments_as_on_the_wire() -> None:
         RequestHeader(45, 0, 7, "me"),
         AlterReassignments(
             (
-                MoveWish(TopicPartition("orders", 0), (3, 4)),
-                MoveWish(TopicPartition("orders", 1), None),
+                PartitionReassignment(TopicPartition("orders", 0), (3, 4)),
+                PartitionReassignment(TopicPartition("orders", 1), None),
             )
         ),
     )
@@ -101,7 +101,7 @@ def test_the_mode_of_a_request_is_a_tagged_field_and_others_are_skipped(mode: st
     text = bytes([len(mode) + 1]) + mode.encode()
     tagged = b"\x02" + b"\x07\x01x" + b"\xa0\x9c\x01" + bytes([len(text)]) + text
 
-    request = AlterReassignments((MoveWish(TopicPartition("a", 1), (3,)),), mode, 30_000)
+    request = AlterReassignments((PartitionReassignment(TopicPartition("a", 1), (3,)),), mode, 30_000)
 
     assert decode_request(header(45, 0) + body + tagged)[1] == request
     assert encode_request(RequestHeader(45, 0, 7, "me"), request)[4:].endswith(b"\x01" + tagged[4:])

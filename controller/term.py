@@ -67,8 +67,8 @@ class Counter(Protocol):
         """The machine measured something."""
 
 
-class Court(Struct):
-    """What a reign needs of the process that holds it.
+class TermParts(Struct):
+    """What a term needs of the process that holds it.
 
     Units:
         `request_timeout_s` and `drain_timeout_s` are in seconds.
@@ -88,43 +88,43 @@ class Court(Struct):
     journal: journal.Journal | None = None
 
 
-class Reign:
+class Term:
     """One term. `happened` hears when all is loaded, and once why it must not go on; the caller then ends it."""
 
-    def __init__(self, court: Court, claimed: Claimed, happened: Happened) -> None:
+    def __init__(self, parts: TermParts, claimed: Claimed, happened: Happened) -> None:
         """Everything is built, nothing runs."""
         self.epoch = claimed.epoch
         self.fence = claimed.fence_version
         self._is_over = False
-        self._court = court
+        self._parts = parts
         self._happened = happened
-        own_id = court.machine_settings.own_id
+        own_id = parts.machine_settings.own_id
         seed = os.urandom(32)
-        self.machine = Machine(court.machine_settings, claimed.epoch, SeededRandom(seed))
-        if court.journal is not None:
-            court.journal.begin(journal.Reign(court.machine_settings, claimed.epoch, seed))
+        self.machine = Machine(parts.machine_settings, claimed.epoch, SeededRandom(seed))
+        if parts.journal is not None:
+            parts.journal.begin(journal.Term(parts.machine_settings, claimed.epoch, seed))
         self._reader = Reader(
-            court.bridge,
+            parts.bridge,
             self.emit,
             notice=self._notice,
-            follows_reassignments=court.machine_settings.keeps_reassignment_znodes,
+            follows_reassignments=parts.machine_settings.keeps_reassignment_znodes,
         )
         self._writer = Writer(
-            court.bridge,
+            parts.bridge,
             self.emit,
             fence_version=claimed.fence_version,
-            max_request_bytes=court.request_limit_bytes,
+            max_request_bytes=parts.request_limit_bytes,
         )
         self.links = Links(
-            CommandEncoder(own_id, court.protocol, court.inter_broker_listener),
-            court.inter_broker_listener,
+            CommandEncoder(own_id, parts.protocol, parts.inter_broker_listener),
+            parts.inter_broker_listener,
             self.emit,
-            court.link_observer,
-            court.request_timeout_s,
+            parts.link_observer,
+            parts.request_timeout_s,
             on_broken=self._broken,
         )
         self._log_dirs = LogDirs(
-            court.inter_broker_listener, court.protocol.describe_log_dirs, f"controller-{own_id}", self.emit
+            parts.inter_broker_listener, parts.protocol.describe_log_dirs, f"controller-{own_id}", self.emit
         )
         self._pump = Pump(
             self.machine,
@@ -137,15 +137,15 @@ class Reign:
                 Disconnect: self.links.disconnect,
                 Tell: self.links.tell,
                 DescribeLogDirs: self._log_dirs.describe,
-                Answer: court.answer,
+                Answer: parts.answer,
                 Notice: self._notice,
-                Measured: court.counter.measured,
+                Measured: parts.counter.measured,
                 StepDown: lambda step_down: self._end(TermFailed(step_down.reason)),
                 Drained: lambda _: self._end(TermDrained()),
             },
             Clock(asyncio.get_running_loop()),
             self._broken,
-            observers=(court.turn_observer, *([court.journal] if court.journal is not None else [])),
+            observers=(parts.turn_observer, *([parts.journal] if parts.journal is not None else [])),
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -154,7 +154,7 @@ class Reign:
         self._tasks = [asyncio.create_task(self._pump.run()), asyncio.create_task(self._load())]
 
     def emit(self, event: Event) -> None:
-        """Hand the machine an event: a client's request, or what the parts of this reign have to say."""
+        """Hand the machine an event: a client's request, or what the parts of this term have to say."""
         self._pump.emit(event)
 
     def resign(self) -> None:
@@ -169,8 +169,8 @@ class Reign:
         """Stop everything; gracefully, brokers first get what was told to them."""
         self._reader.stop()
         self._pump.stop()
-        if is_graceful and not await self.links.drain(self._court.drain_timeout_s):
-            _log.warning("some brokers have not acknowledged everything", waited_s=self._court.drain_timeout_s)
+        if is_graceful and not await self.links.drain(self._parts.drain_timeout_s):
+            _log.warning("some brokers have not acknowledged everything", waited_s=self._parts.drain_timeout_s)
         await self.links.close()
         await self._log_dirs.close()
         for task in self._tasks:
@@ -190,9 +190,9 @@ class Reign:
             return
         finally:
             gc.enable()
-        # What was loaded lives as long as the reign: the collector need not look at it again.
+        # What was loaded lives as long as the term: the collector need not look at it again.
         gc.freeze()
-        self._court.counter.measured(Measured("term_loading_seconds", self._now() - started))
+        self._parts.counter.measured(Measured("term_loading_seconds", self._now() - started))
         self._happened(TermLoaded(f"loaded in {self._now() - started:.2f} s"))
         try:
             await self._reader.wait()
@@ -212,7 +212,7 @@ class Reign:
             self._broken(error)
 
     def _notice(self, notice: Notice) -> None:
-        self._court.counter.noticed(notice)
+        self._parts.counter.noticed(notice)
         _log.warning(notice.text, kind=notice.kind)
 
     def _broken(self, error: BaseException) -> None:
