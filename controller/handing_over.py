@@ -31,7 +31,7 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 class Outcome(Struct, frozen=True):
-    """Who rules now, and what a person should know.
+    """Who leads now, and what a person should know.
 
     Shape:
         `controller` is None as long as nobody holds `/controller`; `is_ours` says of what kind it is.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -38,7 +39,7 @@ from controller.core.effects import (
     Survey,
     Tell,
 )
-from controller.core.events import Event, ResignationAsked
+from controller.core.events import ClockShown, Event, ResignationAsked
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
@@ -131,7 +132,7 @@ class Term:
             {
                 Commit: self._commit,
                 Read: self._reader.read,
-                ReadChildren: self._reader.read_children,
+                ReadChildren: self._read_children,
                 Survey: self._reader.survey,
                 Connect: self.links.connect,
                 Disconnect: self.links.disconnect,
@@ -170,7 +171,7 @@ class Term:
         self._reader.stop()
         self._pump.stop()
         if is_graceful and not await self.links.drain(self._parts.drain_timeout_s):
-            _log.warning("some brokers have not acknowledged everything", waited_s=self._parts.drain_timeout_s)
+            _log.warning("some brokers have not acknowledged all commands", waited_s=self._parts.drain_timeout_s)
         await self.links.close()
         await self._log_dirs.close()
         for task in self._tasks:
@@ -200,6 +201,10 @@ class Term:
             self._end(TermSessionEnded(str(error)))
         except Exception as error:
             self._broken(error)
+
+    def _read_children(self, effect: ReadChildren) -> None:
+        self.emit(ClockShown(round(time.time() * 1000)))
+        self._reader.read_children(effect)
 
     def _commit(self, commit: Commit) -> None:
         for why in commit.why[:3]:

@@ -227,7 +227,9 @@ class Exporter:
             return self._refusal(503, "this replica does not lead")
         number = int(request.match_info["request"])
         moves = self._moves
-        return await self._looked_up(lambda: moves.request(number), f"no request {number}: it never existed, or its status has been deleted")
+        return await self._looked_up(
+            lambda: moves.request(number), f"no request {number}: it never existed, or its status has been deleted"
+        )
 
     async def _looked_up(self, look: Callable[[], Coroutine[None, None, bytes | None]], otherwise: str) -> web.Response:
         """Asked where the facts live: on the event loop of the turns."""

@@ -254,7 +254,7 @@ class Story:
         change = self.pair.wait_for_leader(killed_at, other_than=leader)
         self.report.vacancy_s, self.report.failover_s = change.claimed_s, change.commanding_s
         self.report.native_terms_between = self.znodes.controller_epoch() - epoch - 1
-        tell.chapter(f"{change.leader.replica_id} has taken over {change.claimed_s:.1f} s after the kill, and continues")
+        tell.chapter(f"{change.leader.replica_id} took over {change.claimed_s:.1f} s after the kill, and continues")
 
     def _look(self) -> Progress:
         seen = self.znodes.partitions(TOPIC)

@@ -83,7 +83,8 @@ def _compare_names(draft: Draft, bound: tuple[Endpoint, ...], advertised: tuple[
     for endpoint in advertised:
         if endpoint.listener not in names:
             draft.complain(
-                "advertised.listeners", f"listener {endpoint.listener} is not in listeners, which has {', '.join(names)}"
+                "advertised.listeners",
+                f"listener {endpoint.listener} is not in listeners, which has {', '.join(names)}",
             )
 
 

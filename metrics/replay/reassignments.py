@@ -48,14 +48,14 @@ COLUMNS: tuple[tuple[str, Any, str, str], ...] = (
     ("handing_over_ms", pa.int64(), "bigint", "time until leader and ISR were the target's"),
     ("letting_go_ms", pa.int64(), "bigint", "time until the leaving replicas were gone from the topic znode"),
     ("longest_pause_ms", pa.int64(), "bigint", "the longest time in which nothing was written about it"),
-    ("is_stalled", pa.bool_(), "boolean", "whether that pause, or the one at the end of the log, passed 5 minutes"),
+    ("is_stalled", pa.bool_(), "boolean", "whether that pause, or the one at the end of the log, exceeded 5 minutes"),
     ("stalled_because", pa.string(), "string", "what it waited for in that pause: replicas, brokers, a controller"),
     ("state_writes", pa.int32(), "int", "writes of the partition's state it cost"),
     ("topic_writes", pa.int32(), "int", "rewrites of the topic znode that concern it"),
     ("controller_epochs", _INTS, "array<int>", "the controllers that took part, by epoch"),
     (
         "isr_milestones", pa.list_(_MILESTONE),
-        "array<struct<at: timestamp, zxid: bigint, leader: int, isr: array<int>>>", "leader and ISR as they went",
+        "array<struct<at: timestamp, zxid: bigint, leader: int, isr: array<int>>>", "each change of leader and ISR",
     ),
 )  # fmt: skip
 SCHEMA = pa.schema([pa.field(name, kind) for name, kind, _, _ in COLUMNS])

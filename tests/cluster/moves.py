@@ -29,8 +29,8 @@ from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 SESSION_TIMEOUT_MS = 2000
 
 
-class Ruled(Struct):
-    """A cluster ruled by one of our two replicas."""
+class LedCluster(Struct):
+    """A cluster led by one of our two replicas."""
 
     cluster: LocalCluster
     znodes: Znodes
@@ -55,23 +55,23 @@ class Ruled(Struct):
 class Topic(Struct):
     """One topic of the test, and the replicas it had or must have."""
 
-    ruled: Ruled
+    led: LedCluster
     name: str
     plan: Plan
 
     @property
     def partitions(self) -> tuple[PartitionSeen, ...]:
         """As ZooKeeper describes them."""
-        return self.ruled.znodes.partitions(self.name)
+        return self.led.znodes.partitions(self.name)
 
     @property
     def tool(self) -> ReassignTool:
         """Kafka's own tool, for this topic."""
-        return ReassignTool.of(self.ruled.cluster, self.name)
+        return ReassignTool.of(self.led.cluster, self.name)
 
     def traffic(self, settings: TrafficSettings | None = None) -> Traffic:
         """A producer with acks=all and a consumer."""
-        return Traffic(self.ruled.cluster.bootstrap_servers, self.name, len(self.plan), settings)
+        return Traffic(self.led.cluster.bootstrap_servers, self.name, len(self.plan), settings)
 
     def await_arrival(self, timeout_s: float = 60.0) -> None:
         """Wait until each partition has its replicas, all in sync, and nothing moves."""
@@ -81,13 +81,13 @@ class Topic(Struct):
         """Wait until each broker keeps exactly the replicas it is to have; strays fail."""
         wanted = {
             broker: {f"{self.name}-{p}" for p, replicas in self.plan.items() if broker in replicas}
-            for broker in self.ruled.cluster.brokers
+            for broker in self.led.cluster.brokers
         }
         wait_for(lambda: self._on_disks() == wanted, f"disks with exactly {wanted}", timeout_s=timeout_s)
 
     def _on_disks(self) -> dict[int, set[str]]:
         names = {f"{self.name}-{p}" for p in self.plan}
-        return {broker_id: set(broker.replicas & names) for broker_id, broker in self.ruled.cluster.brokers.items()}
+        return {broker_id: set(broker.replicas & names) for broker_id, broker in self.led.cluster.brokers.items()}
 
 
 def submit(leader: Replica, topic: Topic) -> None:
@@ -125,7 +125,7 @@ def slow_cluster(*, is_smooth: bool = False) -> Iterator[LocalCluster]:
 
 
 @contextmanager
-def ruled(cluster: LocalCluster, directory: Path) -> Iterator[Ruled]:
+def led(cluster: LocalCluster, directory: Path) -> Iterator[LedCluster]:
     """Two replicas of ours beside a cluster; in the end its brokers rule themselves again."""
     with Znodes(cluster.zookeeper_connect) as znodes:
         pair = Pair(
@@ -137,7 +137,7 @@ def ruled(cluster: LocalCluster, directory: Path) -> Iterator[Ruled]:
             pair.start()
             # One told to stop before it listens to signals dies of them.
             wait_for(lambda: all(replica.status() for replica in pair.members), "both of them answering")
-            yield Ruled(cluster, znodes, pair)
+            yield LedCluster(cluster, znodes, pair)
             codes = pair.stop()
             assert set(codes.values()) == {0}, f"exit codes {codes}"
         finally:

@@ -11,7 +11,7 @@ from controller.demo.checks import is_completion
 from controller.demo.move import next_plan
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import LocalCluster
-from tests.cluster.moves import assert_nothing_lost, ruled
+from tests.cluster.moves import assert_nothing_lost, led
 from zk_layout.znodes.notifications import ISR_CHANGES
 
 PARTITIONS = 8
@@ -19,7 +19,7 @@ PARTITIONS = 8
 
 @pytest.mark.timeout(180)
 def test_a_move_written_by_an_old_tool_is_finished_by_the_successor(cluster_2_4: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster_2_4, tmp_path) as rule:
+    with led(cluster_2_4, tmp_path) as rule:
         topic = rule.topic("legacy-moves", PARTITIONS)
         target = next_plan(tuple(cluster_2_4.brokers), topic.plan)
         traffic = topic.traffic()
@@ -52,7 +52,7 @@ def test_a_move_written_by_an_old_tool_is_finished_by_the_successor(cluster_2_4:
 
 
 def test_a_znode_written_by_hand_moves_what_it_names_and_vanishes(cluster_2_4: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster_2_4, tmp_path) as rule:
+    with led(cluster_2_4, tmp_path) as rule:
         topic = rule.topic("by-hand", 2)
         topic.plan = next_plan(tuple(cluster_2_4.brokers), topic.plan)
 

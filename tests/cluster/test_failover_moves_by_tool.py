@@ -10,7 +10,7 @@ import pytest
 from controller.demo.checks import is_completion
 from controller.demo.move import next_plan
 from controller.lab.cluster import LocalCluster
-from tests.cluster.moves import after_cancelling, assert_nothing_lost, ruled, slow_cluster
+from tests.cluster.moves import after_cancelling, assert_nothing_lost, led, slow_cluster
 
 BYTES = 3_000_000
 SLOW_BYTES_S = 60_000
@@ -24,7 +24,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.mark.timeout(180)
 def test_execute_list_verify_and_cancel_do_what_they_say(cluster: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster, tmp_path) as rule:
+    with led(cluster, tmp_path) as rule:
         topic = rule.topic("tool-moves", 3)
         before, target = topic.plan, next_plan(tuple(cluster.brokers), topic.plan)
         traffic, tool = topic.traffic(), topic.tool
@@ -66,7 +66,7 @@ def test_execute_list_verify_and_cancel_do_what_they_say(cluster: LocalCluster, 
 
 
 def test_a_move_to_a_broker_that_does_not_exist_is_refused_by_name(cluster: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster, tmp_path) as rule:
+    with led(cluster, tmp_path) as rule:
         topic = rule.topic("refused-moves", 1)
         topic.tool.plan(topic.name, {0: (1, 77)})
 

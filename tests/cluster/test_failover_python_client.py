@@ -11,11 +11,11 @@ from controller.demo.clients import KafkaAdminClient, TopicPartition
 from controller.demo.move import next_plan
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import LocalCluster
-from tests.cluster.moves import Ruled, Topic, after_cancelling, muted, ruled
+from tests.cluster.moves import LedCluster, Topic, after_cancelling, led, muted
 
 
 @contextmanager
-def client(rule: Ruled) -> Iterator[Any]:
+def client(rule: LedCluster) -> Iterator[Any]:
     """kafka-python's admin client, told of no server but our leader."""
     admin = KafkaAdminClient(bootstrap_servers=[rule.leader.address])
     try:
@@ -31,7 +31,7 @@ def partitions_of(admin: Any, topic: Topic) -> dict[int, list[int]]:
 
 
 def test_kafka_python_describes_the_cluster_and_its_topics(cluster_3_9: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster_3_9, tmp_path) as rule:
+    with led(cluster_3_9, tmp_path) as rule:
         topic = rule.topic("python-describes", 2)
         with client(rule) as admin:
             cluster = admin.describe_cluster()
@@ -44,7 +44,7 @@ def test_kafka_python_describes_the_cluster_and_its_topics(cluster_3_9: LocalClu
 
 
 def test_kafka_python_moves_lists_and_cancels(cluster_3_9: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster_3_9, tmp_path) as rule:
+    with led(cluster_3_9, tmp_path) as rule:
         topic = rule.topic("python-moves", 2)
         first, second = (TopicPartition(topic.name, p) for p in (0, 1))
         target = next_plan(tuple(cluster_3_9.brokers), topic.plan)
@@ -62,7 +62,7 @@ def test_kafka_python_moves_lists_and_cancels(cluster_3_9: LocalCluster, tmp_pat
 
 
 def test_kafka_python_sees_and_cancels_a_move_that_cannot_end(cluster_3_9: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster_3_9, tmp_path) as rule:
+    with led(cluster_3_9, tmp_path) as rule:
         topic = rule.topic("python-cancels", 1)
         only = TopicPartition(topic.name, 0)
         broker = cluster_3_9.brokers[3]

@@ -18,7 +18,7 @@ from controller.demo.move import copied_share, next_plan
 from controller.demo.replicas import Replica
 from controller.demo.waiting import wait_for
 from controller.lab.cluster import LocalCluster
-from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, slow_cluster, submit
+from tests.cluster.moves import LedCluster, Topic, assert_nothing_lost, led, slow_cluster, submit
 from tests.cluster.throttle import throttled
 
 PARTITIONS = 6
@@ -61,7 +61,7 @@ class Death(Struct, frozen=True):
 def test_a_leader_killed_at_ten_moments_of_moves_is_replaced_by_the_other_which_finishes(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    with ruled(cluster, tmp_path) as rule:
+    with led(cluster, tmp_path) as rule:
         topic = rule.topic("ten-moments", PARTITIONS)
         traffic = topic.traffic()
         traffic.fill(dict.fromkeys(topic.plan, BYTES // PARTITIONS))
@@ -86,7 +86,7 @@ def test_a_leader_killed_at_ten_moments_of_moves_is_replaced_by_the_other_which_
         assert_nothing_lost(traffic, at_least=5000)
 
 
-def die_while_the_tool_starts(rule: Ruled, topic: Topic) -> Death:
+def die_while_the_tool_starts(rule: LedCluster, topic: Topic) -> Death:
     """Before anything was accepted: Kafka's tool finds the successor by itself."""
     victim = set_out(rule, topic)
     topic.tool.plan(topic.name, topic.plan)
@@ -98,7 +98,7 @@ def die_while_the_tool_starts(rule: Ruled, topic: Topic) -> Death:
     return death
 
 
-def die_on_being_asked(rule: Ruled, topic: Topic) -> Death:
+def die_on_being_asked(rule: LedCluster, topic: Topic) -> Death:
     """Asked, but no answer: whoever asked asks again, whether or not it was accepted."""
     victim = set_out(rule, topic)
     with ThreadPoolExecutor(1) as aside:
@@ -111,7 +111,7 @@ def die_on_being_asked(rule: Ruled, topic: Topic) -> Death:
     return finish("it was asked and has not answered", rule, topic, victim, killed_at)
 
 
-def die_when(moment: str, is_now: Look, rule: Ruled, topic: Topic) -> Death:
+def die_when(moment: str, is_now: Look, rule: LedCluster, topic: Topic) -> Death:
     """Once the move is accepted and this is seen. A moment of milliseconds may be missed: then once more."""
     for _ in range(TRIES):
         victim = set_out(rule, topic)
@@ -131,13 +131,13 @@ def kill(victim: Victim) -> float:
     return time.monotonic()
 
 
-def set_out(rule: Ruled, topic: Topic) -> Victim:
+def set_out(rule: LedCluster, topic: Topic) -> Victim:
     """Choose other brokers for all partitions; the leader, which is to die."""
     topic.plan = next_plan(tuple(rule.cluster.brokers), topic.plan)
     return Victim(rule.leader, rule.znodes.controller_epoch())
 
 
-def finish(moment: str, rule: Ruled, topic: Topic, victim: Victim, killed_at: float) -> Death:
+def finish(moment: str, rule: LedCluster, topic: Topic, victim: Victim, killed_at: float) -> Death:
     """The other one takes over and brings the move to its end; then the dead one comes back and stands by."""
     stages = Counter(p.stage.value for p in topic.partitions)
     change = rule.pair.wait_for_leader(killed_at, other_than=victim.replica)
@@ -156,7 +156,7 @@ def copied(share: float) -> Look:
     """The new replicas hold this share of the logs."""
 
     def is_now(topic: Topic) -> bool:
-        shares = copied_share(topic.ruled.cluster, topic.name, topic.partitions)
+        shares = copied_share(topic.led.cluster, topic.name, topic.partitions)
         return sum(shares.values()) + PARTITIONS - len(shares) >= share * PARTITIONS
 
     return is_now

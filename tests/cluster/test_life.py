@@ -96,7 +96,7 @@ def test_the_only_replica_told_to_stop_hands_the_cluster_back_to_a_broker(
 def test_with_takeover_when_vacant_a_native_controller_is_left_alone(
     cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
-    wait_until(lambda: holder(zk) in cluster_3_9.brokers, "a broker ruled")
+    wait_until(lambda: holder(zk) in cluster_3_9.brokers, "a broker led")
     before = zk.get("/controller")
     with Replica(cluster_3_9.zookeeper_connect, tmp_path, 901, controller_takeover="when-vacant") as replica:
         replica.await_phase("standby")

@@ -17,13 +17,13 @@ from controller.demo.znodes import Plan
 from controller.lab.asking import ask
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
-from tests.cluster.moves import Ruled, Topic, muted, ruled
+from tests.cluster.moves import LedCluster, Topic, led, muted
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 ACCEPTED = {ErrorCode.NONE}
 
 
-def created(rule: Ruled, plans: Mapping[str, Plan]) -> dict[str, Topic]:
+def created(rule: LedCluster, plans: Mapping[str, Plan]) -> dict[str, Topic]:
     """Topics with these replicas, all in sync."""
     for name, plan in plans.items():
         rule.znodes.create_topic(name, plan)
@@ -33,7 +33,9 @@ def created(rule: Ruled, plans: Mapping[str, Plan]) -> dict[str, Topic]:
     return topics
 
 
-def asked_for(rule: Ruled, targets: Mapping[str, tuple[int, ...] | None], mode: Mode = Mode.SAFE) -> set[ErrorCode]:
+def asked_for(
+    rule: LedCluster, targets: Mapping[str, tuple[int, ...] | None], mode: Mode = Mode.SAFE
+) -> set[ErrorCode]:
     """Ask for the replicas of each topic's first partition, or that its move be cancelled; what is answered."""
     reassignments = tuple(
         PartitionReassignment(
@@ -63,7 +65,7 @@ def add_partition(cluster: LocalCluster, name: str, partition: int, replicas: tu
         client.set(path, json.dumps(topic).encode(), stat.version)
 
 
-def moving(rule: Ruled) -> set[str]:
+def moving(rule: LedCluster) -> set[str]:
     """The topics of which the controller says that something moves."""
     answer = ask(rule.leader.address, ListReassignments(None))
     assert isinstance(answer, ReassignmentsListed)
@@ -78,7 +80,7 @@ def test_moves_are_interrupted_in_every_way_and_all_come_to_the_end_that_was_ask
     cluster: LocalCluster = request.getfixturevalue(fixture)
     names = ("gently", "cancelled", "redirected", "reordered", "shrunk", "grown", "stacked", "failed-over")
     one, two = {0: (1,)}, {0: (1, 2)}
-    with ruled(cluster, tmp_path) as rule:
+    with led(cluster, tmp_path) as rule:
         topics = created(rule, {n: two if n in ("reordered", "shrunk") else one for n in names})
         with muted(cluster.brokers[3]):
             # All that must find it alive is asked at once: a slow machine may lose its session before the rest is done.

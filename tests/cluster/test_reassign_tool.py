@@ -29,7 +29,7 @@ from controller.lab.errors import JarsUnavailable
 from controller.lab.jars import kafka_class_path
 from controller.lab.tools import KafkaTools
 from controller.lab.zookeeper import zookeeper_client
-from tests.cluster.moves import Ruled, ruled, slow_cluster
+from tests.cluster.moves import LedCluster, led, slow_cluster
 
 BEFORE: Plan = {0: (1, 2), 1: (2, 3)}
 TARGET: Plan = {0: (3, 2), 1: (1, 3)}
@@ -51,7 +51,7 @@ class Said(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Brokers that copy in small steps, ruled by themselves."""
+    """Brokers that copy in small steps, led by themselves."""
     try:
         for version in TOOLS:
             kafka_class_path(version)
@@ -65,7 +65,7 @@ def ruler(request: pytest.FixtureRequest, cluster: LocalCluster, tmp_path: Path)
     """Whose controller leads."""
     with ExitStack() as stack:
         if request.param == OURS:
-            stack.enter_context(ruled(cluster, tmp_path))
+            stack.enter_context(led(cluster, tmp_path))
         yield request.param
 
 
@@ -288,7 +288,7 @@ def test_through_zookeeper_the_tool_does_what_that_of_2_8_did(cluster: LocalClus
 
 @pytest.mark.timeout(300)
 def test_a_controller_that_dies_meanwhile_is_waited_for(cluster: LocalCluster, tmp_path: Path) -> None:
-    with ruled(cluster, tmp_path) as rule:
+    with led(cluster, tmp_path) as rule:
         subject = Subject(cluster, OURS, tmp_path)
         killed_at = kill_leader(rule)
 
@@ -301,7 +301,7 @@ def test_a_controller_that_dies_meanwhile_is_waited_for(cluster: LocalCluster, t
         assert verified["is_complete"]
 
 
-def kill_leader(rule: Ruled) -> float:
+def kill_leader(rule: LedCluster) -> float:
     return rule.pair.kill(rule.leader)
 
 

@@ -167,7 +167,7 @@ def _start_while_the_leader_dies(person: Person, victim: Replica, successor: Rep
     moving = {at: target for at, target in wanted.items() if target != BEFORE}
     moving |= dict.fromkeys([*BY_LEGACY, *BY_REQUEST], FIRST)
     assert person.shown() == moving
-    # Only one of Kafka's own controllers, if it ruled for a moment, can make a request void.
+    # Only one of Kafka's own controllers, if it led for a moment, can make a request void.
     assert person.repeated == 0 or person.epoch() > epoch + 1
     return moving
 

@@ -17,7 +17,7 @@ from controller.demo.waiting import wait_for
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.zookeeper import zookeeper_client
-from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, ruled, submit
+from tests.cluster.moves import LedCluster, Topic, assert_nothing_lost, led, submit
 from tests.cluster.throttle import newcomers_throttled
 from tests.cluster.version_results import UPGRADE, writing_down
 from tests.cluster.walk import (
@@ -44,7 +44,7 @@ def test_a_rolling_upgrade_with_moves_in_progress_loses_nothing(tmp_path: Path) 
         cluster = LocalCluster(ClusterSettings(version=FIRST, overrides={**BROKER_PROPERTIES, IBP: OLD}))
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
-    with cluster, ruled(cluster, tmp_path) as rule, writing_down(UPGRADE) as walked:
+    with cluster, led(cluster, tmp_path) as rule, writing_down(UPGRADE) as walked:
         topic = rule.topic("orders", PARTITIONS)
         with topic.traffic(TrafficSettings(rate=100)) as traffic:
             traffic.fill(dict.fromkeys(topic.plan, FILLED_BYTES))
@@ -72,10 +72,10 @@ def test_a_rolling_upgrade_with_moves_in_progress_loses_nothing(tmp_path: Path) 
 def restart_during_a_move(topic: Topic, broker: int, version: str, **properties: object) -> None:
     """A move begins, and a broker of it is replaced by a newer one; the move comes to its end."""
     began = time.monotonic()
-    cluster = topic.ruled.cluster
+    cluster = topic.led.cluster
     choose(topic)
     with newcomers_throttled(topic, RATE_BYTES_S):
-        submit(topic.ruled.leader, topic)
+        submit(topic.led.leader, topic)
         cluster.brokers[broker].become(version, **properties)
         cluster.brokers[broker].stop(STOPS_WITHIN_S)
         assert all(p.stage is Stage.CATCHING_UP for p in topic.partitions)
@@ -87,12 +87,12 @@ def restart_during_a_move(topic: Topic, broker: int, version: str, **properties:
 
 def choose(topic: Topic) -> None:
     """Choose other brokers for all partitions."""
-    topic.plan = next_plan(tuple(topic.ruled.cluster.brokers), topic.plan)
+    topic.plan = next_plan(tuple(topic.led.cluster.brokers), topic.plan)
 
 
 def raise_the_brokers(topic: Topic) -> str:
     """While they differ, some ask our controller, which still has the old version, and the others write znodes."""
-    rule = topic.ruled
+    rule = topic.led
     first, *rest = rule.cluster.brokers
     requests, notifications = isr_requests(rule.leader), notified(rule)
     restart_during_a_move(topic, first, LATER[-1], inter_broker_protocol_version=NEW)
@@ -115,12 +115,12 @@ def move_until(topic: Topic, is_so: Callable[[], bool], at_most: int = 6) -> Non
                 return
             time.sleep(0.5)
         choose(topic)
-        submit(topic.ruled.leader, topic)
+        submit(topic.led.leader, topic)
         topic.await_arrival(SETTLES_WITHIN_S)
     assert is_so()
 
 
-def raise_ours(rule: Ruled) -> None:
+def raise_ours(rule: LedCluster) -> None:
     """As docs/operations.md says: the line in the file, then one replica after the other, the leader last."""
     leader = rule.leader
     for replica in sorted(rule.pair.members, key=lambda member: member is leader):
@@ -138,22 +138,22 @@ def is_ready(replica: Replica) -> bool:
     return replica.status().get("is_ready") is True
 
 
-def notified(rule: Ruled) -> int:
+def notified(rule: LedCluster) -> int:
     """How many notifications of ISR changes came and went."""
     with zookeeper_client(rule.cluster.zookeeper_connect) as client:
         return int(client.exists("/isr_change_notification").cversion)
 
 
-def topic_id(rule: Ruled) -> str | None:
+def topic_id(rule: LedCluster) -> str | None:
     """The id of the topic that moves."""
     return rule.znodes.topics()[TopicName("orders")].topic_id
 
 
 def is_on_every_disk(topic: Topic) -> bool:
     """Whether each replica's folder names the topic's id."""
-    wanted = f"topic_id: {topic_id(topic.ruled)}"
+    wanted = f"topic_id: {topic_id(topic.led)}"
     folders = [
-        topic.ruled.cluster.brokers[broker].log_dir / f"{topic.name}-{p}"
+        topic.led.cluster.brokers[broker].log_dir / f"{topic.name}-{p}"
         for p, replicas in topic.plan.items()
         for broker in replicas
     ]

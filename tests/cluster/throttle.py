@@ -30,10 +30,10 @@ def newcomers_throttled(topic: Topic, rate_bytes_s: int) -> Iterator[None]:
 
 def _throttled(topic: Topic, rate_bytes_s: int, replicas: Mapping[str, str]) -> Iterator[None]:
     rates = {f"{side}.replication.throttled.rate": str(rate_bytes_s) for side in _SIDES}
-    brokers = [broker for broker in topic.ruled.cluster.brokers.values() if broker.process.is_alive]
+    brokers = [broker for broker in topic.led.cluster.brokers.values() if broker.process.is_alive]
     wanted = [ConfigResource(ConfigResourceType.BROKER, str(broker.broker_id), rates) for broker in brokers]
     wanted.append(ConfigResource(ConfigResourceType.TOPIC, topic.name, dict(replicas)))
-    admin = KafkaAdminClient(bootstrap_servers=topic.ruled.cluster.bootstrap_servers.split(","))
+    admin = KafkaAdminClient(bootstrap_servers=topic.led.cluster.bootstrap_servers.split(","))
     try:
         with _taking_effect(topic, brokers):
             _until_taken(partial(admin.alter_configs, wanted, raise_on_unknown=False))

@@ -29,7 +29,7 @@ from controller.lab.asking import controller_named_by
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.wire.versions import parse_protocol
-from tests.cluster.moves import Ruled, Topic, assert_nothing_lost, submit
+from tests.cluster.moves import LedCluster, Topic, assert_nothing_lost, submit
 from tests.cluster.throttle import newcomers_throttled
 from tests.cluster.topic_creation import ask_for
 from zk_layout.ids import TopicId, TopicName
@@ -61,7 +61,7 @@ SESSION_TIMEOUT_MS = 2_000
 class Walk(Struct):
     """A cluster of one version on its way, with a producer and a consumer at work on the topic `orders`."""
 
-    ruled: Ruled
+    led: LedCluster
     orders: Topic
     traffic: Traffic
     facts: dict[str, str]
@@ -70,12 +70,12 @@ class Walk(Struct):
     @property
     def cluster(self) -> LocalCluster:
         """The brokers and ZooKeeper."""
-        return self.ruled.cluster
+        return self.led.cluster
 
     @property
     def znodes(self) -> Znodes:
         """What ZooKeeper says."""
-        return self.ruled.znodes
+        return self.led.znodes
 
     @property
     def has_topic_ids(self) -> bool:
@@ -92,7 +92,7 @@ class Walk(Struct):
     def topic(self, name: str, partitions: int) -> Topic:
         """A topic that somebody else created, once all its partitions are led by real brokers and in sync."""
         seen = wait_for(lambda: self._complete(name, partitions), f"{name} with {partitions} partitions in sync")
-        return Topic(self.ruled, name, seen)
+        return Topic(self.led, name, seen)
 
     def on_disks(self, topic: str) -> set[str]:
         """The replicas of a topic that some broker keeps."""
@@ -123,7 +123,7 @@ class Walk(Struct):
 
 @contextmanager
 def walking(version: str, directory: Path) -> Iterator[Walk]:
-    """A cluster ruled by its native controller, and two replicas of ours that do not run yet."""
+    """A cluster led by its native controller, and two replicas of ours that do not run yet."""
     overrides = {**BROKER_PROPERTIES, "inter.broker.protocol.version": ".".join(version.split(".")[:2])}
     try:
         cluster = LocalCluster(ClusterSettings(version=version, overrides=overrides), directory=directory / "servers")
@@ -132,13 +132,13 @@ def walking(version: str, directory: Path) -> Iterator[Walk]:
     with cluster, Znodes(cluster.zookeeper_connect) as znodes:
         pair = Pair(znodes, cluster.zookeeper_connect, version, directory, session_timeout_ms=SESSION_TIMEOUT_MS)
         try:
-            orders = Topic(Ruled(cluster, znodes, pair), "orders", first_plan(tuple(cluster.brokers), PARTITIONS))
+            orders = Topic(LedCluster(cluster, znodes, pair), "orders", first_plan(tuple(cluster.brokers), PARTITIONS))
             znodes.create_topic(orders.name, orders.plan)
             orders.await_arrival()
             traffic = orders.traffic(TrafficSettings(rate=100))
             traffic.fill(dict.fromkeys(orders.plan, FILLED_BYTES))
             with traffic:
-                yield Walk(orders.ruled, orders, traffic, _facts(version))
+                yield Walk(orders.led, orders, traffic, _facts(version))
         finally:
             pair.end()
     shutil.rmtree(cluster.directory)  # kept where something failed, for its logs
@@ -164,7 +164,7 @@ def take_over(walk: Walk) -> str:
     with newcomers_throttled(walk.orders, RATE_BYTES_S):
         walk.znodes.submit_legacy_move(walk.orders.name, walk.orders.plan)
         wait_for(walk.is_moving, "the native controller moving the topic")
-        change = walk.ruled.pair.start()
+        change = walk.led.pair.start()
         assert walk.znodes.controller_epoch() > epoch
         assert walk.is_moving()
     walk.settle()
@@ -223,7 +223,7 @@ def expansion(walk: Walk) -> str:
 
 def clients(walk: Walk) -> str:
     """An idempotent producer and a consumer group work that know no address but that of our leader."""
-    address = walk.ruled.leader.address
+    address = walk.led.leader.address
     producer = KafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True, max_block_ms=60_000)
     sent = [producer.send(BY_TOOL, f"record {number}".encode()) for number in range(20)]
     places = {(record.partition, record.offset) for record in (future.get(timeout=60) for future in sent)}
@@ -271,14 +271,14 @@ def auto_creation(walk: Walk) -> str:
 def move_with_fail_over(walk: Walk) -> str:
     """The leading replica is killed while a move goes on; the other finishes it."""
     walk.wanted()
-    leader, epoch = walk.ruled.leader, walk.znodes.controller_epoch()
+    leader, epoch = walk.led.leader, walk.znodes.controller_epoch()
     walk.orders.tool.plan(walk.orders.name, walk.orders.plan)
     with newcomers_throttled(walk.orders, RATE_BYTES_S):
         ran = walk.orders.tool.execute()
         assert ran.exit_code == 0, ran.output
         wait_for(walk.is_moving, "our controller moving the topic")
-        killed_at = walk.ruled.pair.kill(leader)
-        change = walk.ruled.pair.wait_for_leader(killed_at, other_than=leader)
+        killed_at = walk.led.pair.kill(leader)
+        change = walk.led.pair.wait_for_leader(killed_at, other_than=leader)
         assert walk.is_moving()
     walk.settle()
     walk.orders.await_exact_disks()
@@ -293,7 +293,7 @@ def hand_back(walk: Walk) -> str:
     """`release` gives the cluster to a native controller, which finishes our move, and creates a topic."""
     walk.wanted()
     with newcomers_throttled(walk.orders, RATE_BYTES_S):
-        submit(walk.ruled.leader, walk.orders)
+        submit(walk.led.leader, walk.orders)
         release(walk)
         native = walk.znodes.controller()
         assert native is not None
@@ -312,11 +312,11 @@ def taking_back(walk: Walk) -> str:
     release(walk, "--undo")
     _every_standby_is_ready(walk)
     walk.wanted()
-    submit(walk.ruled.leader, walk.orders)
+    submit(walk.led.leader, walk.orders)
     walk.settle()
     kept = {name: topic.topic_id for name, topic in walk.znodes.topics().items() if name in walk.topic_ids}
     assert kept == walk.topic_ids
-    codes = walk.ruled.pair.stop()
+    codes = walk.led.pair.stop()
     assert set(codes.values()) == {0}, codes
     return "`kafka-zk-controller release --undo`, a move of 4 partitions, SIGTERM of both replicas"
 
@@ -371,7 +371,7 @@ def _leaders_change_isrs_as_their_version_does(walk: Walk, leader: Replica) -> N
 
 
 def _every_standby_is_ready(walk: Walk) -> None:
-    members: list[Replica] = list(walk.ruled.pair.members)
+    members: list[Replica] = list(walk.led.pair.members)
     wait_for(lambda: all(replica.status().get("is_ready") for replica in members), "both replicas ready")
 
 

@@ -192,7 +192,10 @@ def test_moves_and_requests_are_shown_by_the_one_that_leads_and_asked_for_on_its
 
         assert (moves.code, moves.text, moves.content_type) == (200, "[]", "application/json")
         assert (known.code, known.text) == (200, '{"request_id":42}')
-        assert (unknown.code, json.loads(unknown.text)["error"]) == (404, "no request 43: it never existed, or its status has been deleted")
+        assert (unknown.code, json.loads(unknown.text)["error"]) == (
+            404,
+            "no request 43: it never existed, or its status has been deleted",
+        )
         assert nonsense.code == 404
         for answer in elsewhere:
             assert answer.code == 503
