@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Container, Iterable
 
 from zk_layout.ids import PartitionId, TopicName
 
@@ -27,12 +27,12 @@ class Agenda:
             self._urgent.setdefault(topic, {}).update(self._normal.pop(topic))
         queue.setdefault(topic, {}).update(dict.fromkeys(numbers))
 
-    def take(self, is_busy: Callable[[TopicName], bool]) -> list[tuple[TopicName, Numbers]]:
+    def take(self, busy: Container[TopicName]) -> list[tuple[TopicName, Numbers]]:
         """The topics of this turn: at most a budget of partitions, at least one topic, none that is busy."""
         taken: list[tuple[TopicName, Numbers]] = []
         spent = 0
         for queue in (self._urgent, self._normal):
-            for topic in [t for t in queue if not is_busy(t)]:
+            for topic in [t for t in queue if t not in busy]:
                 if spent >= self._budget:
                     return taken
                 numbers = queue.pop(topic)
@@ -44,6 +44,6 @@ class Agenda:
         """Whether the rules have still to look at something of this topic."""
         return topic in self._urgent or topic in self._normal
 
-    def has_more(self, is_busy: Callable[[TopicName], bool]) -> bool:
+    def has_more(self, busy: Container[TopicName]) -> bool:
         """Whether topics that are not busy are left for the next turn."""
-        return any(not is_busy(t) for queue in (self._urgent, self._normal) for t in queue)
+        return any(t not in busy for queue in (self._urgent, self._normal) for t in queue)

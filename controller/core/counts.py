@@ -10,7 +10,7 @@ from controller.core.outbox import Outbox
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition
-from zk_layout.ids import TopicPartition
+from zk_layout.ids import BrokerId, TopicPartition
 
 Counted = dict[TopicPartition, None]
 
@@ -45,7 +45,7 @@ class PartitionCounts(Duty):
             self._moving_since.pop(at, None)
             return
         state, assignment = held.state, held.assignment
-        _keep(self._offline, at, state is None or state.leader not in self._cluster.brokers)
+        _keep(self._offline, at, state is None or not self._can_lead(state.leader, at))
         expected = len(assignment.original) if assignment.is_moving else len(assignment.replicas)
         _keep(self._under_replicated, at, state is None or len(state.isr) < expected)
         _keep(self._not_preferred, at, _is_not_preferred(held))
@@ -55,6 +55,10 @@ class PartitionCounts(Duty):
                 out.measured("reassignments_started")
         elif at in self._moving_since:
             out.measured("reassignment_seconds", out.now - self._moving_since.pop(at))
+
+    def _can_lead(self, leader: BrokerId, at: TopicPartition) -> bool:
+        """A broker that shuts down still leads; one whose log directory has failed does not, though it is there."""
+        return leader in self._cluster.brokers and leader not in self._cluster.offline_replicas.get(at, ())
 
     def figures(self) -> dict[str, float]:
         """The gauges of this moment, by measure."""

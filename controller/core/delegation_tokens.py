@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.duty import Duty
+from controller.core.duty import Duty, Report
 from controller.core.effects import Create, Delete, ReadChildren
-from controller.core.events import Alarm
+from controller.core.events import Alarm, ClockShown
 from controller.core.outbox import Outbox
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
@@ -42,6 +42,12 @@ class DelegationTokens(Duty):
         """None read yet."""
         self._shared = shared
         self._is_due = False
+        self._clock_zero_ms = shared.settings.clock_zero_ms
+
+    def hear(self, report: Report, out: Outbox) -> None:
+        """Tokens expire by the clock on the wall, which comes with every reading of them."""
+        if isinstance(report, ClockShown):
+            self._clock_zero_ms = report.unix_ms - round(out.now * 1000)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Begin to look when everything is loaded; judge the tokens whenever they were read."""
@@ -61,7 +67,7 @@ class DelegationTokens(Duty):
         """Delete those whose time is over, each together with the znode that tells the brokers."""
         if not self._is_due or not self._shared.transactions.may_propose(SUBJECT):
             return ()
-        now_ms = self._shared.settings.clock_zero_ms + round(out.now * 1000)
+        now_ms = self._clock_zero_ms + round(out.now * 1000)
         expired = [
             (name, token)
             for name, token in sorted(self._shared.state.tokens.items())

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from controller.core.events import Acknowledged, Alarm, Asked, LogDirsDescribed, Surveyed
+from controller.core.events import Acknowledged, Alarm, Asked, ClockShown, LogDirsDescribed, Surveyed
 from controller.core.outbox import Outbox
 from controller.core.requests import Request
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
 
-Report = Acknowledged | LogDirsDescribed | Surveyed
+Report = Acknowledged | LogDirsDescribed | Surveyed | ClockShown
 
 
 class Duty:

@@ -106,6 +106,12 @@ class LogDirsDescribed(Struct, frozen=True):
     error: str | None = None
 
 
+class ClockShown(Struct, frozen=True):
+    """What a clock on the wall shows now, in Unix milliseconds; it may be set while a term lasts."""
+
+    unix_ms: int
+
+
 class Alarm(Struct, frozen=True):
     """What somebody wants to be woken for; each duty has types of its own. An equal one set again replaces it."""
 
@@ -135,6 +141,7 @@ Event = (
     | Acknowledged
     | Asked
     | LogDirsDescribed
+    | ClockShown
     | Woke
     | ResignationAsked
 )

@@ -20,6 +20,7 @@ from controller.core.events import (
     Alarm,
     Asked,
     CallId,
+    ClockShown,
     Committed,
     Conflicted,
     Event,
@@ -43,6 +44,7 @@ from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.owner import Transactions, TryAgain, facts_of
+from controller.core.transactions.proposal import TOPIC
 from controller.core.view import Cluster, Identity
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
@@ -95,8 +97,11 @@ class Machine:
             `now` is in monotonic seconds.
         """
         out = Outbox(now, self._unanswered)
+        if self._is_over:
+            return out.effects
         for event in events:
             self._fold(event, out)
+        self._is_over = out.is_over
         if self._is_loaded and not self._is_over:
             changes = self._take_changes()
             for duty in self._duties:
@@ -138,8 +143,7 @@ class Machine:
                 self._transactions.failed(commit, None, out)
             case Fenced():
                 out.step_down("another controller has raised the controller epoch")
-                self._is_over = True
-            case Acknowledged() | LogDirsDescribed() | Surveyed():
+            case Acknowledged() | LogDirsDescribed() | Surveyed() | ClockShown():
                 for duty in self._duties:
                     duty.hear(event, out)
             case Asked():
@@ -170,7 +174,7 @@ class Machine:
         """
         changes = self._state.take_changes()
         for subject in self._transactions.half_read():
-            if subject.kind == "topic" and subject.name in changes.partitions:
+            if subject.kind == TOPIC:
                 changes.withhold(TopicName(subject.name), until=self._state.changes)
         return changes
 

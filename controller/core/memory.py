@@ -26,9 +26,9 @@ class Memory:
         `preferring` are partitions for which somebody asked that the preferred replica leads; `legacy` the entries of
         `/admin/reassign_partitions` that were accepted, and `legacy_czxid` tells which znode they came from.
         `fresh_configs` are topics whose settings were read for the decision at hand. `asked_by_child` are moves that a
-        child of `/admin/reassignments` asked for. `offline` partitions have no live leader, `not_preferred` ones
-        another leader than their first replica. `touched` are partitions to look at, and to tell of, because of what
-        brokers said.
+        child of `/admin/reassignments` asked for. `offline` partitions have no leader that can serve, `not_preferred`
+        ones another leader than their first replica. `touched` are partitions to look at, and to tell of, because of
+        what brokers said.
     """
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from controller.core.effects import Notice, Read, ReadChildren, Survey
 from controller.core.events import Event, Loaded, Observed, Surveyed
-from controller.zk.answers import Change, ConnectionState, SessionEnded, WatchEvent
+from controller.zk.answers import Change, ConnectionState, Refused, SessionEnded, WatchEvent
 from controller.zk.bulk import BulkReader, ChunkSize, Found
 from controller.zk.reads import Reads
 from zk_layout import catalog
@@ -206,13 +206,30 @@ class Reader:
         return paths
 
     async def _read_children(self, parent: str) -> None:
-        names, zxid = await self._bridge.children(parent)
+        """What we may not read is named once and left out; it is no reason to stop reading everything else."""
+        try:
+            names, zxid = await self._bridge.children(parent)
+        except Refused as error:
+            self._notice_unreadable(parent, error)
+            return
         listed = {f"{parent}/{name}" for name in names or ()}
         known, self._children[parent] = self._children.get(parent, set()), listed
         self._observe([absent(_known_address(path), zxid) for path in sorted(known - listed)])
         paths = [path for path in sorted(listed) if _address_of(path) is not None]
-        found = await self._fetch(paths, watch=False)
-        self._observe([self._fact(path, seen) for path, seen in zip(paths, found, strict=True)])
+        found = await asyncio.gather(*(self._read_child(path) for path in paths))
+        self._observe([fact for fact in found if fact is not None])
+
+    async def _read_child(self, path: str) -> Fact | None:
+        try:
+            return self._fact(path, await self._bridge.get(path))
+        except Refused as error:
+            self._notice_unreadable(path, error)
+            return None
+
+    def _notice_unreadable(self, path: str, error: Refused) -> None:
+        if path not in self._noticed:
+            self._noticed.add(path)
+            self._notice(Notice("unreadable znode", f"{error}; it is left alone until this controller may read it"))
 
     async def _survey(self, topic: TopicName) -> tuple[tuple[Address, ZnodeVersion], ...]:
         """Level by level; what vanishes meanwhile is left out."""

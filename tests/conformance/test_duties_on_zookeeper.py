@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kazoo.client import KazooClient
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from controller.core.effects import Commit, Measured, Notice, Read, ReadChildren, StepDown
 from controller.core.events import Event
@@ -22,6 +23,7 @@ from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion
 TOKENS, CHANGES = "/delegation_token/tokens", "/delegation_token/token_changes"
 NOW_MS = 1_000_000
 OWN = BrokerId(100)
+ORDERS = b'{"version":1,"partitions":{"0":[1]}}'
 
 
 class Term:
@@ -77,7 +79,7 @@ class Term:
 async def leading(zookeeper: str, settings: MachineSettings) -> AsyncIterator[Term]:
     async with connected(zookeeper) as bridge:
         term = Term(settings)
-        term.reader = Reader(bridge, term.events.append)
+        term.reader = Reader(bridge, term.events.append, notice=term.said.append)
         term.writer = Writer(bridge, term.events.append, fence_version=ZnodeVersion(0))
         await term.reader.load()
         yield term
@@ -132,6 +134,36 @@ def test_expired_tokens_are_deleted_and_named_to_the_brokers(zookeeper: str) -> 
             (notice,) = (s for s in term.said if isinstance(s, Notice))
             assert notice.kind == "malformed znode"
             assert notice.text.startswith(f"{TOKENS}/torn: ")
+
+    asyncio.run(story())
+
+
+def test_tokens_that_may_not_be_read_are_left_alone_and_the_rest_is_read(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            token(other, "hidden", NOW_MS - 1, NOW_MS - 1)
+            token(other, "expired", NOW_MS - 1, NOW_MS - 1)
+            other.set_acls(f"{TOKENS}/hidden", [make_digest_acl("kafka", "secret", all=True)])
+
+            async with leading(zookeeper, EXPIRING) as term:
+                await term.until(other, f"{TOKENS}/expired", gone=True)
+
+            (notice,) = (s for s in term.said if isinstance(s, Notice))
+            assert notice.kind == "unreadable znode"
+            assert f"{TOKENS}/hidden" in notice.text
+
+            other.set_acls(TOKENS, [make_digest_acl("kafka", "secret", all=True)])
+            async with leading(zookeeper, EXPIRING) as term:
+                register(other, 1)
+                other.create("/brokers/topics/orders", ORDERS)
+                await term.until(other, "/brokers/topics/orders/partitions")
+
+            (notice,) = (s for s in term.said if isinstance(s, Notice))
+            assert f"permission: {TOKENS};" in notice.text
+            other.add_auth("digest", "kafka:secret")
+            for path in (TOKENS, f"{TOKENS}/hidden"):
+                other.set_acls(path, OPEN_ACL_UNSAFE)
 
     asyncio.run(story())
 

@@ -20,7 +20,7 @@ from controller.core.requests import (
     TopicReference,
 )
 from tests.scenarios.theatre import Theatre
-from tests.scenarios.topic_commands import TOPIC_COMMANDS
+from tests.scenarios.topic_commands import TOPIC_COMMANDS, reference
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import (
@@ -38,7 +38,7 @@ from zk_layout.ids import (
 )
 from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import Config
-from zk_layout.znodes.notifications import ConfigChange, IsrChange
+from zk_layout.znodes.notifications import ConfigChange, IsrChange, LogDirEvent
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic
 
@@ -125,6 +125,20 @@ def _broker(theatre: Theatre, broker: BrokerId, verb: str) -> None:
         case _:
             raise ValueError(f"a broker cannot {verb}")
     theatre.run()
+
+
+def _disk(theatre: Theatre, broker: str, verb: str, *partitions: str) -> None:
+    """`disk 2 fails orders-0 …`, and `disk 2 works`: a log directory of a broker, with these replicas in it."""
+    owner = BrokerId(int(broker))
+    match verb:
+        case "fails":
+            theatre.bad_disks[owner] = frozenset(map(_at, partitions))
+            event = catalog.encode(LogDirEvent(owner))
+            theatre.write(MakeNode("/log_dir_event_notification/log_dir_event_", event, is_sequential=True))
+        case "works":
+            del theatre.bad_disks[owner]
+        case _:
+            raise ValueError(f"a disk cannot {verb}")
 
 
 def _refuses(theatre: Theatre, command: str, error: str) -> None:
@@ -291,9 +305,9 @@ def _sizes(theatre: Theatre, partition: str, *words: str) -> None:
         theatre.sizes.setdefault(BrokerId(int(broker)), {})[_at(partition)] = ReplicaSize(int(size))
 
 
-def _ask_metadata(theatre: Theatre) -> None:
-    """`ask metadata`."""
-    theatre.ask(DescribeCluster(None))
+def _ask_metadata(theatre: Theatre, *topics: str) -> None:
+    """`ask metadata [orders id:AAECAwQFBgcICQoLDA0ODw …]`: of all topics or of these."""
+    theatre.ask(DescribeCluster(tuple(map(reference, topics)) or None))
 
 
 def _isr(theatre: Theatre, partition: str, isr: str, *words: str) -> None:
@@ -399,6 +413,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "refuse": lambda theatre, path: theatre.refused.add(path),
     "allow": lambda theatre, path: theatre.refused.discard(path),
     "hold reply": _trouble("hold-reply"),
+    "reply": lambda theatre: theatre.reply(),
+    "disk": _disk,
     "forbid": _forbid,
     "ask reassign": _ask_reassign(Mode.SAFE),
     "ask forced reassign": _ask_reassign(Mode.FORCED),

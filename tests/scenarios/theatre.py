@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller.core.clients import authorization
+from controller.core.commands import Command, LeaderAndIsr, StopReplica
 from controller.core.effects import (
     Answer,
     Commit,
@@ -89,10 +90,12 @@ class Theatre:
         self.trouble: deque[str] = deque()
         self.refused: set[str] = set()
         self.sizes: dict[BrokerId, dict[TopicPartition, ReplicaSize]] = {}
+        self.bad_disks: dict[BrokerId, frozenset[TopicPartition]] = {}
         self.machine: Machine | None = None
         self.reader: Reader | None = None
         self._session = SessionId(0)
         self._events: deque[Event] = deque()
+        self._held: deque[Event] = deque()
         self._alarms: dict[Alarm, float] = {}
         self._asks = 0
         self._telling = Telling()
@@ -131,6 +134,7 @@ class Theatre:
         if self._session:
             self.zookeeper.close_session(self._session)
         self._events.clear()
+        self._held.clear()
         self._alarms.clear()
         self._fired.clear()
         self._session, self._telling = self.zookeeper.open_session(), Telling()
@@ -162,6 +166,11 @@ class Theatre:
         """A request comes in."""
         self._asks += 1
         self._events.append(Asked(CallId(self._asks), request, Caller("PLAINTEXT", "127.0.0.1")))
+        self.run()
+
+    def reply(self) -> None:
+        """An answer of ZooKeeper that was held back arrives."""
+        self._events.append(self._held.popleft())
         self.run()
 
     def wait(self, seconds: float) -> None:
@@ -264,7 +273,9 @@ class Theatre:
         if tell.broker in self.mute or tell.broker not in self.brokers:
             return
         refused = self.refusals.pop(type(tell.command).__name__, ErrorCode.NONE)
-        self._events.append(Acknowledged(tell.broker, tell.broker_epoch, tell.command, refused))
+        bad = self.bad_disks.get(tell.broker, frozenset())
+        errors = {at: ErrorCode.KAFKA_STORAGE_ERROR for at in _logs_touched(tell.command) if at in bad}
+        self._events.append(Acknowledged(tell.broker, tell.broker_epoch, tell.command, refused, errors))
 
     def _describe(self, asked: DescribeLogDirs) -> None:
         """Asked again and again: not printed. Who is mute says nothing, and the connection tells so."""
@@ -311,9 +322,21 @@ class Theatre:
             self._events.append(Unknown(commit.commit))
         elif kind == "hold-reply":
             self.say(f"unanswered #{commit.commit}  (it was written)")
+            self._held.append(Committed(commit.commit, done.zxid))
         elif kind == "crash":
             self.say(f"committed #{commit.commit}, and the controller crashes")
             self.machine = None
         else:
             self.say(f"committed #{commit.commit}")
             self._events.append(Committed(commit.commit, done.zxid))
+
+
+def _logs_touched(command: Command) -> list[TopicPartition]:
+    """The partitions whose logs a broker opens or deletes for a command."""
+    match command:
+        case LeaderAndIsr(existing, new, _):
+            return [TopicPartition(view.topic, view.partition) for view in (*existing, *new)]
+        case StopReplica(stops):
+            return [TopicPartition(stop.topic, stop.partition) for stop in stops if stop.is_deletion]
+        case _:
+            return []

@@ -42,16 +42,17 @@ def _ask_create(theatre: Theatre, names: str, *words: str) -> None:
     theatre.ask(CreateTopics(topics, own.get("timeout_ms", 30_000), "validate" in words))
 
 
+def reference(word: str) -> TopicReference:
+    """`orders`, `id:AAECAwQFBgcICQoLDA0ODw`, or both: `orders,id:AAECAwQFBgcICQoLDA0ODw`."""
+    name, has_id, topic_id = word.partition("id:")
+    name = name.rstrip(",")
+    return TopicReference(TopicName(name) if name else None, TopicId(topic_id) if has_id else None)
+
+
 def _ask_delete(theatre: Theatre, *words: str) -> None:
     """`ask delete orders id:AAECAwQFBgcICQoLDA0ODw [timeout_ms=0]`: by name, and by id."""
     own, _, _ = _sorted_out(words)
-    topics = tuple(
-        TopicReference(topic_id=TopicId(word.removeprefix("id:")))
-        if word.startswith("id:")
-        else TopicReference(TopicName(word))
-        for word in words
-        if "=" not in word
-    )
+    topics = tuple(reference(word) for word in words if "=" not in word)
     theatre.ask(DeleteTopics(topics, own.get("timeout_ms", 30_000)))
 
 

@@ -227,6 +227,7 @@ def reply_lines(reply: Reply) -> list[str]:
                     for t in reply.topics
                     for p in t.partitions
                 ),
+                *(f"  answer {t.name or t.topic_id} {t.error.name}" for t in reply.topics if t.error),
             ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.core.agenda import Numbers
 from controller.core.clients.open_requests import Item, denied, refused
 from controller.core.elections import elect_leaders, first_leader, leader_election, preferred_leader
 from controller.core.errors import ErrorCode, Refusal
@@ -38,6 +39,7 @@ class Elections(TopicDuty):
         self._shared = shared
         self._cluster = shared.cluster
         self._was_unclean_allowed = shared.cluster.unclean_election
+        self._await_settings: dict[TopicName, Numbers] = {}
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
@@ -89,15 +91,16 @@ class Elections(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Settings matter to partitions without a leader only: unclean election may have been allowed."""
+        """Settings matter to partitions without a leader: an unclean election may be allowed, or have been."""
         if changes.is_initial and self._shared.settings.rebalance_every_s is not None:
             out.wake(Rebalance(), out.now + FIRST_REBALANCE_S)
         if changes.preferred_election is not None:
             self._prefer(changes.preferred_election.partitions)
         for name in changes.configs:
+            waiting = self._await_settings.pop(name, {})
             if name in self._cluster.topics:
                 self._shared.memory.fresh_configs[name] = None
-                self._shared.agenda.add(name, self._offline(name))
+                self._shared.agenda.add(name, [*self._offline(name), *waiting])
         # What was changed before everything was loaded is read when it matters.
         to_read = [TopicConfigAddress(n) for n in changes.reconfigured if not changes.is_initial and self._offline(n)]
         if to_read:
@@ -130,4 +133,6 @@ class Elections(TopicDuty):
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Settings were read for this step; the next one that needs them reads them anew."""
+        if step.looks:
+            self._await_settings.setdefault(step.name, {}).update(step.numbers)
         self._shared.memory.fresh_configs.pop(step.name, None)

@@ -28,7 +28,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
         return _shrink(case, state, in_sync, cluster)
     leader = next((r for r in replicas if r in in_sync), None)
     if leader is not None:
-        gone = f"leader {_named(state)} of {case.at} is {_reason(state, cluster)}"
+        gone = f"leader {_named(state)} of {case.at} is {_reason(case, state, cluster)}"
         why = f"{gone}; {leader} is the first online in-sync replica"
         return Change(why, state=raised(state, cluster.controller_epoch, leader, in_sync))
     if state.leader in cluster.shutting_down:
@@ -57,7 +57,7 @@ def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Clu
             return _take(candidate, f"{UNCLEAN_ELECTION} allows {candidate}", case, state, cluster)
     if state.leader == NO_LEADER:
         return None
-    gone = f"leader {state.leader} of {case.at} is {_reason(state, cluster)}"
+    gone = f"leader {state.leader} of {case.at} is {_reason(case, state, cluster)}"
     why = f"{gone} and no in-sync replica of {listed(state.isr)} is online"
     return Change(why, state=raised(state, cluster.controller_epoch, NO_LEADER))
 
@@ -95,9 +95,11 @@ def _named(state: PartitionState) -> str:
     return "none" if state.leader == NO_LEADER else str(state.leader)
 
 
-def _reason(state: PartitionState, cluster: Cluster) -> str:
+def _reason(case: Case, state: PartitionState, cluster: Cluster) -> str:
     if state.leader == NO_LEADER:
         return "missing"
     if state.leader in cluster.shutting_down:
         return "shutting down"
-    return "no longer a replica" if cluster.is_live(state.leader) else "offline"
+    if not cluster.is_online(state.leader, case.at):
+        return "without its log directory" if cluster.is_live(state.leader) else "offline"
+    return "no longer a replica"

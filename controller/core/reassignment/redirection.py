@@ -43,8 +43,8 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
 
 def _unsafe(case: Case, to: Assignment, stopped: Replicas) -> Refusal:
     message = (
-        f"{case.at} cannot move to {listed(to.target)} now: that would stop the only in-sync replicas {listed(stopped)}. "
-        f"Wait until one of {listed(to.target)} is live and in sync, or force the move and lose records."
+        f"{case.at} cannot move to {listed(to.target)} now: that would stop the only in-sync replicas "
+        f"{listed(stopped)}. Wait until one of {listed(to.target)} is live and in sync, or force it and lose records."
     )
     return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 

@@ -42,9 +42,13 @@ class Changes(Struct):
     broker_defaults: bool = False
     legacy: bool = False
     folder: bool = False
+    withheld: dict[TopicName, Changes] = field(default_factory=dict)
 
     def touch(self, name: TopicName, number: PartitionId, former: Partition) -> None:
         """Brokers must hear of a partition, and the rules must look at it; `former` is what it was before."""
+        if name in self.withheld:
+            self.withheld[name].touch(name, number, former)
+            return
         of_topic = self.partitions.get(name)
         if of_topic is None:
             of_topic = self.partitions[name] = {}
@@ -59,7 +63,8 @@ class Changes(Struct):
 
     def withhold(self, name: TopicName, until: Changes) -> None:
         """Tell of a topic's partitions later, with all that has changed of the topic until then."""
-        for number, former in self.partitions.pop(name).items():
+        for number, former in self.partitions.pop(name, {}).items():
             until.touch(name, number, former)
+        self.withheld[name] = until
         if name in self.topics:
             until.topics.setdefault(name, self.topics[name])

@@ -145,11 +145,11 @@ class ClusterState:
             case PartitionsAddress():
                 self.topics.apply_partitions_znode(address.topic, fact)
             case ReplicaDeletionsAddress():
-                self.topics.apply_deletions(address.topic, fact)
+                self._complain_of(fact, is_news=self.topics.apply_deletions(address.topic, fact))
             case TopicDeletionAddress():
                 self.topics.apply_mark(address.topic, fact)
             case TopicConfigAddress():
-                self.topics.apply_config(address.topic, fact)
+                self._complain_of(fact, is_news=self.topics.apply_config(address.topic, fact))
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
                 pass  # who leads is decided elsewhere, and nothing is known of remnants
             case DelegationTokenChangeAddress():

@@ -181,17 +181,18 @@ class Topics:
             self.changes.topics.setdefault(view.name, view)
             self._replace(record, replace(view, has_partitions_znode=fact.is_present))
 
-    def apply_deletions(self, name: TopicName, fact: Fact) -> None:
-        """The replicas that brokers have still to delete."""
+    def apply_deletions(self, name: TopicName, fact: Fact) -> bool:
+        """The replicas that brokers have still to delete; whether that was news."""
         record = self._record(name)
         if not is_newer(fact, record.owed_as_of, is_held_present=record.owed_version != ABSENT):
-            return
+            return False
         record.owed_as_of = fact.as_of
         record.owed_version = fact.stat.version if fact.stat else ABSENT
         record.owed = fact.value if isinstance(fact.value, ReplicaDeletions) else None
         if record.view is not None:
             self.changes.topics.setdefault(name, record.view)
             self._owe(record, record.view)
+        return True
 
     def apply_mark(self, name: TopicName, fact: Fact) -> None:
         """The request to delete a topic."""
@@ -208,19 +209,23 @@ class Topics:
             self._queue(record, record.view)
         self._bury(name, record)
 
-    def apply_config(self, name: TopicName, fact: Fact) -> None:
-        """The topic's settings; they are read when they matter, not watched."""
+    def apply_config(self, name: TopicName, fact: Fact) -> bool:
+        """The topic's settings, which are read when they matter, not watched; whether they are news.
+
+        Whoever wanted them read is told also where they are the same as before.
+        """
         record = self._record(name)
         held = record.config
         is_held_present = held is not None and held.version != ABSENT
         if fact.as_of < record.config_as_of or (
             fact.as_of == record.config_as_of and is_held_present and not fact.is_present
         ):
-            return
-        record.config_as_of = fact.as_of
+            return False
+        is_news, record.config_as_of = fact.as_of > record.config_as_of, fact.as_of
         config = fact.value if isinstance(fact.value, Config) else Config({})
         record.config = TopicConfig(config, fact.stat.version if fact.stat else ABSENT)
         self.changes.configs[name] = None
+        return is_news
 
     # ---- inside ---------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from controller.core.clients.open_requests import Item, Wanted, granted, refused
 from controller.core.duty import Duty
+from controller.core.effects import Notice
 from controller.core.errors import ErrorCode
 from controller.core.outbox import Outbox
 from controller.core.replies import Result
@@ -27,8 +28,8 @@ class Step(Struct, eq=False):
         `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes
         are done, `postponed` those that wait for the next step. Partitions that are `closed` get no other request in
         this step, and rules are not asked about those that are `decided`; for those in `requested` a request decided
-        about the replicas. `looks` must be read before anything can be decided. With `waits_for` nothing of this step
-        is written before that subject is free.
+        about the replicas. `notices` are given once the step is proposed. `looks` must be read before anything can be
+        decided. With `waits_for` nothing of this step is written before that subject is free.
     """
 
     name: TopicName
@@ -40,6 +41,7 @@ class Step(Struct, eq=False):
     decided: dict[PartitionId, None] = field(default_factory=dict)
     requested: dict[PartitionId, None] = field(default_factory=dict)
     looks: list[Address] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     atoms: tuple[Atom, ...] = ()
     holds: list[Subject] = field(default_factory=list)
     waits_for: Subject | None = None

@@ -67,18 +67,14 @@ class Steps(Duty):
         agenda = self._shared.agenda
         held: dict[Subject, None] = {}
         proposals = []
-        for name, numbers in agenda.take(self._is_busy):
+        for name, numbers in agenda.take(self._shared.transactions.busy_topics):
             proposal = self._propose(name, numbers, held, out)
             if proposal is not None:
                 proposals.append(proposal)
-        proposed = {proposal.subject for proposal in proposals}
-        if agenda.has_more(lambda name: self._is_busy(name) or topic_subject(name) in proposed):
+        if agenda.has_more(self._shared.transactions.busy_topics | {TopicName(p.subject.name) for p in proposals}):
             out.wake(Again(), out.now)
         self._shared.rest.do_due(out)
         return proposals
-
-    def _is_busy(self, name: TopicName) -> bool:
-        return self._shared.transactions.is_busy(topic_subject(name))
 
     def _unblock(self) -> None:
         for subject in [s for s in self._blocked if not self._shared.transactions.is_busy(s)]:
@@ -92,6 +88,8 @@ class Steps(Duty):
             self._shared.requests.put_back(step.accepted)
             self._blocked.setdefault(step.waits_for, {}).setdefault(name, {}).update(numbers)
             return None
+        for notice in step.notices:
+            out.add(notice)
         if step.postponed:
             self._shared.agenda.add(name, is_urgent=True)
         if step.looks:
@@ -181,14 +179,20 @@ class Steps(Duty):
                 if not is_waiting:
                     agenda.add(step.name, step.numbers, is_urgent=bool(step.accepted))
             case TooLarge(message):
-                for item in step.accepted:
-                    requests.settle(item, oversized(item, message), out)
-                if step.accepted or step.requested:
-                    agenda.add(step.name, step.numbers)
+                self._refuse_oversized(step, message, out)
             case _:
                 assert_never(outcome)
         for decider in self._deciders:
             decider.step_settled(step, outcome, out)
+
+    def _refuse_oversized(self, step: Step, message: str, out: Outbox) -> None:
+        requests, agenda = self._shared.requests, self._shared.agenda
+        for item in step.accepted:
+            requests.settle(item, oversized(item, message), out)
+        if step.accepted or step.decided:
+            agenda.add(step.name, step.numbers)
+        if agenda.is_due(step.name) or self._blocked:
+            out.wake(Again(), out.now)  # nothing is under way that would bring the next turn
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """Look again at what was refused."""

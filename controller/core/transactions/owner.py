@@ -16,7 +16,7 @@ from controller.core.events import Alarm, CommitId
 from controller.core.outbox import Outbox
 from controller.core.transactions.back_off import AT_ONCE, wait_s
 from controller.core.transactions.packing import Piece, loads, pieces
-from controller.core.transactions.proposal import Accepted, Outcome, Proposal, Refused, Subject, TooLarge
+from controller.core.transactions.proposal import TOPIC, Accepted, Outcome, Proposal, Refused, Subject, TooLarge
 from controller.core.transactions.sizes import ZnodeSizes
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, absent, present
@@ -71,6 +71,8 @@ class Transactions:
         self._refusals: dict[Subject, int] = {}
         self._waiting: dict[Subject, list[_UnderWay]] = {}
         self._ripe: list[_UnderWay] = []
+        self._busy_topics: set[TopicName] = set()
+        self._half_read: dict[Subject, None] = {}
         self._sizes = ZnodeSizes(znode_size_limit)
 
     # ---- what duties ask ------------------------------------------------------------------------------------
@@ -81,9 +83,9 @@ class Transactions:
         return len(self._flights)
 
     @property
-    def busy(self) -> Iterable[Subject]:
-        """The subjects about which a proposal is under way, or that one holds."""
-        return self._under_way.keys()
+    def busy_topics(self) -> set[TopicName]:
+        """The topics about which a proposal is under way."""
+        return self._busy_topics
 
     def is_busy(self, subject: Subject) -> bool:
         """Whether a proposal about it is under way."""
@@ -103,7 +105,7 @@ class Transactions:
 
     def half_read(self) -> dict[Subject, None]:
         """Subjects of which only some znodes of a failed transaction have been read again."""
-        return {subject: None for subject, step in self._under_way.items() if step.unread}
+        return self._half_read
 
     # ---- sending --------------------------------------------------------------------------------------------
 
@@ -132,6 +134,8 @@ class Transactions:
                 if subject in self._under_way:
                     raise ValueError(f"two proposals about {subject.text} at once")
                 self._under_way[subject] = step
+                if subject.kind == TOPIC:
+                    self._busy_topics.add(TopicName(subject.name))
             ready += made
         for load in loads(ready):
             self._commit(load, out)
@@ -164,6 +168,8 @@ class Transactions:
             step.outstanding -= 1
             step.has_failed = True
             step.unread.update(dict.fromkeys(addresses))
+            if step.unread:
+                self._half_read[step.proposal.subject] = None
             self._ripe.append(step)
         for address in addresses:
             self._awaited.setdefault(address, []).extend(flight.concerned)
@@ -174,6 +180,8 @@ class Transactions:
         """A znode was read: whatever waited for that."""
         for step in self._awaited.pop(address, ()):
             step.unread.pop(address, None)
+            if not step.unread:
+                self._half_read.pop(step.proposal.subject, None)
             self._ripe.append(step)
 
     def settle(self, out: Outbox) -> None:
@@ -185,6 +193,8 @@ class Transactions:
                 continue
             for subject in (proposal.subject, *proposal.holds):
                 del self._under_way[subject]
+                if subject.kind == TOPIC:
+                    self._busy_topics.discard(TopicName(subject.name))
             step.proposer.settled(proposal, self._refused(step, out) if step.has_failed else self._accepted(step), out)
 
     def _accepted(self, step: _UnderWay) -> Accepted:

@@ -7,6 +7,8 @@ from msgspec import Struct
 from controller.core.effects import Write
 from zk_layout.ids import TopicName
 
+TOPIC = "topic"
+
 
 class Subject(Struct, frozen=True):
     """What is being decided about. About one subject at most one proposal is under way.
@@ -26,7 +28,7 @@ class Subject(Struct, frozen=True):
 
 def topic_subject(name: TopicName) -> Subject:
     """The znodes of one topic."""
-    return Subject("topic", name)
+    return Subject(TOPIC, name)
 
 
 class Atom(Struct, frozen=True):

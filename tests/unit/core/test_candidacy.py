@@ -317,11 +317,11 @@ def test_a_refused_claim_is_tried_again_more_slowly() -> None:
 def test_what_a_person_must_mend_is_loud_once_for_the_same_reason() -> None:
     replica = Replica(*TO_CONTEND)
     refusals(replica, "/controller_epoch is unreadable", 3)
-    assert replica.complaints() == ["no replica can lead"]
+    assert replica.complaints() == ["no replica of this controller can lead"]
     assert replica.said[-1].severity is Severity.DEBUG
 
     assert refusals(replica, "a broker is too old", 1) == [0.5]
-    assert replica.complaints() == ["no replica can lead"] * 2
+    assert replica.complaints() == ["no replica of this controller can lead"] * 2
 
 
 def test_that_another_was_faster_is_no_complaint() -> None:
@@ -357,14 +357,14 @@ def test_an_id_that_somebody_else_has_ends_the_process_with_one_error(before: Se
     replica = Replica(*before)
 
     assert replica.hears(IdClash("id 901 belongs to a broker", is_our_past=False)) == [Exit(FAILED)]
-    assert (replica.phase, replica.complaints()) == (Phase.ENDED, ["this id is taken"])
+    assert (replica.phase, replica.complaints()) == (Phase.ENDED, ["broker.id is already in use"])
 
 
 def test_a_start_that_zookeeper_refuses_ends_the_process_with_one_error() -> None:
     replica = Replica()
 
     assert replica.hears(StartRefused("NOAUTH: /controller")) == [Exit(FAILED)]
-    assert replica.complaints() == ["ZooKeeper refuses"]
+    assert replica.complaints() == ["ZooKeeper refused this process"]
 
 
 def test_who_cannot_reach_zookeeper_says_so_and_is_not_ready() -> None:
@@ -389,7 +389,7 @@ def test_a_leader_finishes_what_is_in_flight_before_it_hands_the_cluster_back() 
     assert replica.hears(mine(is_released=True)) == [Drain()]
     assert (replica.phase, replica.complaints()) == (
         Phase.HANDING_BACK,
-        ["released: the cluster is left to Kafka's own controllers"],
+        ["the cluster is released to Kafka's own controllers"],
     )
     assert replica.hears(TermDrained()) == [Release()]
     assert replica.is_in(Phase.STANDBY)
@@ -502,7 +502,7 @@ def test_each_step_from_phase_to_phase_is_one_line_that_says_why() -> None:
     assert [(say.text, say.details["why"], say.details["detail"]) for say in replica.said] == [
         ("standby → contending", "nobody holds /controller", "/controller is vacant"),
         ("contending → loading", "the claim was accepted", "controller epoch 5"),
-        ("loading → active", "everything is loaded", "at once"),
+        ("loading → active", "the state in ZooKeeper is loaded", "at once"),
         ("active → resigning", "the process was told to stop", "SIGTERM received"),
-        ("resigning → ended", "nothing is in flight any more", ""),
+        ("resigning → ended", "nothing is in flight", ""),
     ]

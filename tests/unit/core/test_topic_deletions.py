@@ -284,7 +284,7 @@ def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain
 
     (atom,) = desk.step().atoms
     assert atom.writes == (Delete(TopicDeletionAddress(NAME), 0),)
-    assert atom.why == ("topic orders is not deleted: there is no such topic",)
+    assert atom.why == ("topic orders is not deleted: the topic does not exist",)
 
 
 def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:

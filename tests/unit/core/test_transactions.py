@@ -100,13 +100,15 @@ def test_about_one_subject_only_one_proposal_is_under_way() -> None:
 def test_what_a_proposal_holds_is_busy_and_free_again_with_it() -> None:
     desk = Desk()
     (commit,) = commits(desk.send(proposal(A, "a", holds=(B,))))
-    assert list(desk.transactions.busy) == [A, B]
+    assert [desk.transactions.is_busy(subject) for subject in (A, B, C)] == [True, True, False]
+    assert desk.transactions.busy_topics == {"a", "b"}
     with pytest.raises(ValueError, match="topic b"):
         desk.send(proposal(B, "b"))
 
     desk.accept(commit)
 
-    assert list(desk.transactions.busy) == []
+    assert [desk.transactions.is_busy(subject) for subject in (A, B)] == [False, False]
+    assert desk.transactions.busy_topics == set()
     assert desk.outcomes() == [(A, Accepted())]
 
 

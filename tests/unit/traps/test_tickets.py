@@ -52,7 +52,7 @@ def test_kafka_9089_one_partition_that_cannot_be_moved_does_not_hold_up_the_othe
 
     lines = play.do("ask reassign orders-0 to=3,4 orders-1 to=3,4")
 
-    assert some(lines, "answer orders-0 UNKNOWN_SERVER_ERROR", "cannot be read")
+    assert some(lines, "answer orders-0 UNKNOWN_SERVER_ERROR", "is malformed")
     assert some(lines, "answer orders-1 NONE")
 
 

@@ -1,0 +1,65 @@
+"""Which topics are due first, and how much of it in one turn?"""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core import machine
+from controller.core.agenda import Agenda
+from tests.unit.traps.play import Play, some
+from zk_layout.ids import PartitionId, TopicName
+
+NOBODY: frozenset[TopicName] = frozenset()
+A, B, C = TopicName("a"), TopicName("b"), TopicName("c")
+
+
+def numbers(*those: int) -> dict[PartitionId, None]:
+    return dict.fromkeys(map(PartitionId, those))
+
+
+def test_a_turn_takes_its_budget_of_partitions_and_leaves_the_rest() -> None:
+    agenda = Agenda(budget=3)
+    for topic in (A, B, C):
+        agenda.add(topic, numbers(0, 1))
+
+    assert agenda.take(NOBODY) == [(A, numbers(0, 1))]
+    assert agenda.has_more(NOBODY)
+    assert agenda.take(NOBODY) == [(B, numbers(0, 1))]
+    assert agenda.take(NOBODY) == [(C, numbers(0, 1))]
+    assert not agenda.has_more(NOBODY)
+
+
+def test_a_topic_larger_than_the_budget_is_taken_whole() -> None:
+    agenda = Agenda(budget=1)
+    agenda.add(A, numbers(0, 1, 2))
+
+    assert agenda.take(NOBODY) == [(A, numbers(0, 1, 2))]
+
+
+def test_whom_somebody_waits_for_comes_first_with_all_that_was_due_of_it() -> None:
+    agenda = Agenda()
+    agenda.add(A, numbers(0))
+    agenda.add(B, numbers(1))
+    agenda.add(B, numbers(2), is_urgent=True)
+    agenda.add(B, numbers(3))
+
+    assert agenda.take(NOBODY) == [(B, numbers(1, 2, 3)), (A, numbers(0))]
+
+
+def test_a_busy_topic_stays_due_and_makes_no_further_turn() -> None:
+    agenda = Agenda()
+    agenda.add(A, numbers(0))
+
+    assert agenda.take({A}) == []
+    assert agenda.is_due(A)
+    assert not agenda.has_more({A})
+
+
+def test_what_a_turn_leaves_is_done_in_the_next_ones_without_anybody_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "Agenda", lambda: Agenda(budget=2))
+    play = Play("brokers 1,2", *(f"topic t{n} 0=1,2" for n in range(5)), "elect")
+
+    lines = play.do("broker 1 dies")
+
+    assert len(some(lines, "leader 1 of t", "2 is the first online in-sync replica")) == 5
+    assert len(some(lines, "commit #")) > 1

@@ -1,0 +1,51 @@
+"""When many moves of a topic end at about the same time, how often is its znode written?"""
+
+from __future__ import annotations
+
+from controller.core.reassignment.removal import GATHER_S, WORTH_GATHERING
+from tests.unit.traps.play import Play, some
+
+
+def wide(count: int) -> Play:
+    """A topic all of whose partitions move to where all but the ISR is ready."""
+    numbers = range(count)
+    play = Play("brokers 1,2,3", "topic wide " + " ".join(f"{n}=1,2" for n in numbers), "elect")
+    play.do("ask reassign " + " ".join(f"wide-{n} to=1,3" for n in numbers))
+    return play
+
+
+def moved(lines: list[str]) -> list[str]:
+    return some(lines, "has moved to [1, 3]")
+
+
+def test_the_first_end_is_written_at_once_and_what_follows_is_gathered_into_one_write() -> None:
+    play = wide(WORTH_GATHERING + 2)
+    assert len(moved(play.do("isr wide-0 1,2,3"))) == 1
+
+    assert moved(play.do(*(f"isr wide-{n} 1,2,3" for n in range(1, 6)))) == []
+    lines = play.do(f"time +{GATHER_S}s")
+
+    assert len(moved(lines)) == 5
+    assert len(some(lines, "set /brokers/topics/wide v")) == 1
+
+
+def test_after_the_while_the_next_end_is_written_at_once_again() -> None:
+    play = wide(WORTH_GATHERING + 2)
+    play.do("isr wide-0 1,2,3", f"time +{GATHER_S}s")
+
+    assert len(moved(play.do("isr wide-1 1,2,3"))) == 1
+
+
+def test_few_moves_do_not_wait_for_each_other() -> None:
+    play = wide(2)
+
+    assert len(moved(play.do("isr wide-0 1,2,3"))) == 1
+    assert len(moved(play.do("isr wide-1 1,2,3"))) == 1
+
+
+def test_the_end_of_a_move_that_is_redirected_meanwhile_is_not_written() -> None:
+    play = wide(WORTH_GATHERING + 2)
+    play.do("isr wide-0 1,2,3", "isr wide-1 1,2,3")
+    assert some(play.do("ask reassign wide-1 to=1,2"), "answer wide-1 NONE")
+
+    assert moved(play.do(f"time +{GATHER_S}s")) == []

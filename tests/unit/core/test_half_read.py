@@ -1,0 +1,106 @@
+"""What do brokers hear of a topic of which only some znodes were read again?"""
+
+from __future__ import annotations
+
+from controller.core.brokers.duty import Brokers
+from controller.core.commands import LeaderAndIsr
+from controller.core.effects import Effect, Notice, Set, Tell
+from controller.core.errors import ErrorCode
+from controller.core.events import Acknowledged
+from controller.core.transactions.proposal import Atom, Proposal, Subject
+from tests.unit.core.builders import AT, Term, commits, ids, registration, state
+from zk_layout.facts import Fact, Stat, present
+from zk_layout.ids import BrokerId, PartitionId, TopicId, ZnodeVersion, Zxid
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+ID = TopicId("AAECAwQFBgcICQoLDA0ODw")
+
+
+def topic_fact(topic_id: TopicId | None, version: int) -> Fact:
+    value = Topic({PartitionId(0): Assignment(ids("1,2"))}, topic_id)
+    return present(TopicAddress(AT.topic), value, Stat(Zxid(10), Zxid(10 + version), ZnodeVersion(version)))
+
+
+def state_fact(isr: str, version: int) -> Fact:
+    stat = Stat(Zxid(10), Zxid(10 + version), ZnodeVersion(version))
+    return present(StateAddress(AT.topic, PartitionId(0)), state(1, isr), stat)
+
+
+def led(effects: list[Effect]) -> list[tuple[int, TopicId | None]]:
+    """Who is told LeaderAndIsr, with which topic id."""
+    return [
+        (tell.broker, view.topic_id)
+        for tell in effects
+        if isinstance(tell, Tell) and isinstance(tell.command, LeaderAndIsr)
+        for view in (*tell.command.partitions, *tell.command.new)
+    ]
+
+
+def test_a_new_topic_id_reaches_the_replicas_though_the_rest_of_the_topic_was_read_later() -> None:
+    term = Term("1,2")
+    term.fold(topic_fact(None, 0), state_fact("1,2", 0))
+    brokers = Brokers(term.shared)
+    term.follow(brokers)
+
+    term.fold(topic_fact(ID, 1))
+    changes = term.changes()
+    changes.withhold(AT.topic, until=term.state.changes)
+    out = term.out()
+    brokers.follow(changes, out)
+    brokers.tell(changes, out)
+    assert led(out.effects) == []
+
+    term.fold(state_fact("1", 1))  # the leader epoch is the same: only the id makes LeaderAndIsr necessary
+
+    assert led(term.follow(brokers)) == [(1, ID), (2, ID)]
+
+
+def test_what_the_death_of_a_broker_touches_waits_as_well() -> None:
+    term = Term("1,2")
+    term.fold(topic_fact(None, 0), state_fact("1,2", 0))
+    brokers = Brokers(term.shared)
+    term.follow(brokers)
+
+    term.fold(topic_fact(ID, 1))
+    changes = term.changes()
+    changes.withhold(AT.topic, until=term.state.changes)
+    changes.touch(AT.topic, AT.partition, term.cluster.topics[AT.topic].partitions[AT.partition])
+
+    assert changes.partitions == {}
+    assert list(term.state.changes.partitions[AT.topic]) == [AT.partition]
+
+
+def test_a_broker_that_comes_meanwhile_hears_of_the_topic_when_all_of_it_has_been_read() -> None:
+    term = Term("1")
+    term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
+    brokers = Brokers(term.shared)
+    term.follow(brokers)
+    written = Set(StateAddress(AT.topic, PartitionId(0)), state(1, "1"), ZnodeVersion(0))
+    out = term.out()
+    proposal = Proposal(Subject("topic", AT.topic), (Atom((written,), ("a smaller ISR",)),))
+    term.transactions.send(brokers, (proposal,), out)
+    (commit,) = commits(out.effects)
+    term.refuse(commit)
+
+    term.state.apply(registration(BrokerId(2)))
+    assert led(term.follow(brokers)) == []
+
+    term.read(state_fact("1", 1))
+    assert (2, ID) in led(term.follow(brokers))
+
+
+def test_a_partition_that_a_broker_refuses_is_named_unless_it_has_the_leader_epoch_already() -> None:
+    term = Term("1,2")
+    term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
+    brokers = Brokers(term.shared)
+    (tell,) = [t for t in term.follow(brokers) if isinstance(t, Tell) and led([t]) == [(1, ID)]]
+
+    def hear(error: ErrorCode) -> list[Effect]:
+        out = term.out()
+        brokers.hear(Acknowledged(tell.broker, tell.broker_epoch, tell.command, ErrorCode.NONE, {AT: error}), out)
+        return out.effects
+
+    assert hear(ErrorCode.STALE_CONTROLLER_EPOCH) == []
+    (notice,) = hear(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert notice == Notice("refused command", "broker 1 refused LeaderAndIsr for orders-0: UNKNOWN_SERVER_ERROR")

@@ -1,0 +1,48 @@
+"""What follows from a failed log directory of a broker that still runs?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.traps.play import Play, some
+
+
+def failed(*more: str) -> Play:
+    """The only replica in sync, the leader, has lost its log directory; broker 2 could lead, but lacks records."""
+    return Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "isr orders-0 1", *more)
+
+
+def test_a_partition_whose_leader_has_lost_its_log_counts_as_offline_until_another_leads() -> None:
+    play = failed("disk 1 fails orders-0")
+    assert play.figures()["offline_partitions"] == 1
+
+    lines = play.do("ask elect unclean")
+
+    assert some(lines, "2 is elected on request")
+    assert play.figures()["offline_partitions"] == 0
+
+
+@pytest.mark.parametrize(("is_allowed", "why"), [("true", "allows 2: records may be lost"), ("false", "is online")])
+def test_who_may_lead_instead_of_it_depends_on_the_settings_of_the_topic(is_allowed: str, why: str) -> None:
+    play = failed(f"config orders unclean.leader.election.enable={is_allowed}")
+
+    assert some(play.do("disk 1 fails orders-0"), "no in-sync replica of", why)
+
+
+def test_a_replica_may_fail_on_several_brokers_and_heals_on_each_by_itself() -> None:
+    play = failed("disk 1 fails orders-0", "disk 2 fails orders-0")
+    assert some(play.do("disk 3 fails"), "UpdateMetadata orders-0", "offline=[1, 2]")
+
+    lines = play.do("disk 2 works", "broker 2 bounces")
+
+    assert "offline=[1]" in some(lines, "UpdateMetadata orders-0")[-1] or some(lines, "LeaderAndIsr", "offline=[1]")
+    assert play.figures()["offline_partitions"] == 1
+
+
+def test_a_topic_that_is_deleted_takes_its_failures_with_it() -> None:
+    play = failed("disk 1 fails orders-0", "disk 1 works", "delete topic orders")
+
+    lines = play.do("create topic orders 0=1,2")
+
+    assert some(lines, "new partition orders-0: 1 leads, ISR [1, 2]")
+    assert not some(lines, "offline=")

@@ -1,0 +1,65 @@
+"""What becomes of a request whose status cannot be written?"""
+
+from __future__ import annotations
+
+from tests.unit.traps.play import Play, some
+
+STATUS = "/admin/reassign_partitions_status/1"
+
+
+def moving(*settings: str) -> tuple[Play, list[str]]:
+    """A move has been asked for: what came of that."""
+    play = Play(*settings, "brokers 1,2,3", "topic o 0=1,2", "elect")
+    return play, play.do("ask reassign o-0 to=1,3")
+
+
+def test_a_request_whose_status_fits_in_no_znode_is_answered_without_an_id_and_goes_on() -> None:
+    play, lines = moving("set znode_size_limit=140")
+
+    assert some(lines, "notice (oversized znode)", STATUS)
+    assert some(lines, "answer o-0 NONE") == ["answer o-0 NONE"]
+    assert play.data(STATUS) is None
+
+    assert some(play.do("isr o-0 1,2,3"), "o-0 has moved to [1, 3]")
+    assert play.data(STATUS) is None
+
+
+def test_a_status_that_somebody_deleted_is_missed_once_and_not_written_again() -> None:
+    play, _ = moving()
+    play.do(f"remove {STATUS}")
+
+    lines = play.do("isr o-0 1,2,3", "time +60s")
+
+    assert some(lines, "o-0 has moved to [1, 3]")
+    assert len(some(lines, "request 1 is finished")) == len(some(lines, "conflicted")) == 1
+    assert play.data(STATUS) is None
+    assert play.do("ask status 1") == ["answer nothing moves"]
+
+
+def test_a_status_that_nobody_can_read_is_left_alone_at_the_end() -> None:
+    play, _ = moving()
+    play.do(f"malformed {STATUS} junk")
+
+    play.do("isr o-0 1,2,3", "time +60s")
+
+    assert play.data(STATUS) == "junk"
+
+
+def test_an_end_that_was_written_although_the_answer_was_lost_is_not_written_again() -> None:
+    play, _ = moving()
+    play.theatre.trouble.extend(["", "", "", "lose-reply"])
+
+    lines = play.do("isr o-0 1,2,3", "time +60s")
+
+    assert some(lines, "unknown", "it was written")
+    assert len(some(lines, "request 1 is finished")) == 1
+
+
+def test_an_end_that_never_left_is_written_again() -> None:
+    play, _ = moving()
+    play.theatre.trouble.extend(["", "", "", "lose-request"])
+
+    lines = play.do("isr o-0 1,2,3", "time +60s")
+
+    assert len(some(lines, "request 1 is finished")) == 2
+    assert '"finished' in (play.data(STATUS) or "")
