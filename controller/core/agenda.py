@@ -44,6 +44,6 @@ class Agenda:
         """Whether the rules have still to look at something of this topic."""
         return topic in self._urgent or topic in self._normal
 
-    def has_more(self, busy: Container[TopicName]) -> bool:
+    def has_more(self, *busy: Container[TopicName]) -> bool:
         """Whether topics that are not busy are left for the next turn."""
-        return any(t not in busy for queue in (self._urgent, self._normal) for t in queue)
+        return any(not any(t in some for some in busy) for queue in (self._urgent, self._normal) for t in queue)

@@ -7,10 +7,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from controller.core.agenda import Agenda
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.clients.open_requests import OpenRequests
-from controller.core.clients.outcomes import Outcomes
 from controller.core.commands import LiveBroker
 from controller.core.duties import all_duties
 from controller.core.effects import Drained, Effect
@@ -34,18 +31,13 @@ from controller.core.events import (
     Woke,
 )
 from controller.core.intake import Intake
-from controller.core.memory import Memory
 from controller.core.outbox import Outbox
 from controller.core.requests import Request
-from controller.core.rest import Rest
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.core.shared import Shared
+from controller.core.shared import at_beginning
 from controller.core.state.changes import Changes
-from controller.core.state.cluster import ClusterState
-from controller.core.transactions.owner import Transactions, TryAgain, facts_of
-from controller.core.transactions.proposal import TOPIC
-from controller.core.view import Cluster, Identity
+from controller.core.transactions.owner import TryAgain, facts_of
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
 
@@ -76,11 +68,9 @@ class Machine:
         is_allowed: Authorizer = anybody,
     ) -> None:
         """A term that has not loaded anything yet."""
-        self._state = ClusterState(deletes_topics=settings.deletes_topics)
-        self._transactions = Transactions(settings.znode_size_limit)
         self._unanswered: dict[CallId, Request] = {}
-        shared = _shared(settings, controller_epoch, self._state, self._transactions, random, is_allowed)
-        self._cluster = shared.cluster
+        shared = at_beginning(settings, controller_epoch, random, is_allowed)
+        self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._intake = Intake(shared, self._unanswered)
         self._duties = all_duties(shared, self._intake)
         self._serving = {request: duty for duty in self._duties for request in duty.requests}
@@ -101,8 +91,7 @@ class Machine:
             return out.effects
         for event in events:
             self._fold(event, out)
-        self._is_over = out.is_over
-        if self._is_loaded and not self._is_over:
+        if self._is_loaded and not out.is_over:
             changes = self._take_changes()
             for duty in self._duties:
                 duty.follow(changes, out)
@@ -112,10 +101,10 @@ class Machine:
                 duty.tell(changes, out)
             for duty in self._duties:
                 self._transactions.send(duty, duty.drain(out) if self._is_draining else duty.propose(out), out)
-        self._is_over = self._is_over or out.is_over
-        if self._is_draining and not self._transactions.count and not self._is_over:
+        is_drained = self._is_draining and not self._transactions.count and not out.is_over
+        if is_drained:
             out.add(Drained())
-            self._is_over = True
+        self._is_over = out.is_over or is_drained
         return out.effects
 
     def snapshot(self) -> Snapshot:
@@ -173,44 +162,10 @@ class Machine:
         A new state beside an old assignment is a pair that ZooKeeper never held.
         """
         changes = self._state.take_changes()
-        for subject in self._transactions.half_read():
-            if subject.kind == TOPIC:
-                changes.withhold(TopicName(subject.name), until=self._state.changes)
+        for name in self._transactions.half_read_topics:
+            changes.withhold(name, until=self._state.changes)
         return changes
 
     def _czxid_of(self, name: TopicName) -> Zxid | None:
         topic = self._cluster.topics.get(name)
         return None if topic is None else topic.czxid
-
-
-def _shared(
-    settings: MachineSettings,
-    controller_epoch: ControllerEpoch,
-    state: ClusterState,
-    transactions: Transactions,
-    random: SeededRandom,
-    is_allowed: Authorizer,
-) -> Shared:
-    memory, requests = Memory(), OpenRequests()
-    identity = Identity(
-        settings.own_id,
-        controller_epoch,
-        settings.unclean_election,
-        settings.has_leader_recovery,
-        settings.deletes_topics,
-    )
-    cluster = Cluster(state, memory, identity)
-    return Shared(
-        settings,
-        is_allowed,
-        state,
-        memory,
-        cluster,
-        transactions,
-        Agenda(),
-        requests,
-        Outcomes(cluster, requests),
-        Rest(),
-        random,
-        {},
-    )

@@ -17,7 +17,8 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.owner import Transactions
-from controller.core.view import Cluster
+from controller.core.view import Cluster, Identity
+from zk_layout.ids import ControllerEpoch
 
 
 class Decider(Protocol):
@@ -45,3 +46,32 @@ class Shared(Struct, frozen=True, eq=False):
     rest: Rest
     random: SeededRandom
     deciders: dict[type[Wanted], Decider]
+
+
+def at_beginning(
+    settings: MachineSettings, controller_epoch: ControllerEpoch, random: SeededRandom, is_allowed: Authorizer
+) -> Shared:
+    """What the duties of a term share before anything is known."""
+    state, memory, requests = ClusterState(deletes_topics=settings.deletes_topics), Memory(), OpenRequests()
+    identity = Identity(
+        settings.own_id,
+        controller_epoch,
+        settings.unclean_election,
+        settings.has_leader_recovery,
+        settings.deletes_topics,
+    )
+    cluster = Cluster(state, memory, identity)
+    return Shared(
+        settings,
+        is_allowed,
+        state,
+        memory,
+        cluster,
+        Transactions(settings.znode_size_limit),
+        Agenda(),
+        requests,
+        Outcomes(cluster, requests),
+        Rest(),
+        random,
+        {},
+    )

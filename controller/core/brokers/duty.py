@@ -21,7 +21,7 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.batch import Batch
 from controller.core.telling.sending import is_of_its_present_life, send
 from controller.core.transactions.back_off import doubled_s
-from zk_layout.ids import BrokerId, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.topics import Assignment
 
 OWED_EVERY_S = 30.0
@@ -159,10 +159,7 @@ class Brokers(Duty):
 
     def _batch(self, changes: Changes, fresh: Iterable[BrokerId], *, is_owed_due: bool) -> Batch:
         cluster = self._cluster
-        held: dict[TopicName, None] = {}
-        if fresh:
-            half_read = self._shared.transactions.half_read()
-            held = {TopicName(subject.name): None for subject in half_read if subject.kind == "topic"}
+        held = self._shared.transactions.half_read_topics if fresh else {}
         if held:
             self._fresh.update(dict.fromkeys(fresh))  # they hear of these topics when all of them has been read
         batch = Batch(cluster, fresh, held)

@@ -304,10 +304,8 @@ class Topics:
         if view.topic_id is not None:
             self.names.pop(view.topic_id, None)
         self.names[topic_id] = view.name
-        for (
-            number,
-            held,
-        ) in record.partitions.items():  # brokers take an id in without a higher leader epoch (KAFKA-12835)
+        # Brokers take an id in without a higher leader epoch (KAFKA-12835).
+        for number, held in record.partitions.items():
             self.changes.touch(view.name, number, held)
         return replace(view, topic_id=topic_id, has_lost_id=False)
 

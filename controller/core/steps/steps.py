@@ -64,17 +64,17 @@ class Steps(Duty):
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """The steps of the topics that are due and not under way, within a turn's budget."""
         self._unblock()
-        agenda = self._shared.agenda
+        agenda, busy = self._shared.agenda, self._shared.transactions.busy_topics
         held: dict[Subject, None] = {}
-        proposals = []
-        for name, numbers in agenda.take(self._shared.transactions.busy_topics):
+        proposals: dict[TopicName, Proposal] = {}
+        for name, numbers in agenda.take(busy):
             proposal = self._propose(name, numbers, held, out)
             if proposal is not None:
-                proposals.append(proposal)
-        if agenda.has_more(self._shared.transactions.busy_topics | {TopicName(p.subject.name) for p in proposals}):
+                proposals[name] = proposal
+        if agenda.has_more(busy, proposals):
             out.wake(Again(), out.now)
         self._shared.rest.do_due(out)
-        return proposals
+        return list(proposals.values())
 
     def _unblock(self) -> None:
         for subject in [s for s in self._blocked if not self._shared.transactions.is_busy(s)]:

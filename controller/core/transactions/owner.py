@@ -6,7 +6,7 @@ failure, how long to wait before the next attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -72,7 +72,7 @@ class Transactions:
         self._waiting: dict[Subject, list[_UnderWay]] = {}
         self._ripe: list[_UnderWay] = []
         self._busy_topics: set[TopicName] = set()
-        self._half_read: dict[Subject, None] = {}
+        self._half_read_topics: dict[TopicName, None] = {}
         self._sizes = ZnodeSizes(znode_size_limit)
 
     # ---- what duties ask ------------------------------------------------------------------------------------
@@ -103,9 +103,10 @@ class Transactions:
         """How often in a row ZooKeeper has refused what was proposed about it."""
         return self._refusals.get(subject, 0)
 
-    def half_read(self) -> dict[Subject, None]:
-        """Subjects of which only some znodes of a failed transaction have been read again."""
-        return self._half_read
+    @property
+    def half_read_topics(self) -> Mapping[TopicName, None]:
+        """The topics of which only some znodes of a failed transaction have been read again."""
+        return self._half_read_topics
 
     # ---- sending --------------------------------------------------------------------------------------------
 
@@ -168,8 +169,8 @@ class Transactions:
             step.outstanding -= 1
             step.has_failed = True
             step.unread.update(dict.fromkeys(addresses))
-            if step.unread:
-                self._half_read[step.proposal.subject] = None
+            if step.unread and step.proposal.subject.kind == TOPIC:
+                self._half_read_topics[TopicName(step.proposal.subject.name)] = None
             self._ripe.append(step)
         for address in addresses:
             self._awaited.setdefault(address, []).extend(flight.concerned)
@@ -180,8 +181,8 @@ class Transactions:
         """A znode was read: whatever waited for that."""
         for step in self._awaited.pop(address, ()):
             step.unread.pop(address, None)
-            if not step.unread:
-                self._half_read.pop(step.proposal.subject, None)
+            if not step.unread and step.proposal.subject.kind == TOPIC:
+                self._half_read_topics.pop(TopicName(step.proposal.subject.name), None)
             self._ripe.append(step)
 
     def settle(self, out: Outbox) -> None:

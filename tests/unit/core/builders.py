@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from controller.core.agenda import Agenda
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.clients.open_requests import OpenRequests
-from controller.core.clients.outcomes import Outcomes
 from controller.core.duty import Duty
 from controller.core.effects import Commit, Effect
 from controller.core.events import CallId, CommitId
-from controller.core.memory import Memory
 from controller.core.outbox import Outbox
 from controller.core.requests import Request
-from controller.core.rest import Rest
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.core.shared import Shared
+from controller.core.shared import at_beginning
 from controller.core.state.changes import Changes
-from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import TopicView
 from controller.core.steps.change import Case
-from controller.core.transactions.owner import Transactions, facts_of
-from controller.core.view import Cluster, Identity
+from controller.core.transactions.owner import facts_of
+from controller.core.view import Cluster
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (
     BrokerId,
@@ -58,26 +52,10 @@ class Term:
         self, live: str = "", *, shutting_down: str = "", is_allowed: Authorizer = anybody, **settings: Any
     ) -> None:
         self.settings = MachineSettings(own_id=OWN, **settings)
-        self.state = ClusterState(deletes_topics=self.settings.deletes_topics)
-        self.memory = Memory()
-        self.cluster = Cluster(self.state, self.memory, identity_of(self.settings))
-        self.transactions = Transactions(self.settings.znode_size_limit)
         self.unanswered: dict[CallId, Request] = {}
-        requests = OpenRequests()
-        self.shared = Shared(
-            self.settings,
-            is_allowed,
-            self.state,
-            self.memory,
-            self.cluster,
-            self.transactions,
-            Agenda(),
-            requests,
-            Outcomes(self.cluster, requests),
-            Rest(),
-            SeededRandom(b"0"),
-            {},
-        )
+        self.shared = at_beginning(self.settings, EPOCH, SeededRandom(b"0"), is_allowed)
+        self.state, self.memory, self.cluster = self.shared.state, self.shared.memory, self.shared.cluster
+        self.transactions = self.shared.transactions
         self.now = 0.0
         self.zxid = 1000
         self.fold(*(registration(broker) for broker in (*ids(live), OWN)))
@@ -138,13 +116,6 @@ class Term:
     def _czxid_of(self, name: TopicName) -> Zxid | None:
         held = self.cluster.topics.get(name)
         return None if held is None else held.czxid
-
-
-def identity_of(settings: MachineSettings) -> Identity:
-    """Who we are."""
-    return Identity(
-        settings.own_id, EPOCH, settings.unclean_election, settings.has_leader_recovery, settings.deletes_topics
-    )
 
 
 def commits(effects: Sequence[Effect]) -> list[Commit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import machine
+from controller.core import shared
 from controller.core.agenda import Agenda
 from tests.unit.traps.play import Play, some
 from zk_layout.ids import PartitionId, TopicName
@@ -56,7 +56,7 @@ def test_a_busy_topic_stays_due_and_makes_no_further_turn() -> None:
 
 
 def test_what_a_turn_leaves_is_done_in_the_next_ones_without_anybody_asking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "Agenda", lambda: Agenda(budget=2))
+    monkeypatch.setattr(shared, "Agenda", lambda: Agenda(budget=2))
     play = Play("brokers 1,2", *(f"topic t{n} 0=1,2" for n in range(5)), "elect")
 
     lines = play.do("broker 1 dies")

@@ -130,7 +130,7 @@ def test_a_value_that_cannot_be_written_is_an_error_at_once() -> None:
         to_plain(object())
 
 
-REIGN = Term(MachineSettings(BrokerId(1000), "cluster"), 7, b"seed")
+TERM = Term(MachineSettings(BrokerId(1000), "cluster"), 7, b"seed")
 
 
 def machine_of(term: Term) -> Machine:
@@ -139,8 +139,8 @@ def machine_of(term: Term) -> Machine:
 
 
 def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effect]]:
-    machine = machine_of(REIGN)
-    journal.begin(REIGN)
+    machine = machine_of(TERM)
+    journal.begin(TERM)
     effects = []
     for number, batch in enumerate(batches):
         effects.append(machine.turn(batch, float(number)))
@@ -161,7 +161,7 @@ def test_a_journal_of_a_real_machine_is_replayed_without_a_difference(tmp_path: 
 
     entries = list(read(files(tmp_path)))
 
-    assert entries[0] == REIGN
+    assert entries[0] == TERM
     assert [entry.effects for entry in entries if isinstance(entry, Turn)] == [tuple(e) for e in effects]
     assert any(isinstance(effect, Tell) for effect in effects[0])
     assert list(replay(entries, machine_of)) == []
@@ -173,7 +173,7 @@ def test_replay_tells_the_turn_and_the_effect_in_which_another_machine_differs(t
             return [Notice("other", "")] if now == 1.0 else []
 
     journal = Journal(tmp_path)
-    journal.begin(REIGN)
+    journal.begin(TERM)
     for now in (0.0, 1.0, 2.0):
         journal.turned(now, (Loaded(),), [], 0.0, 0)
     journal.close()
