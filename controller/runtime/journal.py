@@ -29,7 +29,7 @@ class Term(Struct, frozen=True):
     """How the machine of a term was made.
 
     Shape:
-        `settings` is its `MachineSettings`, `seed` that of its `Dice`.
+        `settings` is its `MachineSettings`, `seed` that of its `SeededRandom`.
     """
 
     settings: Struct
