@@ -82,8 +82,11 @@ class SimulatedSession:
         return self._zookeeper.multi(self._session, operations)
 
     def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat] | None:
-        """Data and stat, or None."""
-        return self._zookeeper.get(self._session, path, watch)
+        """Data and stat, or None; an absent znode is watched as Kafka and we do, with an exists-watch."""
+        found = self._zookeeper.get(self._session, path, watch)
+        if found is None and watch:
+            self._zookeeper.exists(self._session, path, watch)
+        return found
 
     def children(self, path: str, *, watch: bool = False) -> tuple[str, ...] | None:
         """The children's names, or None."""
