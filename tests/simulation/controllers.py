@@ -40,6 +40,7 @@ from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.writer import DEFAULT_REQUEST_BYTES
+from tests.simulation.checker import Broken
 from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line, Link
@@ -330,6 +331,11 @@ class Process(Daemon):
         controller = self._controller
         return Bridge(settings, kazoo_client(settings, controller.world.network, self._loop, controller.dial))
 
+    @property
+    def leads_without_session(self) -> bool:
+        """Whether it goes on deciding although ZooKeeper has said that its session is over."""
+        return self._leading._term is not None and self.claimant.bridge._client._session_id is None
+
     def happened(self, event: Any) -> None:
         """Let the candidacy decide what follows."""
         self._happened(event)
@@ -353,7 +359,7 @@ class Controller:
         self.channels: Links | None = None
         self._process: Process | None = None
         self._loop = SimulatedLoop(world.clock)  # type: ignore[abstract]  # nothing here asks a loop for more
-        self._last_session = SessionId(0)
+        self._last_session = self._term_session = SessionId(0)
 
     # what the world sees
 
@@ -449,6 +455,8 @@ class Controller:
 
     def dismantle(self) -> None:
         """The world ends."""
+        if self._process is not None:
+            self.connection.die()
         self._loop.kill()
 
     def stop(self) -> None:
@@ -464,6 +472,7 @@ class Controller:
         """Its process begins to lead."""
         self.world.say(self.name, f"leads with controller epoch {epoch}")
         self.epoch, self.machine = epoch, machine
+        self._term_session = self.session
         self.submitted.clear()
         self.world.checker.term_began(self)
 
@@ -479,16 +488,24 @@ class Controller:
     # ZooKeeper
 
     def dial(self, line: Line) -> ServerConnection:
-        """A line reaches a server."""
-        return ServerConnection(self.world.zookeeper, line.answer, line.hang_up, self._transacted)
+        """A line reaches a server. Whoever asks for a new session has lost one, and its term with it."""
+        if self._process is not None and self._process.leads_without_session:
+            raise Broken(f"{self.name} still leads, though its session has expired")
+        return ServerConnection(self.world.zookeeper, line.answer, line.hang_up, self._transacted, self.oversized)
 
-    def _transacted(self, _: SessionId, operations: Sequence[Operation], done: Multi) -> None:
+    def oversized(self, size_bytes: int) -> None:
+        """The server got a frame that it never accepts, and hung up."""
+        raise Broken(f"{self.name} sent ZooKeeper a request of {size_bytes} bytes")
+
+    def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
         written = [o.path for o in operations if not isinstance(o, CheckVersion)]
         if done.errors or any(path == CLAIM or path.startswith("/brokers/ids/") for path in written):
             return
         while self.submitted:
             commit = self.submitted.popleft()
             if [write.address.path for write in commit.writes] == written:
+                if session != self._term_session:
+                    raise Broken(f"{self.name} wrote in another session than the one of its claim: {written}")
                 self.world.checker.committed(self, commit)
                 break
         else:

@@ -54,7 +54,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def kill(self) -> None:
         """Run nothing any more; what waits is dismantled, and nobody sees how."""
         self.is_dead = True
-        self._ready.clear()
         for task in sorted(self._tasks, key=asyncio.Task.get_name):
             task.cancel()
         outer = _get_running_loop()

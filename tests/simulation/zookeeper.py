@@ -101,6 +101,7 @@ class Permission(IntFlag):
     WRITE = 2
     CREATE = 4
     DELETE = 8
+    ADMIN = 16
     ALL = 31
 
 

@@ -28,7 +28,7 @@ from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
 
 PASSWORD: Final = bytes(16)
-_CLOSE: Final = -11
+_SYNC, _PING, _CLOSE = 9, 11, -11
 _UNIMPLEMENTED: Final = -6
 _WATCH_XID: Final = -1
 _CODES: Final = {
@@ -61,6 +61,10 @@ _watch = struct.Struct(">ii")
 _END: Final = _part.pack(-1, True, -1)
 
 Transacted = Callable[[SessionId, Sequence[Operation], Multi], None]
+
+
+class Unimplemented(Exception):
+    """The server does not know the request."""
 
 
 class Cursor:
@@ -140,7 +144,10 @@ class Cursor:
 
 
 class ServerConnection:
-    """One client's connection; `send` and `hang_up` are its way back. `transacted` hears of every transaction."""
+    """One client's connection; `send` and `hang_up` are its way back.
+
+    `transacted` hears of every transaction, `oversized` of a frame that is too large.
+    """
 
     def __init__(
         self,
@@ -148,11 +155,13 @@ class ServerConnection:
         send: Callable[[bytes], None],
         hang_up: Callable[[], None],
         transacted: Transacted = lambda *_: None,
+        oversized: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._zookeeper = zookeeper
         self._send = send
         self._hang_up = hang_up
         self._transacted = transacted
+        self._oversized = oversized
         self._session: SessionId | None = None
         self._is_closed = False
 
@@ -161,6 +170,7 @@ class ServerConnection:
         if self._is_closed:
             return
         if len(frame) > self._zookeeper.frame_limit:
+            self._oversized(len(frame))
             self.close()
             self._hang_up()
         elif self._session is None:
@@ -209,17 +219,19 @@ class ServerConnection:
 
     def _answer(self, frame: bytes) -> None:
         xid, kind = _request.unpack_from(frame)
-        if kind == protocol.MultiRead.type and not self._zookeeper.knows_multi_read:
-            self._send(_reply.pack(xid, 0, _UNIMPLEMENTED))
-            self.close()
-            self._hang_up()
-            return
         try:
+            if kind == protocol.MultiRead.type and not self._zookeeper.knows_multi_read:
+                raise Unimplemented
             body, code = self._perform(kind, Cursor(frame, _request.size)), protocol.OK
         except Refused as refused:
             body, code = b"", _CODES[refused.error]
         except SessionExpired:
             body, code = b"", protocol.SESSION_EXPIRED
+        except Unimplemented:
+            self._send(_reply.pack(xid, 0, _UNIMPLEMENTED))
+            self.close()
+            self._hang_up()
+            return
         if not self._is_closed or kind == _CLOSE:
             self._send(_reply.pack(xid, self._zookeeper.zxid, code) + body)
         if kind == _CLOSE:
@@ -261,12 +273,16 @@ class ServerConnection:
                 operation = cursor.operation(kind)
                 result = self._zookeeper.write(session, operation)
                 return self._result(operation, result)
+            case _ if kind == _SYNC:
+                return protocol.text(cursor.text())
+            case _ if kind == _PING:
+                return b""
             case _ if kind == _CLOSE:
                 self.close()
                 self._zookeeper.close_session(session)
                 return b""
             case _:
-                return b""
+                raise Unimplemented
 
     def _part_read(self, path: str) -> bytes:
         assert self._session is not None
