@@ -58,7 +58,6 @@ class Daemon:
 
     def __init__(self, settings: Settings) -> None:
         """Build what lives as long as the process."""
-        protocol = parse_protocol(settings.text("inter.broker.protocol.version"))
         self._own_id = BrokerId(settings.broker_id)
         self._candidacy = Candidacy(
             CandidacySettings(
@@ -69,6 +68,11 @@ class Daemon:
         self._since = time.time()
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
         self._alarm: asyncio.TimerHandle | None = None
+        self._assemble(settings)
+
+    def _assemble(self, settings: Settings) -> None:
+        """Build the parts that touch the world outside."""
+        protocol = parse_protocol(settings.text("inter.broker.protocol.version"))
         self._monitoring = Monitoring(settings.text("http.host"), settings.number("http.port"), self, api_name)
         self._claimant = Claimant(settings, protocol, self._happened)
         self._leading = Leading(settings, protocol, self._claimant, self._monitoring, self._happened)

@@ -9,6 +9,7 @@ import structlog
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.understanding import Understanding
+from controller.connections.broker import Dialer
 from controller.core.candidacy.events import (
     Claimed,
     ClaimFailed,
@@ -40,14 +41,23 @@ _log = structlog.get_logger(__name__)
 class Claimant:
     """The part of this process that stands for election in ZooKeeper; it decides nothing."""
 
-    def __init__(self, settings: Settings, protocol: InterBrokerProtocol, tell: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        protocol: InterBrokerProtocol,
+        tell: Callable[[Event], None],
+        *,
+        new_bridge: Callable[[ZooKeeperSettings], Bridge] = Bridge,
+        dialer: Dialer | None = None,
+    ) -> None:
         """Nothing is connected yet. `tell` is called on the event loop, with everything that a candidacy must know."""
         self._settings = settings
+        self._new_bridge = new_bridge
         self._tell = tell
         self._own_id = BrokerId(settings.broker_id)
         self._registration = Registration(settings.advertised_endpoints, settings.rack)
         self._give_up_s = settings.number("request.timeout.ms") / 1000
-        self._understanding = Understanding(protocol, settings.inter_broker_listener, PlaintextDialer())
+        self._understanding = Understanding(protocol, settings.inter_broker_listener, dialer or PlaintextDialer())
         self.cluster_id: str | None = None
         self.bridge, self._session = self._new_session()
 
@@ -109,7 +119,7 @@ class Claimant:
 
     def _new_session(self) -> tuple[Bridge, Session]:
         settings = self._settings
-        bridge = Bridge(
+        bridge = self._new_bridge(
             ZooKeeperSettings(
                 settings.text("zookeeper.connect"),
                 settings.number("zookeeper.session.timeout.ms"),

@@ -52,6 +52,7 @@ from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
 from controller.zk.writer import OversizedTransaction, Writer
+from zk_layout.ids import ControllerEpoch
 
 _log = structlog.get_logger(__name__)
 
@@ -66,6 +67,53 @@ class Counter(Protocol):
 
     def measured(self, figure: Measured) -> None:
         """The machine measured something."""
+
+
+class Channels(Protocol):
+    """How commands reach brokers: `controller.brokers.links.Links`."""
+
+    def connect(self, connect: Connect) -> None:
+        """Open a link to a life of a broker."""
+
+    def disconnect(self, disconnect: Disconnect) -> None:
+        """Close it, and drop what is queued."""
+
+    def tell(self, tell: Tell) -> None:
+        """Queue a command."""
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until everything told has been acknowledged; whether that came true in time."""
+
+    async def close(self) -> None:
+        """Close every link."""
+
+
+class Inspector(Protocol):
+    """How brokers are asked for the sizes of replicas: `controller.brokers.log_dirs.LogDirs`."""
+
+    def describe(self, asked: DescribeLogDirs) -> None:
+        """Ask one broker."""
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+
+
+def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes) -> Machine:
+    """The machine of a term."""
+    return Machine(settings, epoch, SeededRandom(seed))
+
+
+def new_links(parts: TermParts, emit: Callable[[Event], None], on_broken: Callable[[BaseException], None]) -> Channels:
+    """Links over which brokers are told, as its settings have it."""
+    own_id, listener = parts.machine_settings.own_id, parts.inter_broker_listener
+    encoder = CommandEncoder(own_id, parts.protocol, listener)
+    return Links(encoder, listener, emit, parts.link_observer, parts.request_timeout_s, on_broken=on_broken)
+
+
+def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
+    """Who asks brokers for the sizes of replicas."""
+    client_id = f"controller-{parts.machine_settings.own_id}"
+    return LogDirs(parts.inter_broker_listener, parts.protocol.describe_log_dirs, client_id, emit)
 
 
 class TermParts(Struct):
@@ -87,6 +135,11 @@ class TermParts(Struct):
     link_observer: LinkObserver
     turn_observer: TurnObserver
     journal: journal.Journal | None = None
+    new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
+    new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
+    new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs
+    random_bytes: Callable[[int], bytes] = os.urandom
+    wall_clock: Callable[[], float] = time.time
 
 
 class Term:
@@ -99,9 +152,8 @@ class Term:
         self._is_over = False
         self._parts = parts
         self._happened = happened
-        own_id = parts.machine_settings.own_id
-        seed = os.urandom(32)
-        self.machine = Machine(parts.machine_settings, claimed.epoch, SeededRandom(seed))
+        seed = parts.random_bytes(32)
+        self.machine = parts.new_machine(parts.machine_settings, claimed.epoch, seed)
         if parts.journal is not None:
             parts.journal.begin(journal.Term(parts.machine_settings, claimed.epoch, seed))
         self._reader = Reader(
@@ -116,17 +168,8 @@ class Term:
             fence_version=claimed.fence_version,
             max_request_bytes=parts.request_limit_bytes,
         )
-        self.links = Links(
-            CommandEncoder(own_id, parts.protocol, parts.inter_broker_listener),
-            parts.inter_broker_listener,
-            self.emit,
-            parts.link_observer,
-            parts.request_timeout_s,
-            on_broken=self._broken,
-        )
-        self._log_dirs = LogDirs(
-            parts.inter_broker_listener, parts.protocol.describe_log_dirs, f"controller-{own_id}", self.emit
-        )
+        self.links = parts.new_links(parts, self.emit, self._broken)
+        self._log_dirs = parts.new_log_dirs(parts, self.emit)
         self._pump = Pump(
             self.machine,
             {
@@ -203,7 +246,7 @@ class Term:
             self._broken(error)
 
     def _read_children(self, effect: ReadChildren) -> None:
-        self.emit(ClockShown(round(time.time() * 1000)))
+        self.emit(ClockShown(round(self._parts.wall_clock() * 1000)))
         self._reader.read_children(effect)
 
     def _commit(self, commit: Commit) -> None:

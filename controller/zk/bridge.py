@@ -81,10 +81,20 @@ class _Call:
             self._bridge.put((self, reply))
 
 
+def kazoo_client(settings: ZooKeeperSettings) -> KazooClient:
+    """A client that is not connected yet, and never gives up."""
+    return KazooClient(
+        hosts=settings.connect,
+        timeout=settings.session_timeout_ms / 1000,
+        connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 2.0},
+    )
+
+
 class Bridge:
     """One session with ZooKeeper, on the event loop. When a session expires, kazoo opens another."""
 
-    def __init__(self, settings: ZooKeeperSettings) -> None:
+    def __init__(self, settings: ZooKeeperSettings, client: KazooClient | None = None) -> None:
+        """Nothing is connected yet. `client` is one that nobody else uses."""
         self.settings = settings
         self.state: ConnectionState | None = None
         self.session = SessionId(0)
@@ -104,11 +114,7 @@ class Bridge:
         self._is_open = False
         self._lost_probes = 0
         self.knows_multi_read: bool | None = None
-        self._client = KazooClient(
-            hosts=settings.connect,
-            timeout=settings.session_timeout_ms / 1000,
-            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 2.0},
-        )
+        self._client = client or kazoo_client(settings)
         self._chroot: str = self._client.chroot
         self._client.add_listener(self._state_changed)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)

@@ -16,12 +16,12 @@ from controller.zk.reader import Reader
 from tests.conformance import adapter_world
 from tests.conformance.adapter_world import Seen, someone
 from tests.simulation.clock import Clock
-from tests.simulation.network import Network, ZkConnection
+from tests.simulation.network import Network
 from tests.simulation.reader import Reader as SimulatedReader
-from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, SetData, WatchEvent, ZooKeeper
+from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, SetData, ZooKeeper
 from zk_layout.catalog import Address
 from zk_layout.facts import Stat
-from zk_layout.ids import SessionId, TopicName
+from zk_layout.ids import TopicName
 
 T = TypeVar("T")
 PATIENCE_S = 30.0
@@ -117,35 +117,21 @@ class SimulatedWorld:
     def __init__(self) -> None:
         self._clock = Clock()
         self._network = Network(self._clock, Random(1))
-        self._watchers: dict[SessionId, Callable[[WatchEvent], None]] = {}
-        self._zookeeper = ZooKeeper(self._watch_fired, lambda *_: None)
+        self._zookeeper = ZooKeeper(lambda *_: None, lambda *_: None)
         self.other = _Client(self._zookeeper)
-
-    def _watch_fired(self, session: SessionId, event: WatchEvent) -> None:
-        if session in self._watchers:
-            self._watchers[session](event)
 
     @contextmanager
     def loaded(self, *, chunk: int = 2_000, follows: bool = False) -> Iterator[Reading]:
-        """A reader with a session of its own, as `tests.simulation.controllers` has it."""
-        session = self._zookeeper.open_session()
-        connection = ZkConnection(self._network)
+        """A reader with a session of its own, over simulated lines."""
         seen, notices = Seen(), list[Notice]()
         reader = SimulatedReader(
-            self._zookeeper,
-            session,
-            connection,
-            seen,
-            notice=notices.append,
-            chunk=chunk,
-            follows_reassignments=follows,
+            self._zookeeper, self._network, seen, notice=notices.append, chunk=chunk, follows_reassignments=follows
         )
-        self._watchers[session] = lambda event: connection.push(reader.fired, event)
         reader.load()
         self.until(lambda: seen.is_loaded)
         yield Reading(seen, notices, reader.read, reader.survey, reader.stop)
-        connection.close()
-        self._zookeeper.close_session(session)
+        reader.close()
+        self._zookeeper.close_session(reader.session)
 
     def until(self, holds: Callable[[], T | None]) -> T:
         """Let one thing happen after the other until something becomes true."""

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
+from kazoo import exceptions
 
-from tests.conformance.zookeeper_backends import Backend, Real, Simulated
+from controller.zk.answers import Change
+from controller.zk.bridge import Bridge
+from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.protocol import SetWatches
+from tests.conformance.zookeeper_backends import Backend, Real, Served, Simulated
 from tests.simulation.zookeeper import (
+    JUTE_MAXBUFFER,
     CheckVersion,
     Happened,
     MakeNode,
+    Operation,
+    Permission,
     RemoveNode,
     SetData,
     WatchEvent,
     ZkError,
 )
 from zk_layout.facts import Stat
+from zk_layout.ids import Zxid
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=["simulated", "served", "real"])
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     if request.param == "simulated":
         yield Simulated()
         return
-    real = Real(request.getfixturevalue("zookeeper"))
+    real = Served() if request.param == "served" else Real(request.getfixturevalue("zookeeper"))
     yield real
     real.close()
 
@@ -287,3 +297,95 @@ def test_taking_over_is_one_transaction_that_nobody_can_get_between(backend: Bac
     assert found is not None
     assert found[0] == b"2"
     assert third.events()[0] == WatchEvent(Happened.DELETED, "/controller")
+
+
+@pytest.fixture(params=["served", "real"])
+def reached(request: pytest.FixtureRequest) -> Iterator[Served | Real]:
+    """A server with which clients speak ZooKeeper's protocol."""
+    backend = Served() if request.param == "served" else Real(request.getfixturevalue("zookeeper"))
+    yield backend
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "left", "operation"),
+    [
+        ("/a", Permission.READ, SetData("/a", b"1")),
+        ("/a", Permission.READ, MakeNode("/a/b")),
+        ("/a", Permission.READ | Permission.CREATE, RemoveNode("/a/c")),
+        ("/a", Permission.WRITE, CheckVersion("/a", 0)),
+    ],
+    ids=str,
+)
+def test_what_an_acl_forbids_is_refused_in_a_transaction(
+    reached: Served | Real, path: str, left: Permission, operation: Operation
+) -> None:
+    session = reached.session()
+    session.multi(MakeNode("/a"), MakeNode("/a/c"), MakeNode("/d"))
+    reached.limit(path, left)
+
+    done = session.multi(SetData("/d", b"1"), operation, MakeNode("/e"))
+
+    assert done.errors == (ZkError.ROLLED_BACK, ZkError.NO_AUTH, ZkError.INCONSISTENT)
+
+
+def test_what_may_not_be_read_says_so_and_can_be_seen_to_exist(reached: Served | Real) -> None:
+    session = reached.session()
+    session.multi(MakeNode("/a", b"0"))
+    reached.limit("/a", Permission.WRITE)
+
+    with pytest.raises(exceptions.NoAuthError):
+        session.get("/a")
+    with pytest.raises(exceptions.NoAuthError):
+        session.children("/a")
+    assert session.multi(SetData("/a", b"1")).errors == ()
+
+
+def test_a_request_over_the_limit_costs_the_connection_and_one_at_the_limit_does_not(reached: Served | Real) -> None:
+    session = reached.session()
+    session.multi(MakeNode("/a"))
+    path = reached.full("/a")
+    # xid and type, then the lengths of path and data, and the version
+    most = JUTE_MAXBUFFER - 8 - 4 - len(path) - 4 - 4
+
+    session.set("/a", bytes(most))
+
+    with pytest.raises(exceptions.ConnectionLoss):
+        session.set("/a", bytes(most + 1))
+    found = session.get_when_connected("/a")
+    assert len(found) == most
+
+
+def test_watches_that_are_set_again_tell_what_has_changed_meanwhile(reached: Served | Real) -> None:
+    other = reached.session()
+    other.multi(*map(MakeNode, ("/quiet", "/changed", "/deleted", "/parent", "/still", "/gone")))
+    since = Zxid(stat_of(other.get("/gone")).czxid)
+    other.multi(SetData("/changed", b"1"), RemoveNode("/deleted"), MakeNode("/created"), MakeNode("/parent/child"))
+    other.multi(RemoveNode("/gone"))
+
+    told = asyncio.run(told_after_set_watches(reached, since))
+
+    assert sorted(told) == [
+        ("/changed", Change.CHANGED),
+        ("/created", Change.CREATED),
+        ("/deleted", Change.DELETED),
+        ("/gone", Change.DELETED),
+        ("/parent", Change.CHILDREN),
+    ]
+
+
+async def told_after_set_watches(reached: Served | Real, since: Zxid) -> list[tuple[str, Change]]:
+    bridge, told = Bridge(ZooKeeperSettings(reached.connect)), list[tuple[str, Change]]()
+    await bridge.start()
+    bridge.watch_listeners.append(lambda event: told.append((event.path, event.change)))
+    full = bridge.full
+    await bridge.ask(
+        SetWatches(
+            since,
+            data=[full("/quiet"), full("/changed"), full("/deleted")],
+            existence=[full("/created"), full("/absent")],
+            children=[full("/parent"), full("/still"), full("/gone")],
+        )
+    )
+    await bridge.stop()
+    return told

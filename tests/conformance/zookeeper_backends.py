@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import socketserver
+import struct
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from kazoo import exceptions
 from kazoo.client import KazooClient
 from kazoo.protocol.states import WatchedEvent
+from kazoo.security import ACL, Id
 
 from tests.simulation.zookeeper import (
     CheckVersion,
@@ -16,17 +22,20 @@ from tests.simulation.zookeeper import (
     MakeNode,
     Multi,
     Operation,
+    Permission,
     RemoveNode,
     SetData,
     WatchEvent,
     ZkError,
     ZooKeeper,
 )
+from tests.simulation.zookeeper_server import ServerConnection
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 
 _ERRORS: dict[type[Exception], ZkError] = {
     exceptions.NoNodeError: ZkError.NO_NODE,
+    exceptions.NoAuthError: ZkError.NO_AUTH,
     exceptions.NodeExistsError: ZkError.NODE_EXISTS,
     exceptions.BadVersionError: ZkError.BAD_VERSION,
     exceptions.NotEmptyError: ZkError.NOT_EMPTY,
@@ -82,8 +91,11 @@ class SimulatedSession:
         return self._zookeeper.multi(self._session, operations)
 
     def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat] | None:
-        """Data and stat, or None."""
-        return self._zookeeper.get(self._session, path, watch)
+        """Data and stat, or None; an absent znode is watched as Kafka and we do, with an exists-watch."""
+        found = self._zookeeper.get(self._session, path, watch)
+        if found is None and watch:
+            self._zookeeper.exists(self._session, path, watch)
+        return found
 
     def children(self, path: str, *, watch: bool = False) -> tuple[str, ...] | None:
         """The children's names, or None."""
@@ -151,6 +163,19 @@ class RealSession:
         except exceptions.NoNodeError:
             return None
 
+    def set(self, path: str, data: bytes) -> None:
+        """Set the data in a request of its own."""
+        self._client.set(path, data)
+
+    def get_when_connected(self, path: str) -> bytes:
+        """The data, though the connection has just been lost."""
+        data: bytes = self._client.retry(self._client.get, path)[0]
+        return data
+
+    def limit(self, path: str, left: Permission) -> None:
+        """Leave everybody these permissions only, and that of changing them."""
+        self._client.set_acls(path, [ACL(int(left | Permission.ADMIN), Id("world", "anyone"))])
+
     def _saw(self, event: WatchedEvent) -> None:
         self._seen.append(WatchEvent(_HAPPENED[event.type], event.path))
 
@@ -174,17 +199,29 @@ class Real:
     """A real server."""
 
     def __init__(self, connect: str) -> None:
-        self._connect = connect
+        self.connect = connect
         self._sessions: list[RealSession] = []
+        self._limited: list[str] = []
+
+    def full(self, path: str) -> str:
+        """The path with the chroot."""
+        return self.connect[self.connect.index("/") :] + path
+
+    def limit(self, path: str, left: Permission) -> None:
+        """Leave everybody these permissions only."""
+        self.session().limit(path, left)
+        self._limited.append(path)
 
     def session(self) -> RealSession:
         """A new client."""
-        session = RealSession(self._connect)
+        session = RealSession(self.connect)
         self._sessions.append(session)
         return session
 
     def close(self) -> None:
-        """End all sessions."""
+        """Give everybody all permissions back, and end all sessions."""
+        for path in self._limited:
+            self._sessions[0].limit(path, Permission.ALL)
         for session in self._sessions:
             session.end()
 
@@ -210,3 +247,62 @@ def _stat(stat: Any) -> Stat:
 def errors(done: Multi) -> Sequence[ZkError]:
     """What was refused, operation by operation."""
     return done.errors
+
+
+class Served:
+    """The simulated ZooKeeper behind a socket, for real clients."""
+
+    def __init__(self) -> None:
+        self.zookeeper = ZooKeeper(lambda *_: None, lambda *_: None)
+        self._lock = threading.Lock()
+        self._sessions: list[RealSession] = []
+        outer = self
+
+        class Line(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                outer.serve(self.request)
+
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Line)
+        self._server.daemon_threads = True
+        self.connect = f"127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def full(self, path: str) -> str:
+        """The path; there is no chroot."""
+        return path
+
+    def limit(self, path: str, left: Permission) -> None:
+        """Leave everybody these permissions only."""
+        self.zookeeper.acls[path] = left
+
+    def serve(self, line: socket.socket) -> None:
+        """One connection, until an end hangs up."""
+
+        def send(frame: bytes) -> None:
+            line.sendall(struct.pack(">i", len(frame)) + frame)
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
+        connection = ServerConnection(self.zookeeper, send, hang_up)
+        with suppress(OSError), line.makefile("rb") as stream:
+            while len(head := stream.read(4)) == len(b"size"):
+                frame = stream.read(struct.unpack(">i", head)[0])
+                with self._lock:
+                    connection.take(frame)
+        with self._lock:
+            connection.close()
+
+    def session(self) -> RealSession:
+        """A new client."""
+        session = RealSession(self.connect)
+        self._sessions.append(session)
+        return session
+
+    def close(self) -> None:
+        """End all sessions, and listen no more."""
+        for session in self._sessions:
+            session.end()
+        self._server.shutdown()
+        self._server.server_close()

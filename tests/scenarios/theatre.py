@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
+from controller.core import effects
 from controller.core.clients import authorization
 from controller.core.commands import Command, LeaderAndIsr, StopReplica
 from controller.core.effects import (
     Answer,
     Commit,
     Connect,
+    Create,
+    Delete,
     DescribeLogDirs,
     Disconnect,
     Drained,
@@ -19,6 +23,7 @@ from controller.core.effects import (
     Notice,
     Read,
     ReadChildren,
+    Set,
     StepDown,
     Survey,
     Tell,
@@ -44,10 +49,11 @@ from controller.core.requests import Caller, Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from tests.scenarios.writing import Telling, reply_lines, write_lines
-from tests.simulation.controllers import operation_of
+from tests.simulation.clock import Clock
+from tests.simulation.network import Network
 from tests.simulation.reader import Reader
 from tests.simulation.world import PATHS
-from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, SetData, WatchEvent, ZooKeeper
+from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, RemoveNode, SetData, ZooKeeper
 from zk_layout import catalog
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint, Registration
@@ -60,12 +66,24 @@ FEATURE = FeatureAddress()
 TURNS = 1000
 
 
-class _AtOnce:
-    """A connection to ZooKeeper without any delay."""
+class _AtOnce(Network):
+    """A network without any delay."""
 
-    def call(self, perform: Any, reply: Any) -> None:
-        """Perform, and reply."""
-        reply(perform())
+    def delay(self) -> float:
+        """None."""
+        return 0.0
+
+
+def _operation_of(made: effects.Operation) -> Operation:
+    """One write as ZooKeeper gets it."""
+    write, data = made.write, made.data
+    match write:
+        case Create(address, _, is_sequential):
+            return MakeNode(address.path, data, is_sequential=is_sequential)
+        case Set(address, _, expected):
+            return SetData(address.path, data, expected)
+        case Delete(address, expected):
+            return RemoveNode(address.path, expected)
 
 
 class Theatre:
@@ -75,7 +93,7 @@ class Theatre:
         self.output: list[str] = []
         self.settings: dict[str, Any] = {}
         self.now = 0.0
-        self.zookeeper = ZooKeeper(self._watch_fired, lambda *_: None)
+        self.zookeeper = ZooKeeper(lambda *_: None, lambda *_: None)
         # A story says itself whether producer ids were ever given.
         for path in [path for path in PATHS if path != ProducerIdBlockAddress().path]:
             self.zookeeper.make_path(path)
@@ -99,7 +117,7 @@ class Theatre:
         self._alarms: dict[Alarm, float] = {}
         self._asks = 0
         self._telling = Telling()
-        self._fired: deque[WatchEvent] = deque()
+        self._clock = Clock()
 
     def say(self, line: str) -> None:
         """One line of output."""
@@ -131,13 +149,24 @@ class Theatre:
 
     def elect(self) -> None:
         """A new controller begins its term, whatever became of the one before."""
-        if self._session:
+        if self.reader is not None:
+            self.reader.close()
             self.zookeeper.close_session(self._session)
         self._events.clear()
         self._held.clear()
         self._alarms.clear()
-        self._fired.clear()
-        self._session, self._telling = self.zookeeper.open_session(), Telling()
+        self._telling = Telling()
+        network = _AtOnce(self._clock, Random(0))
+        self.reader = Reader(
+            self.zookeeper,
+            network,
+            self._events.append,
+            follows_reassignments=bool(self.settings.get("keeps_reassignment_znodes")),
+            wake_s=0.0,
+        )
+        self.reader.connect()
+        self._settle()
+        self._session = self.reader.session
         epoch = ControllerEpoch(int(self.zookeeper.nodes[EPOCH].data) + 1)
         self.zookeeper.multi(self._session, [SetData(EPOCH, str(epoch).encode())])
         self._fence = self.zookeeper.nodes[EPOCH].version
@@ -146,14 +175,6 @@ class Theatre:
         settings = MachineSettings(own_id=OWN_ID, cluster_id="scenario", **self.settings)
         self.machine = Machine(settings, epoch, SeededRandom(str(epoch).encode()), self._is_allowed)
         self.say(f"controller epoch {epoch}")
-        connection: Any = _AtOnce()
-        self.reader = Reader(
-            self.zookeeper,
-            self._session,
-            connection,
-            self._events.append,
-            follows_reassignments=settings.keeps_reassignment_znodes,
-        )
         self.reader.load()
         self.run()
 
@@ -193,15 +214,15 @@ class Theatre:
 
     # turns
 
-    def _watch_fired(self, session: SessionId, event: WatchEvent) -> None:
-        if session == self._session:
-            self._fired.append(event)
+    def _settle(self) -> None:
+        """Let what is under way to and from ZooKeeper arrive."""
+        while (at := self._clock.next_at()) is not None and at <= self._clock.now:
+            self._clock.step()
 
     def run(self) -> None:
         """Turn after turn until nothing happens any more."""
         for _ in range(TURNS):
-            while self._fired and self.reader is not None:
-                self.reader.fired(self._fired.popleft())
+            self._settle()
             if self.machine is None:
                 self._events.clear()
                 return
@@ -237,9 +258,11 @@ class Theatre:
             case Read(addresses, watch):
                 assert self.reader is not None
                 self.reader.read(addresses, watch)
+                self._settle()
             case Survey(topic):
                 assert self.reader is not None
                 self.reader.survey(topic)
+                self._settle()
             case Connect(broker, _, _):
                 self._say_more("  connect ", broker)
             case Disconnect(broker):
@@ -251,6 +274,7 @@ class Theatre:
             case ReadChildren(parent):
                 assert self.reader is not None
                 self.reader.read_children(parent)
+                self._settle()
             case DescribeLogDirs():
                 self._describe(effect)
             case _:
@@ -307,7 +331,7 @@ class Theatre:
             self.say(f"refused #{commit.commit}  no permission to write {forbidden.path}")
             self._events.append(Conflicted(commit.commit, forbidden, "no permission"))
             return
-        operations = list(map(operation_of, commit.operations))
+        operations = list(map(_operation_of, commit.operations))
         done = self.zookeeper.multi(self._session, [CheckVersion(EPOCH, self._fence), *operations])
         failed_at = done.failed_at
         if failed_at == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 
 import click
@@ -21,11 +22,13 @@ TAIL = 200
 def main(seeds: int, start: int, is_traced: bool, keep_going: bool) -> None:
     """Live through seeded worlds and print the story of one that breaks a promise."""
     failed = []
+    began, simulated_s = time.perf_counter(), 0.0
     numbers = range(start, start + seeds)
     for seed in track(numbers, description="seeds", disable=not sys.stderr.isatty()):
         world = World(seed)
         try:
             world.run()
+            simulated_s += world.clock.now
         except Exception as error:
             failed.append((seed, error))
             if keep_going:
@@ -38,7 +41,12 @@ def main(seeds: int, start: int, is_traced: bool, keep_going: bool) -> None:
             sys.exit(1)
         if is_traced:
             click.echo("\n".join(world.trace.lines))
-    click.echo(f"{seeds - len(failed)} of {seeds} seeds kept every promise")
+    took_s = time.perf_counter() - began
+    click.echo(
+        f"{seeds - len(failed)} of {seeds} seeds kept every promise; "
+        f"{seeds / took_s:.1f} seeds and {simulated_s / 3600 / took_s:.2f} simulated hours per second",
+        err=is_traced,
+    )
     sys.exit(1 if failed else 0)
 
 

@@ -1,102 +1,62 @@
-"""What does one controller process do around the pure machine?
+"""How does a controller's process run in a world? The daemon itself; what is missing are its sockets.
 
-It holds the session and the claim, reads and writes ZooKeeper, keeps links to brokers and answers requests.
+Listeners, metrics and links to brokers are stood in for here. ZooKeeper is reached by kazoo's own client, over lines
+that are late or get lost, and answers at its protocol.
 """
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, MutableSequence, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, assert_never
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
-from controller.core import effects
-from controller.core.candidacy.candidacy import Candidacy, CandidacySettings
-from controller.core.candidacy.events import (
-    Claimed,
-    ClaimFailed,
-    ClaimOutcome,
-    HolderSeen,
-    NotGivenUp,
-    Reconnected,
-    Resumed,
-    SessionLost,
-    StopAsked,
-    Suspended,
-    TermDrained,
-    TermFailed,
-    TermLoaded,
-    Watching,
-    Woken,
-)
-from controller.core.candidacy.events import Event as CandidacyEvent
-from controller.core.candidacy.orders import (
-    Abandon,
-    BeginTerm,
-    Claim,
-    Drain,
-    Exit,
-    Release,
-    Say,
-    Serve,
-    TermOrder,
-    WakeAt,
-)
+from controller.app import Daemon
+from controller.claiming import Claimant
+from controller.core.candidacy.phases import TakeOver
 from controller.core.effects import (
     Answer,
     Commit,
     Connect,
-    Create,
-    Delete,
     DescribeLogDirs,
     Disconnect,
-    Drained,
     Effect,
+    Measured,
     Notice,
-    Read,
-    ReadChildren,
-    Set,
     StepDown,
-    Survey,
     Tell,
-    Wake,
 )
-from controller.core.events import (
-    Alarm,
-    Asked,
-    CallId,
-    Committed,
-    Conflicted,
-    Event,
-    Fenced,
-    Loaded,
-    ResignationAsked,
-    Unknown,
-    Woke,
-)
+from controller.core.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
 from controller.core.machine import Machine
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
-from tests.simulation.claiming import CLAIM, EPOCH, RELEASED, adopt, claim, give_up, look
-from tests.simulation.network import LOST, Link, Network, ZkConnection
-from tests.simulation.reader import Reader
+from controller.leading import Leading
+from controller.settings import Settings, load
+from controller.term import TermParts
+from controller.wire.versions import parse_protocol
+from controller.zk.bridge import Bridge
+from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.writer import DEFAULT_REQUEST_BYTES
+from tests.simulation.checker import Broken
+from tests.simulation.kazoo_client import Connection, kazoo_client
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.network import Line, Link
 from tests.simulation.trace import command_lines, write_text
-from tests.simulation.zookeeper import (
-    CheckVersion,
-    MakeNode,
-    Multi,
-    Operation,
-    RemoveNode,
-    SetData,
-    WatchEvent,
-)
+from tests.simulation.zookeeper import CheckVersion, Multi, Operation, RemoveNode
+from tests.simulation.zookeeper_server import ServerConnection
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-PUMP_S = 0.002
+CLAIM = "/controller"
+RELEASED = "/kafka_zk_controller/released"
+PROTOCOL = "3.9"
 NOT_ANSWERED = None
+DRAIN_LOOK_S = 0.05
 
 Ask = Callable[[Reply | None], None]
 
@@ -109,463 +69,454 @@ class Role(StrEnum):
     LEADING = "leading"
 
 
-class Connection(ZkConnection):
-    """A controller's connection to ZooKeeper, which says when it is lost and when it is back."""
+@lru_cache
+def settings_of(own_id: BrokerId, take_over: TakeOver, session_timeout_s: float) -> Settings:
+    """What an operator has written into the file of one replica."""
+    given = {
+        "zookeeper.connect": "simulated:2181",
+        "zookeeper.session.timeout.ms": round(session_timeout_s * 1000),
+        "broker.id": own_id,
+        "listeners": f"PLAINTEXT://controller-{own_id}:9092",
+        "inter.broker.protocol.version": PROTOCOL,
+        "controller.takeover": take_over.value,
+        "controller.drain.timeout.ms": 1000,
+        "http.port": 0,
+    }
+    texts = [f"{key}={value}" for key, value in given.items()]
+    return load(None, texts, {}, {"inter.broker.protocol.version": parse_protocol})
 
-    def __init__(self, network: Network, changed: Callable[[Suspended | Resumed], None]) -> None:
-        super().__init__(network)
-        self._changed = changed
-        self._held: list[tuple[Callable[[Any], None], Any, bool]] = []
+
+class NobodyAnswers:
+    """A dialer: whether brokers understand the controller is not simulated."""
+
+    async def open_connection(self, *_: object) -> Any:
+        """Nothing listens."""
+        raise ConnectionRefusedError
+
+
+class Links:
+    """Stands for `controller.brokers.links`: commands travel as they are, not as bytes."""
+
+    def __init__(self, controller: Controller, emit: Callable[[Event], None]) -> None:
+        self._controller = controller
+        self._world = controller.world
+        self._emit = emit
+        self.by_broker: dict[BrokerId, Link] = {}
+
+    def connect(self, connect: Connect) -> None:
+        """Open a link to a life of a broker."""
+        broker = connect.broker
+        self._world.say(self._controller.name, f"connects to broker {broker} (epoch {connect.broker_epoch})")
+        if broker in self.by_broker:
+            self.by_broker[broker].close()
+        deliver = partial(self._world.deliver, self._controller.own_id)
+        self.by_broker[broker] = Link(self._world.network, connect, deliver, self._emit)
+
+    def disconnect(self, disconnect: Disconnect) -> None:
+        """Close it."""
+        self._world.say(self._controller.name, f"disconnects from broker {disconnect.broker}")
+        link = self.by_broker.pop(disconnect.broker, None)
+        if link is not None:
+            link.close()
+
+    def tell(self, tell: Tell) -> None:
+        """Queue a command."""
+        self._world.checker.effect(self._controller, tell)
+        for line in command_lines(tell.command):
+            self._world.say(self._controller.name, f"tell {tell.broker}  {line}")
+        self.by_broker[tell.broker].tell(tell)
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until everything told has been acknowledged; whether that came true in time."""
+        until = self._world.clock.now + timeout_s
+        while any(not link.is_idle for link in self.by_broker.values()):
+            if self._world.clock.now >= until:
+                return False
+            await asyncio.sleep(DRAIN_LOOK_S)
+        return True
+
+    async def close(self) -> None:
+        """Close every link."""
+        self.cut()
+
+    def cut(self) -> None:
+        """Close every link."""
+        for link in self.by_broker.values():
+            link.close()
+        self.by_broker.clear()
+
+
+class Inspector:
+    """Stands for `controller.brokers.log_dirs`."""
+
+    def __init__(self, controller: Controller, emit: Callable[[Event], None]) -> None:
+        self._world = controller.world
+        self._emit = emit
+
+    def describe(self, asked: DescribeLogDirs) -> None:
+        """Ask one broker."""
+        self._world.move_requests.describe(asked, self._emit)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Listener:
+    """Stands for `controller.server`: requests come in as they are."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._emit: Callable[[Asked], None] | None = None
+        self.asks: dict[CallId, Ask] = {}
 
     @property
-    def is_down(self) -> bool:
-        """Whether no server can be reached."""
-        return self._is_down
+    def is_serving(self) -> bool:
+        """Whether clients are let in."""
+        return self._emit is not None
 
-    def push(self, deliver: Callable[[Any], None], what: Any, *, is_watch: bool = True) -> None:
-        """Send something to the client, as soon as it can be reached."""
-        if self._is_down:
-            self._held.append((deliver, what, is_watch))
-        else:
-            super().push(deliver, what, is_watch=is_watch)
+    async def start(self) -> None:
+        """Nothing listens."""
 
-    def drop(self, down_s: float) -> None:
-        """Lose the connection."""
-        was_down = self._is_down
-        super().drop(down_s)
-        if self._is_down and not was_down:
-            self._changed(Suspended())
+    async def close(self) -> None:
+        """Hang up."""
+        self.refuse_all()
 
-    def _reconnect(self, lost: list[Any]) -> None:
-        super()._reconnect(lost)
-        held, self._held = self._held, []
-        for deliver, what, is_watch in held:
-            self.push(deliver, what, is_watch=is_watch)
-        if not self.is_closed:
-            self._changed(Resumed())
+    def begin_term(self, emit: Callable[[Asked], None]) -> None:
+        """Let clients in."""
+        self._emit = emit
+
+    def refuse_all(self) -> None:
+        """Nobody gets an answer any more."""
+        self._emit = None
+        self._controller.world.checker.term_ended(self._controller)
+        asks, self.asks = self.asks, {}
+        for answer in asks.values():
+            answer(NOT_ANSWERED)
+
+    def ask(self, number: CallId, request: Request, answer: Ask) -> None:
+        """A request came in."""
+        assert self._emit is not None
+        self.asks[number] = answer
+        self._emit(Asked(number, request, Caller("PLAINTEXT", "127.0.0.1")))
+
+    def answer(self, answer: Answer) -> None:
+        """Carry out an `Answer`."""
+        self._controller.world.checker.effect(self._controller, answer)
+        self.asks.pop(answer.call)(answer.reply)
 
 
-def operation_of(made: effects.Operation) -> Operation:
-    """One write as ZooKeeper gets it."""
-    write, data = made.write, made.data
-    match write:
-        case Create(address, _, is_sequential):
-            return MakeNode(address.path, data, is_sequential=is_sequential)
-        case Set(address, _, expected):
-            return SetData(address.path, data, expected)
-        case Delete(address, expected):
-            return RemoveNode(address.path, expected)
+class Observer:
+    """Stands for `controller.monitoring`: tells the world what a process goes through."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._world = controller.world
+
+    async def start(self) -> None:
+        """No metrics are shown."""
+
+    async def stop(self) -> None:
+        """Nothing was started."""
+
+    def noticed(self, notice: Notice) -> None:
+        """A notice was given."""
+        self._world.folder.noticed(notice.text)
+
+    def measured(self, figure: Measured) -> None:
+        """Nobody looks."""
+
+    def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
+        """A term begins."""
+        self._controller.term_began(epoch, machine)
+
+    def term_ended(self) -> None:
+        """A term is over."""
+        self._controller.term_ended()
+
+    def turned(
+        self, _now: float, events: Sequence[Event], effects: Sequence[Effect], _took_s: float, _left: int
+    ) -> None:
+        """A turn was decided; nothing of it is carried out yet."""
+        for event in events:
+            self._tell_outcome(event)
+        for effect in effects:
+            if isinstance(effect, Commit):
+                self._controller.submitted.append(effect)
+                for why in effect.why:
+                    self._world.say(self._controller.name, f"commit {effect.commit}: {why}")
+                for made in effect.operations:
+                    self._world.say(self._controller.name, f"  {write_text(made.write, made.data)}")
+            elif isinstance(effect, StepDown):
+                self._world.checker.effect(self._controller, effect)
+        if self._controller.crash_in_turn:
+            self._controller.crash_soon()
+            assert isinstance(effects, MutableSequence)
+            del effects[self._world.random.randint(0, len(effects)) :]
+
+    def _tell_outcome(self, event: Event) -> None:
+        match event:
+            case Unknown(commit):
+                outcome = "outcome unknown"
+            case Committed(commit, zxid):
+                outcome = f"committed at zxid {zxid}"
+            case Fenced(commit):
+                outcome = "fenced"
+            case Conflicted(commit, _, reason):
+                outcome = reason
+            case _:
+                return
+        self._world.say(self._controller.name, f"commit {commit}: {outcome}")
+
+
+class _Leading(Leading):
+    """Terms whose machine, links and chance come from the world."""
+
+    def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
+        observer: Any = controller.observer
+        super().__init__(settings, parse_protocol(PROTOCOL), claimant, observer, process.happened)
+        self._controller = controller
+        self._bridge = claimant
+
+    def _parts(self, server: Any) -> TermParts:
+        controller, observer = self._controller, self._controller.observer
+        world, own_id = controller.world, controller.own_id
+
+        def new_links(_: TermParts, emit: Callable[[Event], None], __: Callable[[BaseException], None]) -> Links:
+            controller.channels = Links(controller, emit)
+            return controller.channels
+
+        return TermParts(
+            bridge=self._bridge.bridge,
+            machine_settings=world.settings_of(own_id),
+            protocol=parse_protocol(PROTOCOL),
+            inter_broker_listener="PLAINTEXT",
+            request_timeout_s=30.0,
+            request_limit_bytes=DEFAULT_REQUEST_BYTES,
+            drain_timeout_s=1.0,
+            answer=server.answer,
+            counter=observer,
+            link_observer=None,  # type: ignore[arg-type]  # for the links, which are not there
+            turn_observer=observer,
+            new_machine=lambda _, epoch, __: world.new_machine(own_id, epoch),
+            new_links=new_links,
+            new_log_dirs=lambda _, emit: Inspector(controller, emit),
+            random_bytes=bytes,
+            wall_clock=lambda: world.clock.now,
+        )
+
+
+class Process(Daemon):
+    """The daemon of `controller.app`, with stand-ins for what has sockets."""
+
+    def __init__(self, controller: Controller, settings: Settings, loop: SimulatedLoop) -> None:
+        self._controller = controller
+        self._loop = loop
+        super().__init__(settings)
+
+    def _assemble(self, settings: Settings) -> None:
+        controller = self._controller
+        self.claimant = self._claimant = Claimant(
+            settings,
+            parse_protocol(PROTOCOL),
+            self._happened,
+            new_bridge=self._new_bridge,
+            dialer=NobodyAnswers(),
+        )
+        listener: Any = controller.listener
+        observer: Any = controller.observer
+        self._server, self._monitoring = listener, observer
+        self._leading = _Leading(controller, settings, self._claimant, self)
+
+    def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
+        controller = self._controller
+        return Bridge(settings, kazoo_client(settings, controller.world.network, self._loop, controller.dial))
+
+    @property
+    def leads_without_session(self) -> bool:
+        """Whether it goes on deciding although ZooKeeper has said that its session is over."""
+        return self._leading._term is not None and self.claimant.bridge._client._session_id is None
+
+    def happened(self, event: Any) -> None:
+        """Let the candidacy decide what follows."""
+        self._happened(event)
 
 
 class Controller:
-    """One process after the other. `term` tells terms apart: whatever belongs to an earlier one is ignored."""
+    """One process after the other, of one replica."""
 
     def __init__(self, world: World, own_id: BrokerId) -> None:
         self.world = world
         self.own_id = own_id
         self.name = f"controller {own_id}"
-        self.life = self.term = 0
-        self.session = SessionId(0)
+        self.life = 0
         self.epoch = ControllerEpoch(0)
-        self.paused_until = 0.0
         self.crash_at_commit = 0
         self.crash_in_turn = False
-        self._candidacy: Candidacy | None = None
-        self._reset()
-
-    def _reset(self) -> None:
-        self.term += 1
+        self.submitted: deque[Commit] = deque()
+        self.observer = Observer(self)
+        self.listener = Listener(self)
         self.machine: Machine | None = None
-        self.reader: Reader | None = None
-        self.links: dict[BrokerId, Link] = {}
-        self.asks: dict[CallId, Ask] = {}
-        self._inbox: list[Event] = []
-        self._alarms: dict[Alarm, float] = {}
-        self._is_pump_set = False
+        self.channels: Links | None = None
+        self._process: Process | None = None
+        self._loop = SimulatedLoop(world.clock)  # type: ignore[abstract]  # nothing here asks a loop for more
+        self._last_session = self._term_session = SessionId(0)
+
+    # what the world sees
 
     @property
     def role(self) -> Role:
         """What it is doing."""
-        if self._candidacy is None:
+        if self._process is None:
             return Role.DOWN
         return Role.STANDBY if self.machine is None else Role.LEADING
 
-    # process and session
+    @property
+    def is_serving(self) -> bool:
+        """Whether it lets clients in."""
+        return self._process is not None and self.listener.is_serving
+
+    @property
+    def session(self) -> SessionId:
+        """The session that its process has, or had."""
+        if self._process is not None:
+            self._last_session = self._process.claimant.bridge.session
+        return self._last_session
+
+    @property
+    def connection(self) -> Connection:
+        """Its process' way to ZooKeeper."""
+        assert self._process is not None
+        connection = self._process.claimant.bridge._client._connection
+        assert isinstance(connection, Connection)
+        return connection
+
+    @property
+    def links(self) -> dict[BrokerId, Link]:
+        """Its ways to brokers."""
+        return {} if self.channels is None else self.channels.by_broker
+
+    @property
+    def asks(self) -> dict[CallId, Ask]:
+        """Who waits for an answer."""
+        return self.listener.asks
+
+    @property
+    def paused_until(self) -> float:
+        """Until when the process is stopped."""
+        return self._loop.paused_until
+
+    @paused_until.setter
+    def paused_until(self, at: float) -> None:
+        self._loop.paused_until = at
+
+    # process
 
     def start(self) -> None:
         """A new process, with a new session."""
-        self._reset()
         self.life += 1
-        self._candidacy = Candidacy(CandidacySettings(self.world.plan.take_over, self.world.plan.session_timeout_s))
-        self._orders: deque[TermOrder | Claim | Exit] = deque()
-        self._is_giving_up = self._is_claiming = self._is_forced = False
-        self._wake_at = 0.0
-        self._claimed: Claimed | None = None
-        self.crash_at_commit, self.crash_in_turn, self.paused_until = 0, False, 0.0
+        self.crash_at_commit, self.crash_in_turn = 0, False
         self.world.say(self.name, "starts")
-        self._connect()
-        self._tell(Watching())
+        plan = self.world.plan
+        self._loop = SimulatedLoop(self.world.clock, partial(self.world.say, self.name))  # type: ignore[abstract]
+        self._process = Process(self, settings_of(self.own_id, plan.take_over, plan.session_timeout_s), self._loop)
+        self._loop.start(self._live(self._process))
 
-    def _connect(self) -> None:
-        self.session = self.world.zookeeper.open_session()
-        self.connection = Connection(self.world.network, self._connection_changed)
-        self.world.watchers[self.session] = self._watch_pushed
-        self._look()
-
-    def _connection_changed(self, event: Suspended | Resumed) -> None:
-        if isinstance(event, Suspended):
-            self._unless_paused(lambda: self._tell(event))
-        elif self.session in self.world.zookeeper.sessions:
-            self._unless_paused(lambda: self._tell(event))
-            self._look()
+    async def _live(self, process: Process) -> None:
+        await process.live()
+        self.world.say(self.name, "exits")
+        self._loop.halt()
+        self.world.clock.after(0.0, partial(self._is_gone, process))
 
     def crash(self) -> None:
         """The process is killed; its session lives on until it expires."""
-        if self.role is Role.DOWN:
+        if self._process is not None:
+            self.world.say(self.name, "is killed")
+            self._is_gone(self._process)
+
+    def crash_soon(self) -> None:
+        """The process is killed in the middle of what it does."""
+        self._loop.halt()
+        self.world.clock.after(0.0, partial(self._kill, self.life))
+
+    def _kill(self, life: int) -> None:
+        if life == self.life:
+            self.crash()
+
+    def _is_gone(self, process: Process) -> None:
+        if process is not self._process:
             return
-        self.world.say(self.name, "is killed")
-        self._is_gone()
         session = self.session
+        if not self._loop.is_dead:
+            self.connection.die()
+        self._process = None
+        self._loop.kill()
+        self.term_ended()
         self.world.clock.after(self.world.plan.session_timeout_s, lambda: self.world.expire(session))
+
+    def dismantle(self) -> None:
+        """The world ends."""
+        if self._process is not None:
+            self.connection.die()
+        self._loop.kill()
 
     def stop(self) -> None:
         """An operator stops it: it ends by itself."""
         self.world.say(self.name, "is told to stop")
-        self._unless_paused(lambda: self._tell(StopAsked("SIGTERM received")))
-
-    def _is_gone(self) -> None:
-        self._end_term()
-        self._candidacy = None
-        self.connection.close()
-
-    def session_expired(self) -> None:
-        """The server has ended the session; the client notices later and starts again with a new one."""
-        if self.role is Role.DOWN:
-            return
-        connection = self.connection
-
-        def notice() -> None:
-            if self.role is not Role.DOWN and self.connection is connection:
-                self.world.say(self.name, "notices that its session expired")
-                connection.close()
-                self._is_giving_up = False
-                self._tell(SessionLost())
-                if self._is_claiming:
-                    self._settled(ClaimFailed("the session expired during the election"))
-                self._connect()
-                self._tell(Reconnected())
-
-        connection.push(lambda _: self._unless_paused(notice), None)
-
-    def _end_term(self) -> None:
-        if self.machine is not None:
-            self.world.checker.term_ended(self)
-        for link in self.links.values():
-            link.close()
-        for answer in self.asks.values():
-            answer(NOT_ANSWERED)
-        self._reset()
-
-    def _unless_paused(self, happening: Callable[[], None]) -> None:
-        """A stopped process does nothing until it goes on."""
-        wait = self.paused_until - self.world.clock.now
-        if wait > 0:
-            self.world.clock.after(wait, lambda: self._unless_paused(happening))
-        else:
-            happening()
-
-    # candidacy
-
-    def _tell(self, event: CandidacyEvent) -> None:
-        """Let the candidacy decide what follows, and do it, one order after the other."""
-        if self._candidacy is None:
-            return
-        for order in self._candidacy.step((event,), self.world.clock.now):
-            match order:
-                case Say(_, text, details):
-                    self.world.say(self.name, ": ".join(filter(None, (text, *details.values()))))
-                case WakeAt(at):
-                    self._set_alarm_clock(at)
-                case _:
-                    self._orders.append(order)
-        self._carry_out_orders()
-
-    def _carry_out_orders(self) -> None:
-        while self._orders and not self._is_giving_up and self._candidacy is not None:
-            self._obey(self._orders.popleft())
-
-    def _obey(self, order: TermOrder | Claim | Exit) -> None:
-        match order:
-            case Claim(replace):
-                self._claim(replace=replace)
-            case BeginTerm():
-                self._begin_term()
-            case Serve():
-                pass  # who asks while it loads must wait, or be told that it is no controller: the machine's business
-            case Drain():
-                self._emit(self.term, ResignationAsked())
-            case Release() | Abandon():
-                self._end_term()
-                self._give_up()
-            case Exit():
-                self.world.say(self.name, "exits")
-                self._is_gone()
-                self.world.expire(self.session)
-            case _:
-                assert_never(order)
-
-    def _set_alarm_clock(self, at: float) -> None:
-        candidacy, self._wake_at = self._candidacy, at
-
-        def ring() -> None:
-            if self._candidacy is candidacy and self._wake_at == at:
-                self._tell(Woken())
-
-        self.world.clock.after(max(0.0, at - self.world.clock.now), lambda: self._unless_paused(ring))
-
-    def _watch_pushed(self, event: WatchEvent) -> None:
-        connection = self.connection
-        connection.push(lambda _: self._unless_paused(lambda: self._fired(connection, event)), None)
-
-    def _fired(self, connection: Connection, event: WatchEvent) -> None:
-        if connection is not self.connection or self.role is Role.DOWN:
-            return
-        if event.path in (CLAIM, RELEASED):
-            self._look()
-        elif self.reader is not None:
-            self.reader.fired(event)
-
-    def _look(self) -> None:
-        connection, session = self.connection, self.session
-
-        def seen(result: Any) -> None:
-            if connection is self.connection and self.role is not Role.DOWN:
-                if result is LOST:
-                    self._look()
-                else:
-                    self._tell(result)
-
-        connection.call(
-            lambda: look(self.world.zookeeper, session), lambda result: self._unless_paused(lambda: seen(result))
-        )
+        self._loop.signal(signal.SIGTERM)
 
     def usurp(self) -> None:
-        """Claim although another one leads: it believes that nobody does, and its claim replaces whoever that is."""
-        self._is_forced = True
-        self._tell(HolderSeen(None, False, ControllerEpoch(0), is_released=RELEASED in self.world.zookeeper.nodes))
-        if not self._is_claiming:
-            self._is_forced = False  # not even then does it want to: it waits, or the cluster is released
-            self._look()
+        """An operator deletes `/controller` although its holder lives."""
+        self.world.write(RemoveNode(CLAIM))
 
-    def _claim(self, *, replace: bool, is_in_doubt: bool = False) -> None:
-        connection, session, is_forced = self.connection, self.session, self._is_forced
-        # A claim of ours with a later epoch than our last term's is the one that nobody has heard of.
-        unheard_since = self.epoch if is_in_doubt else None
-        self._is_claiming = True
-
-        def perform() -> ClaimOutcome:
-            zookeeper = self.world.zookeeper
-            adopted = None if unheard_since is None else adopt(zookeeper, session, self.own_id, unheard_since)
-            return adopted or claim(zookeeper, session, self.own_id, replace=replace, is_forced=is_forced)
-
-        def claimed(result: Any) -> None:
-            if connection is not self.connection or self.role is Role.DOWN:
-                return
-            if result is LOST:
-                self.world.say(self.name, "cannot tell whether its claim was written")
-                self._claim(replace=replace, is_in_doubt=True)
-            else:
-                self._settled(result)
-
-        connection.call(perform, lambda result: self._unless_paused(lambda: claimed(result)))
-
-    def _settled(self, outcome: ClaimOutcome) -> None:
-        self._is_claiming = self._is_forced = False
-        if isinstance(outcome, Claimed):
-            self._claimed = outcome
-        self._tell(outcome)
-
-    def _give_up(self) -> None:
-        """Give back what is ours in ZooKeeper, before the next order."""
-        connection, session, claimed = self.connection, self.session, self._claimed
-        if claimed is None or connection.is_closed:
-            return
-        if connection.is_down:
-            self._tell(NotGivenUp())
-            return
-        self._is_giving_up = True
-
-        def given_up(result: Any) -> None:
-            if connection is self.connection and self.role is not Role.DOWN:
-                self._is_giving_up = False
-                if result is LOST:
-                    self._tell(NotGivenUp())
-                else:
-                    self._claimed = None
-                    self._carry_out_orders()
-
-        connection.call(
-            lambda: give_up(self.world.zookeeper, session, self.own_id, claimed),
-            lambda result: self._unless_paused(lambda: given_up(result)),
-        )
-
-    def _begin_term(self) -> None:
-        assert self._claimed is not None
-        self.epoch, self._fence = self._claimed.epoch, self._claimed.fence_version
-        self.world.say(self.name, f"leads with controller epoch {self.epoch}")
-        self.machine = self.world.new_machine(self.own_id, self.epoch)
+    def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
+        """Its process begins to lead."""
+        self.world.say(self.name, f"leads with controller epoch {epoch}")
+        self.epoch, self.machine = epoch, machine
+        self._term_session = self.session
+        self.submitted.clear()
         self.world.checker.term_began(self)
-        term = self.term
-        self.reader = Reader(
-            self.world.zookeeper,
-            self.session,
-            self.connection,
-            lambda event: self._emit(term, event),
-            follows_reassignments=self.own_id in self.world.folder.keepers,
-        )
-        self.reader.load()
 
-    # events and effects
+    def term_ended(self) -> None:
+        """Its process does not lead any more."""
+        if self.machine is not None:
+            self.machine = None
+            self.listener.refuse_all()
+        if self.channels is not None:
+            self.channels.cut()
+            self.channels = None
 
-    def _emit(self, term: int, event: Event) -> None:
-        if term != self.term or self.machine is None:
+    # ZooKeeper
+
+    def dial(self, line: Line) -> ServerConnection:
+        """A line reaches a server. Whoever asks for a new session has lost one, and its term with it."""
+        if self._process is not None and self._process.leads_without_session:
+            raise Broken(f"{self.name} still leads, though its session has expired")
+        return ServerConnection(self.world.zookeeper, line.answer, line.hang_up, self._transacted, self.oversized)
+
+    def oversized(self, size_bytes: int) -> None:
+        """The server got a frame that it never accepts, and hung up."""
+        raise Broken(f"{self.name} sent ZooKeeper a request of {size_bytes} bytes")
+
+    def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
+        written = [o.path for o in operations if not isinstance(o, CheckVersion)]
+        if done.errors or any(path == CLAIM or path.startswith("/brokers/ids/") for path in written):
             return
-        if isinstance(event, Loaded):
-            self._tell(TermLoaded(f"at {self.world.clock.now:.2f} s"))
-        self._inbox.append(event)
-        if not self._is_pump_set:
-            self._is_pump_set = True
-            self.world.clock.after(PUMP_S, lambda: self._unless_paused(lambda: self._pump(term)))
-
-    def _pump(self, term: int) -> None:
-        if term != self.term or self.machine is None:
-            return
-        self._is_pump_set = False
-        events, self._inbox = self._inbox, []
-        effects = self.machine.turn(events, self.world.clock.now)
-        if self.crash_in_turn:
-            kept = self.world.random.randint(0, len(effects))
-            self._carry_out(effects[:kept])
-            self.crash()
-            return
-        self._carry_out(effects)
-
-    def _carry_out(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            if self.machine is None:
-                return
-            self.world.checker.effect(self, effect)
-            match effect:
-                case Commit():
-                    self._submit(effect)
-                case Read(addresses, watch):
-                    assert self.reader is not None
-                    self.reader.read(addresses, watch)
-                case Survey(topic):
-                    assert self.reader is not None
-                    self.reader.survey(topic)
-                case ReadChildren(parent):
-                    assert self.reader is not None
-                    self.reader.read_children(parent)
-                case Connect() | Disconnect() | Tell():
-                    self._reach(effect)
-                case Answer(ask, reply):
-                    self.asks.pop(ask)(reply)
-                case Wake(alarm, at):
-                    self._alarm(alarm, at)
-                case _:
-                    self._note(effect)
-
-    def _note(self, effect: Effect) -> None:
-        match effect:
-            case DescribeLogDirs():
-                term = self.term
-                self.world.move_requests.describe(effect, lambda event: self._emit(term, event))
-            case Notice(kind, text):
-                self.world.say(self.name, f"notice ({kind}): {text}")
-                self.world.folder.noticed(text)
-            case StepDown(reason):
-                self._tell(TermFailed(reason))
-            case Drained():
-                self._tell(TermDrained())
-            case _:
-                pass
-
-    def _submit(self, commit: Commit) -> None:
-        for why in commit.why:
-            self.world.say(self.name, f"commit {commit.commit}: {why}")
-        for made in commit.operations:
-            self.world.say(self.name, f"  {write_text(made.write, made.data)}")
-        term = self.term
-        operations = [
-            CheckVersion(EPOCH, self._fence),
-            *map(operation_of, commit.operations),
-        ]
-
-        def perform() -> Multi:
-            done = self.world.zookeeper.multi(self.session, operations)
-            if not done.errors:
+        while self.submitted:
+            commit = self.submitted.popleft()
+            if [write.address.path for write in commit.writes] == written:
+                if session != self._term_session:
+                    raise Broken(f"{self.name} wrote in another session than the one of its claim: {written}")
                 self.world.checker.committed(self, commit)
-            if self.crash_at_commit and not done.errors:
-                self.crash_at_commit -= 1
-                if not self.crash_at_commit:
-                    self.world.clock.after(0, self.crash)
-            return done
+                break
+        else:
+            raise AssertionError(f"{self.name} wrote what its machine did not decide: {written}")
+        if self.crash_at_commit:
+            self.crash_at_commit -= 1
+            if not self.crash_at_commit:
+                self.crash_soon()
 
-        self.connection.call(perform, lambda done: self._emit(term, self._outcome(commit, done)))
-
-    def _outcome(self, commit: Commit, done: Any) -> Event:
-        if done is LOST:
-            self.world.say(self.name, f"commit {commit.commit}: outcome unknown")
-            return Unknown(commit.commit)
-        failed_at = done.failed_at
-        if failed_at is None:
-            self.world.say(self.name, f"commit {commit.commit}: committed at zxid {done.zxid}")
-            return Committed(commit.commit, done.zxid)
-        if failed_at == 0:
-            self.world.say(self.name, f"commit {commit.commit}: fenced")
-            return Fenced(commit.commit)
-        address = commit.writes[failed_at - 1].address
-        self.world.say(self.name, f"commit {commit.commit}: {done.errors[failed_at]} at {address.path}")
-        return Conflicted(commit.commit, address, str(done.errors[failed_at]))
-
-    def _reach(self, effect: Connect | Disconnect | Tell) -> None:
-        term, broker = self.term, effect.broker
-        match effect:
-            case Connect():
-                self.world.say(self.name, f"connects to broker {broker} (epoch {effect.broker_epoch})")
-                if broker in self.links:
-                    self.links[broker].close()
-                self.links[broker] = Link(
-                    self.world.network,
-                    effect,
-                    lambda tell: self.world.deliver(self.own_id, tell),
-                    lambda acknowledged: self._emit(term, acknowledged),
-                )
-            case Disconnect():
-                self.world.say(self.name, f"disconnects from broker {broker}")
-                if broker in self.links:
-                    self.links.pop(broker).close()
-            case Tell(command=command):
-                for line in command_lines(command):
-                    self.world.say(self.name, f"tell {broker}  {line}")
-                self.links[broker].tell(effect)
-
-    def _alarm(self, alarm: Alarm, at: float) -> None:
-        term = self.term
-        self._alarms[alarm] = at
-
-        def ring() -> None:
-            if term == self.term and self._alarms.get(alarm) == at:
-                del self._alarms[alarm]
-                self._emit(term, Woke(alarm))
-
-        self.world.clock.after(max(0.0, at - self.world.clock.now), ring)
+    # requests
 
     def ask(self, ask: CallId, request: Request, answer: Ask) -> None:
         """A request came in over the network; the answer is None where the connection is lost."""
-        if self.machine is None:
-            answer(NOT_ANSWERED)
-            return
-        self.asks[ask] = answer
-        self._emit(self.term, Asked(ask, request, Caller("PLAINTEXT", "127.0.0.1")))
+        self.listener.ask(ask, request, answer)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.simulation.claiming import RELEASED
-from tests.simulation.controllers import Controller, Role
+from tests.simulation.controllers import RELEASED, Controller, Role
 from tests.simulation.native import rule_briefly
 from tests.simulation.zookeeper import MakeNode, RemoveNode
 
@@ -146,12 +145,11 @@ class Faults:
         self.world.write(RemoveNode(RELEASED))
 
     def usurp(self) -> None:
-        """A standby takes over although the leading one lives."""
-        for controller in self.world.controllers.values():
-            if controller.role is Role.STANDBY:
-                self.world.say(controller.name, "takes over by force")
-                controller.usurp()
-                return
+        """An operator deletes `/controller` although its holder lives: whoever hears of it first takes it."""
+        leader = self._leader()
+        if leader is not None:
+            self.world.say("client", "deletes /controller")
+            leader.usurp()
 
     def let_a_broker_rule(self) -> None:
         """A broker's own controller takes over for a moment."""

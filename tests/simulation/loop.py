@@ -1,52 +1,114 @@
-"""How do coroutines run where time is simulated? At once, in one order, until each of them waits for an answer."""
+"""How does a process' event loop run where time is simulated? Woken by the world's clock, while the process may run."""
 
 from __future__ import annotations
 
 import asyncio
+import weakref
 from asyncio.events import _get_running_loop, _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVarTuple
 
+from tests.simulation.clock import Clock
+
 _Ts = TypeVarTuple("_Ts")
+
+# From something coming in to the loop's dealing with it; what comes in meanwhile is dealt with together.
+WAKE_S = 0.002
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
-    """An event loop without a clock and without sockets: whoever has brought an answer runs it.
+    """An event loop whose time is the world's, and which has no sockets.
 
-    To sleep here is to let everybody else run first: all the time there is passes on simulated connections.
+    Whatever is ready runs at one moment of that time. A stopped process' loop runs nothing until it goes on, a killed
+    one's nothing any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, hear: Callable[[str], None] = lambda _: None, wake_s: float = WAKE_S) -> None:
+        """`hear` gets every line that the process logs."""
+        self._clock = clock
+        self._wake_s = wake_s
         self._ready: deque[asyncio.Handle] = deque()
+        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._failures: list[BaseException] = []
-        self._is_running = False
+        self._is_set = self._is_running = self._is_halted = self.is_dead = False
+        self._paused_until = 0.0
+        self._signals: dict[int, Callable[[], object]] = {}
+        self.hear = hear
 
-    def run_ready(self) -> None:
-        """Run what can run; what a started coroutine has raised is raised here."""
-        if self._is_running:
-            return  # an answer that came at once, to one that is being run
+    @property
+    def paused_until(self) -> float:
+        """When the process goes on."""
+        return self._paused_until
+
+    @paused_until.setter
+    def paused_until(self, at: float) -> None:
+        self._paused_until = at
+        self._clock.after(max(0.0, at - self._clock.now), self._run)
+
+    def halt(self) -> None:
+        """Run nothing more, from within; somebody is about to kill it."""
+        self._is_halted = True
+
+    def kill(self) -> None:
+        """Run nothing any more; what waits is dismantled, and nobody sees how."""
+        self.is_dead = True
+        for task in sorted(self._tasks, key=asyncio.Task.get_name):
+            task.cancel()
+        outer = _get_running_loop()
+        _set_running_loop(self)
+        try:
+            while self._ready:
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    handle._run()
+        finally:
+            _set_running_loop(outer)
+        self._failures.clear()
+
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Let it run from the next waking on; what it raises stops the world."""
+        task = self.create_task(coroutine)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.failed(error)
+
+    def _wake(self) -> None:
+        if not self._is_set and not self._is_running and not self.is_dead:
+            self._is_set = True
+            self._clock.after(max(self._wake_s, self._paused_until - self._clock.now), self._run)
+
+    def _run(self) -> None:
+        self._is_set = False
+        if self.is_dead or self._is_halted or not self._ready:
+            return
+        if self._paused_until > self._clock.now:
+            self._wake()
+            return
         outer = _get_running_loop()
         _set_running_loop(self)
         self._is_running = True
         try:
-            while self._ready:
-                self._ready.popleft()._run()
+            while self._ready and not self._is_halted:
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    handle._run()
         finally:
             self._is_running = False
             _set_running_loop(outer)
         if self._failures:
             raise self._failures.pop()
 
-    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Let it run from the next `run_ready` on; nobody awaits it."""
-        self.create_task(coroutine).add_done_callback(self._ended)
+    # what asyncio asks of a loop
 
-    def _ended(self, task: asyncio.Future[None]) -> None:
-        error = task.exception()
-        if error is not None:
-            self._failures.append(error)
+    def time(self) -> float:
+        """Seconds since the world began."""
+        return self._clock.now
 
     def call_soon(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
@@ -54,15 +116,36 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Run it after what is ready."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
+        self._wake()
         return handle
+
+    call_soon_threadsafe = call_soon
 
     def call_later(
         self, delay: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Run it after what is ready, whatever the delay."""
-        handle = asyncio.TimerHandle(0.0, callback, args, self, context)
-        self._ready.append(handle)
+        """Run it later."""
+        return self.call_at(self._clock.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Run it at that time, or as soon as the process may run."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+
+        def due() -> None:
+            if not handle.cancelled() and not self.is_dead:
+                self._ready.append(handle)
+                self._wake()
+
+        self._clock.after(max(0.0, when - self._clock.now), due)
         return handle
+
+    def run_in_executor(self, executor: object, func: Callable[[*_Ts], Any], *args: *_Ts) -> asyncio.Future[Any]:
+        """Call it at once."""
+        future = self.create_future()
+        future.set_result(func(*args))
+        return future
 
     def create_future(self) -> asyncio.Future[Any]:
         """A future of this loop."""
@@ -70,12 +153,28 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro: Coroutine[Any, Any, Any], **named: Any) -> asyncio.Task[Any]:  # type: ignore[override]  # generators need not be taken
         """A task of this loop."""
-        return asyncio.Task(coro, loop=self, **named)
+        task = asyncio.Task(coro, loop=self, **named)
+        self._tasks.add(task)
+        return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep what was raised; that an abandoned task was still waiting is no failure: its process was killed."""
         if "exception" in context:
-            self._failures.append(context["exception"])
+            self.failed(context["exception"])
+
+    def failed(self, error: BaseException) -> None:
+        """What nobody expects stops the world."""
+        if not self.is_dead:
+            self._failures.append(error)
+
+    def add_signal_handler(self, sig: int, callback: Callable[[*_Ts], object], *args: *_Ts) -> None:
+        """Call it when the process gets that signal."""
+        self._signals[sig] = lambda: callback(*args)
+
+    def signal(self, number: int) -> None:
+        """Send the process a signal; one that listens to none yet ends."""
+        if number in self._signals:
+            self.call_soon(self._signals[number])
 
     def get_debug(self) -> bool:
         """Never."""

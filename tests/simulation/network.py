@@ -133,6 +133,74 @@ class ZkConnection:
         answer.deliver(answer.what)
 
 
+class Line:
+    """A TCP connection to a ZooKeeper server: frames arrive in order, late, or not at all.
+
+    `to_server` and `to_client` take each frame that arrives; `ended` is called when the client notices that the server
+    has hung up.
+    """
+
+    def __init__(self, network: Network, to_client: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+        self._network = network
+        self._clock = network.clock
+        self._to_client = to_client
+        self._ended = ended
+        self._sent: deque[bytes] = deque()
+        self._answers: deque[bytes | None] = deque()
+        self._arrives_at = self._returns_at = 0.0
+        self.to_server: Callable[[bytes], None] = lambda _: None
+        self.is_open = True
+
+    def send(self, frame: bytes) -> None:
+        """From the client to the server."""
+        if self.is_open:
+            self._sent.append(frame)
+            self._arrives_at = max(self._arrives_at, self._clock.now + self._network.delay())
+            self._clock.after(self._arrives_at - self._clock.now, self._arrive)
+
+    def answer(self, frame: bytes) -> None:
+        """From the server to the client."""
+        self._return_later(frame)
+
+    def hang_up(self) -> None:
+        """The server closes it; what it has sent before still arrives."""
+        self._sent.clear()
+        self._return_later(None)
+
+    def cut(self) -> None:
+        """It is gone: some of what is under way still reaches the server, and nothing the client."""
+        if not self.is_open:
+            return
+        self._answers.clear()
+        reaching = self._network.random.randint(0, len(self._sent))
+        for _ in range(reaching):
+            if self._sent:
+                self.to_server(self._sent.popleft())
+        self.is_open = False
+        self._sent.clear()
+        self._answers.clear()
+
+    def _return_later(self, frame: bytes | None) -> None:
+        if self.is_open:
+            self._answers.append(frame)
+            self._returns_at = max(self._returns_at, self._clock.now + self._network.delay())
+            self._clock.after(self._returns_at - self._clock.now, self._return)
+
+    def _arrive(self) -> None:
+        if self._sent:
+            self.to_server(self._sent.popleft())
+
+    def _return(self) -> None:
+        if not self._answers or not self.is_open:
+            return
+        frame = self._answers.popleft()
+        if frame is None:
+            self.is_open = False
+            self._ended()
+        else:
+            self._to_client(frame)
+
+
 class Link:
     """One controller's channel to one broker: in order, one command in flight, repeated until answered.
 
@@ -153,6 +221,11 @@ class Link:
         self._queue: deque[Tell] = deque()
         self._is_busy = False
         self.is_open = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything told has been acknowledged."""
+        return not self._queue
 
     def tell(self, tell: Tell) -> None:
         """Send after everything told before."""

@@ -35,11 +35,12 @@ from tests.simulation.faults import Faults
 from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.network import Network, ZkConnection
 from tests.simulation.outcome import check_outcome
+from tests.simulation.process_log import told_in_traces
 from tests.simulation.producer_ids import ProducerIds
 from tests.simulation.reassignment_folder import ReassignmentFolder
 from tests.simulation.topic_clients import TopicClients
 from tests.simulation.trace import Trace
-from tests.simulation.zookeeper import Multi, Operation, WatchEvent, ZooKeeper
+from tests.simulation.zookeeper import Multi, Operation, ZooKeeper
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId
 from zk_layout.watched import PERSISTENT
 from zk_layout.znodes import reassignments
@@ -96,8 +97,7 @@ class World:
         self.trace = Trace(self.clock)
         self.network = Network(self.clock, self.random)
         self.checker = Checker(self)
-        self.watchers: dict[SessionId, Callable[[WatchEvent], None]] = {}
-        self.zookeeper = ZooKeeper(self._watch_fired, self.checker.wrote)
+        self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)
         self._asks = count(1)
         self._is_healed = False
         for path in PATHS:
@@ -121,6 +121,14 @@ class World:
 
     def run(self) -> None:
         """Live through the seed: a busy time with faults, then peace, then the outcome."""
+        try:
+            with told_in_traces():
+                self._run()
+        finally:
+            for controller in self.controllers.values():
+                controller.dismantle()
+
+    def _run(self) -> None:
         self.say("world", f"seed {self.seed}: {self.plan}")
         for broker in self.brokers.values():
             self.clock.after(self.random.uniform(0, 1), broker.start)
@@ -236,17 +244,7 @@ class World:
 
     def expire(self, session: SessionId) -> None:
         """The server ends a session."""
-        if session not in self.zookeeper.sessions:
-            return
-        for controller in self.controllers.values():
-            if controller.session == session:
-                controller.session_expired()
         self.zookeeper.close_session(session)
-
-    def _watch_fired(self, session: SessionId, event: WatchEvent) -> None:
-        watcher = self.watchers.get(session)
-        if watcher is not None:
-            watcher(event)
 
     def deliver(self, controller: BrokerId, tell: Tell) -> Acknowledgement | None:
         """A command arrives at a broker."""
@@ -281,7 +279,7 @@ class World:
 
         def arrive() -> None:
             process = self.controllers.get(controller) if controller is not None else None
-            if process is None or process.role is not Role.LEADING:
+            if process is None or not process.is_serving:
                 back(None)
                 return
             self.checker.asked(number, request)

@@ -5,21 +5,24 @@ What is claimed here about a real server is tested against one in `tests/conform
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntFlag, StrEnum
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 
+JUTE_MAXBUFFER = 0xFFFFF
+
 
 class ZkError(StrEnum):
     """Why ZooKeeper refused an operation."""
 
     NO_NODE = "no node"
+    NO_AUTH = "no permission"
     NODE_EXISTS = "node exists"
     BAD_VERSION = "bad version"
     NOT_EMPTY = "not empty"
@@ -90,14 +93,36 @@ class WatchEvent(NamedTuple):
     path: str
 
 
+class Permission(IntFlag):
+    """What an ACL lets a client do with a znode; creating and deleting is about its children."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+    CREATE = 4
+    DELETE = 8
+    ADMIN = 16
+    ALL = 31
+
+
+class Attached(Protocol):
+    """The connection over which a session is reached at present."""
+
+    def fired(self, event: WatchEvent) -> None:
+        """A watch of the session fired."""
+
+    def expired(self) -> None:
+        """The session has ended, and not by its client's wish."""
+
+
 class Znode:
     """One node of the tree."""
 
-    __slots__ = ("children", "czxid", "data", "mzxid", "owner", "sequence", "version")
+    __slots__ = ("children", "czxid", "data", "mzxid", "owner", "pzxid", "sequence", "version")
 
     def __init__(self, data: bytes, zxid: int, owner: int) -> None:
         self.data = data
-        self.czxid = self.mzxid = zxid
+        self.czxid = self.mzxid = self.pzxid = zxid
         self.version = 0
         self.owner = owner
         self.children: dict[str, None] = {}
@@ -148,6 +173,11 @@ class ZooKeeper:
         self._session_ids = count(1)
         self._data_watches: dict[str, dict[SessionId, None]] = {}
         self._child_watches: dict[str, dict[SessionId, None]] = {}
+        self.attached: dict[SessionId, Attached] = {}
+        # By path, what a client without any identity may do with it; whoever has no connection has them all.
+        self.acls: dict[str, Permission] = {}
+        self.frame_limit = JUTE_MAXBUFFER
+        self.knows_multi_read = True
 
     # sessions
 
@@ -163,43 +193,90 @@ class ZooKeeper:
         if session not in self.sessions:
             return
         del self.sessions[session]
-        for watches in (*self._data_watches.values(), *self._child_watches.values()):
-            watches.pop(session, None)
+        self.forget_watches(session)
+        attached = self.attached.pop(session, None)
         zxid = self._next_zxid()
         for path in [path for path, node in self.nodes.items() if node.owner == session]:
             self._apply(SessionId(0), RemoveNode(path), zxid)
+        if attached is not None:
+            attached.expired()
+
+    def forget_watches(self, session: SessionId) -> None:
+        """A session's watches end with the connection over which they were set."""
+        for watches in (*self._data_watches.values(), *self._child_watches.values()):
+            watches.pop(session, None)
 
     # reads
 
     def get(self, session: SessionId, path: str, watch: bool = False) -> tuple[bytes, Stat] | None:
-        """Data and stat, or None; a watch is left in both cases."""
-        self._touch(session)
-        if watch:
-            self._data_watches.setdefault(path, {})[session] = None
-        node = self.nodes.get(path)
-        return None if node is None else (node.data, node.stat())
+        """Data and stat, or None; a watch is left only where the node exists.
 
-    def children(self, session: SessionId, path: str, watch: bool = False) -> tuple[str, ...] | None:
-        """The children's names in order, or None; a watch is left only where the node exists."""
+        Raises:
+            SessionExpired, Refused: it may not be read.
+        """
         self._touch(session)
         node = self.nodes.get(path)
         if node is None:
             return None
+        self._demand(session, path, Permission.READ)
+        if watch:
+            self._data_watches.setdefault(path, {})[session] = None
+        return node.data, node.stat()
+
+    def exists(self, session: SessionId, path: str, watch: bool = False) -> Stat | None:
+        """Its stat, or None; a watch is left in both cases."""
+        self._touch(session)
+        if watch:
+            self._data_watches.setdefault(path, {})[session] = None
+        node = self.nodes.get(path)
+        return None if node is None else node.stat()
+
+    def children(self, session: SessionId, path: str, watch: bool = False) -> tuple[str, ...] | None:
+        """The children's names in order, or None; a watch is left only where the node exists.
+
+        Raises:
+            SessionExpired, Refused: they may not be read.
+        """
+        self._touch(session)
+        node = self.nodes.get(path)
+        if node is None:
+            return None
+        self._demand(session, path, Permission.READ)
         if watch:
             self._child_watches.setdefault(path, {})[session] = None
         return tuple(sorted(node.children))
 
-    def set_watches(self, session: SessionId, paths: Sequence[str], since: Zxid) -> None:
-        """Watch the data of many; one that has changed since, or is gone, is told at once."""
+    def set_watches(
+        self,
+        session: SessionId,
+        since: Zxid,
+        data: Iterable[str] = (),
+        existence: Iterable[str] = (),
+        children: Iterable[str] = (),
+    ) -> None:
+        """Watch many; what has changed since is told at once instead."""
         self._touch(session)
-        for path in paths:
+        for path in data:
             node = self.nodes.get(path)
             if node is None:
-                self._on_event(session, WatchEvent(Happened.DELETED, path))
+                self._tell(session, WatchEvent(Happened.DELETED, path))
             elif node.mzxid > since:
-                self._on_event(session, WatchEvent(Happened.CHANGED, path))
+                self._tell(session, WatchEvent(Happened.CHANGED, path))
             else:
                 self._data_watches.setdefault(path, {})[session] = None
+        for path in existence:
+            if path in self.nodes:
+                self._tell(session, WatchEvent(Happened.CREATED, path))
+            else:
+                self._data_watches.setdefault(path, {})[session] = None
+        for path in children:
+            node = self.nodes.get(path)
+            if node is None:
+                self._tell(session, WatchEvent(Happened.DELETED, path))
+            elif node.pzxid > since:
+                self._tell(session, WatchEvent(Happened.CHILDREN, path))
+            else:
+                self._child_watches.setdefault(path, {})[session] = None
 
     # writes
 
@@ -207,7 +284,7 @@ class ZooKeeper:
         """All of it at one zxid, or nothing."""
         self._touch(session)
         zxid = self._next_zxid()
-        staged = _Staged(self.nodes)
+        staged = _Staged(self.nodes, self.acls if session in self.attached else {})
         for index, operation in enumerate(operations):
             error = staged.try_out(operation)
             if error is not None:
@@ -234,6 +311,17 @@ class ZooKeeper:
         if session not in self.sessions:
             raise SessionExpired
 
+    def _demand(self, session: SessionId, path: str, permission: Permission) -> None:
+        if session in self.attached and permission not in self.acls.get(path, Permission.ALL):
+            raise Refused(ZkError.NO_AUTH, path)
+
+    def _tell(self, session: SessionId, event: WatchEvent) -> None:
+        attached = self.attached.get(session)
+        if attached is not None:
+            attached.fired(event)
+        else:
+            self._on_event(session, event)
+
     def _next_zxid(self) -> Zxid:
         self.zxid = Zxid(self.zxid + 1)
         return self.zxid
@@ -250,7 +338,7 @@ class ZooKeeper:
                 result = node.stat()
                 self._fire(self._data_watches, path, Happened.CHANGED)
             case RemoveNode(path):
-                self._remove(path)
+                self._remove(path, zxid)
             case CheckVersion():
                 return None
         self._on_write(session, operation, zxid)
@@ -263,14 +351,17 @@ class ZooKeeper:
         parent.sequence += 1
         self.nodes[path] = Znode(operation.data, zxid, session if operation.is_ephemeral else 0)
         parent.children[path.rpartition("/")[2]] = None
+        parent.pzxid = zxid
         self._fire(self._data_watches, path, Happened.CREATED)
         self._fire(self._child_watches, parent_path, Happened.CHILDREN)
         return path
 
-    def _remove(self, path: str) -> None:
+    def _remove(self, path: str, zxid: Zxid) -> None:
         del self.nodes[path]
         parent_path = parent_of(path)
-        del self.nodes[parent_path].children[path.rpartition("/")[2]]
+        parent = self.nodes[parent_path]
+        del parent.children[path.rpartition("/")[2]]
+        parent.pzxid = zxid
         told = self._fire(self._data_watches, path, Happened.DELETED)
         self._fire(self._child_watches, path, Happened.DELETED, told)
         self._fire(self._child_watches, parent_path, Happened.CHILDREN)
@@ -285,15 +376,16 @@ class ZooKeeper:
         told = watches.pop(path, {})
         for session in told:
             if not already_told or session not in already_told:
-                self._on_event(session, WatchEvent(happened, path))
+                self._tell(session, WatchEvent(happened, path))
         return told
 
 
 class _Staged:
     """The tree as it would be while the operations of one transaction are tried out."""
 
-    def __init__(self, nodes: dict[str, Znode]) -> None:
+    def __init__(self, nodes: dict[str, Znode], acls: dict[str, Permission]) -> None:
         self._nodes = nodes
+        self._acls = acls
         self._versions: dict[str, int | None] = {}
         self._children: dict[str, int] = {}
         self._ephemeral: dict[str, bool] = {}
@@ -312,6 +404,9 @@ class _Staged:
         node = self._nodes.get(path)
         return self._ephemeral.get(path, bool(node and node.owner))
 
+    def _permits(self, path: str, permission: Permission) -> bool:
+        return permission in self._acls.get(path, Permission.ALL)
+
     def try_out(self, operation: Operation) -> ZkError | None:
         """Why it would be refused, or None."""
         match operation:
@@ -323,6 +418,9 @@ class _Staged:
                 held = self._version(path)
                 if held is None:
                     return ZkError.NO_NODE
+                needed = Permission.WRITE if isinstance(operation, SetData) else Permission.READ
+                if not self._permits(path, needed):
+                    return ZkError.NO_AUTH
                 if version not in (-1, held):
                     return ZkError.BAD_VERSION
                 if isinstance(operation, SetData):
@@ -333,6 +431,8 @@ class _Staged:
         parent = parent_of(operation.path)
         if self._version(parent) is None:
             return ZkError.NO_NODE
+        if not self._permits(parent, Permission.CREATE):
+            return ZkError.NO_AUTH
         if not operation.is_sequential and self._version(operation.path) is not None:
             return ZkError.NODE_EXISTS
         if self._is_ephemeral(parent):
@@ -345,6 +445,9 @@ class _Staged:
         return None
 
     def _try_remove(self, path: str, version: int) -> ZkError | None:
+        parent = parent_of(path)
+        if self._version(parent) is not None and not self._permits(parent, Permission.DELETE):
+            return ZkError.NO_AUTH
         held = self._version(path)
         if held is None:
             return ZkError.NO_NODE
@@ -353,6 +456,5 @@ class _Staged:
         if self._child_count(path):
             return ZkError.NOT_EMPTY
         self._versions[path] = None
-        parent = parent_of(path)
         self._children[parent] = self._child_count(parent) - 1
         return None

@@ -1,0 +1,60 @@
+"""Does a simulated process show what the daemon does with ZooKeeper, and not what a stand-in would do?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from controller.core.effects import Commit, Effect
+from controller.core.events import Event
+from controller.core.machine import Machine
+from controller.zk.writer import OversizedTransaction, Writer
+from tests.simulation.checker import Broken
+from tests.simulation.world import World
+from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion
+
+TOO_LARGE = b" " * 0x100000
+
+
+class Wasteful:
+    """A machine that writes a megabyte too much."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+        return [wasted(e) if isinstance(e, Commit) else e for e in self._machine.turn(events, now)]
+
+
+def wasted(commit: Commit) -> Commit:
+    first, *others = commit.operations
+    return msgspec.structs.replace(
+        commit, operations=(msgspec.structs.replace(first, data=first.data + TOO_LARGE), *others)
+    )
+
+
+@pytest.fixture
+def wasteful(monkeypatch: pytest.MonkeyPatch) -> None:
+    right: Callable[[World, BrokerId, ControllerEpoch], Machine] = World.new_machine
+    monkeypatch.setattr(World, "new_machine", lambda *about: Wasteful(right(*about)))
+
+
+@pytest.mark.usefixtures("wasteful")
+def test_a_transaction_that_is_too_large_is_not_sent() -> None:
+    with pytest.raises(OversizedTransaction):
+        World(3).run()
+
+
+@pytest.mark.usefixtures("wasteful")
+def test_one_that_is_sent_nevertheless_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Writer.__init__
+
+    def careless(writer: Writer, *args: object, fence_version: ZnodeVersion, **_: object) -> None:
+        right(writer, *args, fence_version=fence_version, max_request_bytes=2**31)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Writer, "__init__", careless)
+
+    with pytest.raises(Broken, match="sent ZooKeeper a request of"):
+        World(3).run()

@@ -1,0 +1,322 @@
+"""What does a ZooKeeper server make of the bytes that a client sends it over one connection?
+
+Source: zookeeper.jute; NIOServerCnxn, ZooKeeperServer, PrepRequestProcessor and FinalRequestProcessor of ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from controller.zk import protocol
+from tests.simulation.zookeeper import (
+    CheckVersion,
+    Happened,
+    MakeNode,
+    Multi,
+    Operation,
+    Refused,
+    RemoveNode,
+    SessionExpired,
+    SetData,
+    WatchEvent,
+    ZkError,
+    ZooKeeper,
+)
+from zk_layout.facts import Stat
+from zk_layout.ids import SessionId, Zxid
+
+PASSWORD: Final = bytes(16)
+_SYNC, _PING, _CLOSE = 9, 11, -11
+_UNIMPLEMENTED: Final = -6
+_WATCH_XID: Final = -1
+_CODES: Final = {
+    ZkError.NO_NODE: protocol.NO_NODE,
+    ZkError.NO_AUTH: -102,
+    ZkError.NODE_EXISTS: protocol.NODE_EXISTS,
+    ZkError.BAD_VERSION: protocol.BAD_VERSION,
+    ZkError.NOT_EMPTY: protocol.NOT_EMPTY,
+    ZkError.EPHEMERAL_PARENT: -108,
+    ZkError.ROLLED_BACK: protocol.OK,
+    ZkError.INCONSISTENT: protocol.RUNTIME_INCONSISTENCY,
+}
+_KINDS: Final = {Happened.CREATED: 1, Happened.DELETED: 2, Happened.CHANGED: 3, Happened.CHILDREN: 4}
+
+_TYPES: Final = {
+    MakeNode: protocol.Create.type,
+    SetData: protocol.SetData.type,
+    RemoveNode: protocol.Delete.type,
+    CheckVersion: protocol.Check.type,
+}
+
+_int = struct.Struct(">i")
+_greeting = struct.Struct(">iqiq")  # protocol version, last zxid seen, timeout, session
+_greeted = struct.Struct(">iiqi")  # protocol version, timeout, session, length of the password
+_request = struct.Struct(">ii")
+_reply = struct.Struct(">iqi")
+_part = struct.Struct(">i?i")
+_stat = struct.Struct(">qqqqiiiqiiq")
+_watch = struct.Struct(">ii")
+_END: Final = _part.pack(-1, True, -1)
+
+Transacted = Callable[[SessionId, Sequence[Operation], Multi], None]
+
+
+class Unimplemented(Exception):
+    """The server does not know the request."""
+
+
+class Cursor:
+    """Reads one frame from the front."""
+
+    def __init__(self, frame: bytes, at: int = 0) -> None:
+        self._frame = frame
+        self._at = at
+
+    def number(self) -> int:
+        """An int."""
+        (number,) = _int.unpack_from(self._frame, self._at)
+        self._at += 4
+        return int(number)
+
+    def long(self) -> int:
+        """A long."""
+        self._at += 8
+        return int.from_bytes(self._frame[self._at - 8 : self._at], "big", signed=True)
+
+    def flag(self) -> bool:
+        """A truth."""
+        self._at += 1
+        return self._frame[self._at - 1] != 0
+
+    def data(self) -> bytes:
+        """Bytes; null is the same as none."""
+        size = max(self.number(), 0)
+        self._at += size
+        return self._frame[self._at - size : self._at]
+
+    def text(self) -> str:
+        """A string."""
+        return self.data().decode()
+
+    def texts(self) -> list[str]:
+        """Strings."""
+        return [self.text() for _ in range(self.number())]
+
+    def operation(self, kind: int) -> Operation:
+        """The body of a write."""
+        path = self.text()
+        match kind:
+            case protocol.Create.type:
+                data = self.data()
+                for _ in range(self.number()):
+                    self.number(), self.text(), self.text()
+                flags = self.number()
+                return MakeNode(path, data, bool(flags & 1), bool(flags & 2))
+            case protocol.SetData.type:
+                return SetData(path, self.data(), self.number())
+            case protocol.Delete.type:
+                return RemoveNode(path, self.number())
+            case _:
+                return CheckVersion(path, self.number())
+
+    def operations(self) -> list[Operation]:
+        """The body of a transaction, or of a multi-read, whose parts are paths."""
+        found: list[Operation] = []
+        while True:
+            kind, is_end, _ = _part.unpack_from(self._frame, self._at)
+            self._at += _part.size
+            if is_end:
+                return found
+            found.append(self.operation(kind))
+
+    def paths(self) -> list[str]:
+        """The body of a multi-read."""
+        found: list[str] = []
+        while True:
+            _, is_end, _ = _part.unpack_from(self._frame, self._at)
+            self._at += _part.size
+            if is_end:
+                return found
+            found.append(self.text())
+            self.flag()
+
+
+class ServerConnection:
+    """One client's connection; `send` and `hang_up` are its way back.
+
+    `transacted` hears of every transaction, `oversized` of a frame that is too large.
+    """
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        send: Callable[[bytes], None],
+        hang_up: Callable[[], None],
+        transacted: Transacted = lambda *_: None,
+        oversized: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._send = send
+        self._hang_up = hang_up
+        self._transacted = transacted
+        self._oversized = oversized
+        self._session: SessionId | None = None
+        self._is_closed = False
+
+    def take(self, frame: bytes) -> None:
+        """One frame without its length."""
+        if self._is_closed:
+            return
+        if len(frame) > self._zookeeper.frame_limit:
+            self._oversized(len(frame))
+            self.close()
+            self._hang_up()
+        elif self._session is None:
+            self._greet(frame)
+        else:
+            self._answer(frame)
+
+    def close(self) -> None:
+        """The connection is gone; the session may come back over another one."""
+        self._is_closed = True
+        if self._session is not None and self._zookeeper.attached.get(self._session) is self:
+            del self._zookeeper.attached[self._session]
+            self._zookeeper.forget_watches(self._session)
+
+    def fired(self, event: WatchEvent) -> None:
+        """A watch of this session fired."""
+        head = _reply.pack(_WATCH_XID, -1, 0)
+        self._send(head + _watch.pack(_KINDS[event.happened], 3) + protocol.text(event.path))
+
+    def expired(self) -> None:
+        """The session has ended."""
+        self._is_closed = True
+        self._hang_up()
+
+    def _greet(self, frame: bytes) -> None:
+        zookeeper = self._zookeeper
+        _, seen, timeout, wanted = _greeting.unpack_from(frame)
+        session = SessionId(wanted)
+        if seen > zookeeper.zxid:  # it has seen more than this server
+            self.close()
+            self._hang_up()
+            return
+        if not session:
+            session = zookeeper.open_session()
+        elif session not in zookeeper.sessions:
+            self._send(_greeted.pack(0, 0, 0, len(PASSWORD)) + PASSWORD + b"\0")
+            self.close()
+            self._hang_up()
+            return
+        former = zookeeper.attached.get(session)
+        if isinstance(former, ServerConnection):
+            former.close()
+        self._session = session
+        zookeeper.attached[session] = self
+        self._send(_greeted.pack(0, timeout, session, len(PASSWORD)) + PASSWORD + b"\0")
+
+    def _answer(self, frame: bytes) -> None:
+        xid, kind = _request.unpack_from(frame)
+        try:
+            if kind == protocol.MultiRead.type and not self._zookeeper.knows_multi_read:
+                raise Unimplemented
+            body, code = self._perform(kind, Cursor(frame, _request.size)), protocol.OK
+        except Refused as refused:
+            body, code = b"", _CODES[refused.error]
+        except SessionExpired:
+            body, code = b"", protocol.SESSION_EXPIRED
+        except Unimplemented:
+            self._send(_reply.pack(xid, 0, _UNIMPLEMENTED))
+            self.close()
+            self._hang_up()
+            return
+        if not self._is_closed or kind == _CLOSE:
+            self._send(_reply.pack(xid, self._zookeeper.zxid, code) + body)
+        if kind == _CLOSE:
+            self._hang_up()
+
+    def _perform(self, kind: int, cursor: Cursor) -> bytes:
+        zookeeper, session = self._zookeeper, self._session
+        assert session is not None
+        match kind:
+            case protocol.GetData.type:
+                return self._got(path := cursor.text(), zookeeper.get(session, path, cursor.flag()))
+            case protocol.Exists.type:
+                stat = zookeeper.exists(session, path := cursor.text(), cursor.flag())
+                if stat is None:
+                    raise Refused(ZkError.NO_NODE, path)
+                return self._stat(path)
+            case protocol.GetChildren.type:
+                names = zookeeper.children(session, path := cursor.text(), cursor.flag())
+                if names is None:
+                    raise Refused(ZkError.NO_NODE, path)
+                return _int.pack(len(names)) + b"".join(map(protocol.text, names))
+            case protocol.MultiRead.type:
+                return b"".join([self._part_read(path) for path in cursor.paths()]) + _END
+            case protocol.SetWatches.type:
+                zookeeper.set_watches(session, Zxid(cursor.long()), cursor.texts(), cursor.texts(), cursor.texts())
+                return b""
+            case _:
+                return self._write(session, kind, cursor)
+
+    def _write(self, session: SessionId, kind: int, cursor: Cursor) -> bytes:
+        match kind:
+            case protocol.Transaction.type:
+                operations = cursor.operations()
+                done = self._zookeeper.multi(session, operations)
+                self._transacted(session, operations, done)
+                parts = self._refused(done) if done.errors else self._done(operations, done)
+                return b"".join(parts) + _END
+            case protocol.Create.type | protocol.SetData.type | protocol.Delete.type:
+                operation = cursor.operation(kind)
+                result = self._zookeeper.write(session, operation)
+                return self._result(operation, result)
+            case _ if kind == _SYNC:
+                return protocol.text(cursor.text())
+            case _ if kind == _PING:
+                return b""
+            case _ if kind == _CLOSE:
+                self.close()
+                self._zookeeper.close_session(session)
+                return b""
+            case _:
+                raise Unimplemented
+
+    def _part_read(self, path: str) -> bytes:
+        assert self._session is not None
+        try:
+            found = self._got(path, self._zookeeper.get(self._session, path))
+        except Refused as refused:
+            return _part.pack(-1, False, code := _CODES[refused.error]) + _int.pack(code)
+        return _part.pack(protocol.GetData.type, False, protocol.OK) + found
+
+    @staticmethod
+    def _refused(done: Multi) -> list[bytes]:
+        codes = [_CODES[error] for error in done.errors]
+        return [_part.pack(-1, False, code) + _int.pack(code) for code in codes]
+
+    def _done(self, operations: Sequence[Operation], done: Multi) -> list[bytes]:
+        return [
+            _part.pack(_TYPES[type(operation)], False, protocol.OK) + self._result(operation, result)
+            for operation, result in zip(operations, done.results, strict=True)
+        ]
+
+    def _result(self, operation: Operation, result: str | Stat | None) -> bytes:
+        if isinstance(result, str):
+            return protocol.text(result)
+        return self._stat(operation.path) if isinstance(operation, SetData) else b""
+
+    def _got(self, path: str, found: tuple[bytes, Stat] | None) -> bytes:
+        if found is None:
+            raise Refused(ZkError.NO_NODE, path)
+        return _int.pack(len(found[0])) + found[0] + self._stat(path)
+
+    def _stat(self, path: str) -> bytes:
+        node = self._zookeeper.nodes.get(path)
+        if node is None:  # set and deleted in one transaction; nobody looks at it
+            return bytes(_stat.size)
+        return _stat.pack(
+            node.czxid, node.mzxid, 0, 0, node.version, 0, 0, node.owner, len(node.data), len(node.children), node.pzxid
+        )
