@@ -93,7 +93,9 @@ class Claimant:
     async def give_up(self, claimed: Claimed) -> bool:
         """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
         try:
-            if await asyncio.wait_for(self._session.release(claimed.fence_version), self._give_up_s):
+            async with asyncio.timeout(self._give_up_s):
+                was_held = await self._session.release(claimed.fence_version)
+            if was_held:
                 _log.info("gave up /controller")
         except TimeoutError:
             _log.warning("ZooKeeper does not answer; our claim is removed when it answers or when the session expires")
