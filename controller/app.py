@@ -14,7 +14,7 @@ import structlog
 from controller.brokers.dialing import PlaintextDialer
 from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
-from controller.core.candidacy.events import Claimed, Event, StopAsked, Woken
+from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
 from controller.core.candidacy.orders import (
     Abandon,
     BeginTerm,
@@ -173,7 +173,11 @@ class Daemon:
                     assert_never(order)
 
     async def _claim(self, *, replace: bool) -> None:
-        outcome = await self._claimant.claim(replace=replace)
+        try:
+            outcome = await self._claimant.claim(replace=replace)
+        except Exception as error:
+            _log.exception("a claim failed; it is made again later")
+            outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)
         if isinstance(outcome, Claimed):
             self._leading.won(outcome)
         self._happened(outcome)

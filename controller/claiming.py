@@ -15,6 +15,7 @@ from controller.core.candidacy.events import (
     ClaimOutcome,
     Event,
     HolderSeen,
+    HolderUnknown,
     Lost,
     Reconnected,
     Resumed,
@@ -49,6 +50,7 @@ class Claimant:
         self._give_up_s = settings.number("request.timeout.ms") / 1000
         self._understanding = Understanding(protocol, settings.inter_broker_listener, PlaintextDialer())
         self.cluster_id: str | None = None
+        self._is_sure = False
         self.bridge, self._session = self._new_session()
 
     async def reach(self) -> None:
@@ -62,6 +64,7 @@ class Claimant:
                 clash = await self._session.clash(self._registration)
                 # Now rather than when a vacancy waits to be filled.
                 await self._understanding.complaint(self._session.registrations)
+                self._is_sure = await self._session.hindrance() is None
             except Disconnected as error:
                 _log.warning("cannot reach ZooKeeper; trying again", reason=str(error))
                 self._session.stop()
@@ -79,16 +82,35 @@ class Claimant:
                 return
 
     async def claim(self, *, replace: bool) -> ClaimOutcome:
-        """Try to become the controller, and what came of it; brokers must understand us first."""
+        """Try to become the controller, and what came of it; brokers must understand us first.
+
+        What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
+        """
         try:
+            if not self._is_sure and (reason := await self._session.hindrance()):
+                return Lost(reason, needs_mending=True)
             if reason := await self._understanding.complaint(self._session.registrations):
                 return Lost(reason, needs_mending=True)
             outcome = await self._session.claim(self._registration, replace=replace)
-            if isinstance(outcome, Claimed):
-                self.cluster_id = await self._session.cluster_id()
-        except (Refused, SessionEnded) as error:
+        except SessionEnded as error:
             return ClaimFailed(str(error))
+        except Refused as error:
+            return Lost(str(error), needs_mending=True)
+        self._is_sure = True
+        if isinstance(outcome, Claimed):
+            await self._read_cluster_id()
         return outcome
+
+    def doubt(self) -> None:
+        """A term has failed: what it needs is looked at again before the next claim."""
+        self._is_sure = False
+
+    async def _read_cluster_id(self) -> None:
+        """Only clients are told; a term can do without."""
+        try:
+            self.cluster_id = await self._session.cluster_id()
+        except (Refused, SessionEnded) as error:
+            _log.warning("cannot read the cluster's id", reason=str(error))
 
     async def give_up(self, claimed: Claimed) -> bool:
         """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
@@ -129,6 +151,6 @@ class Claimant:
                 _log.info("ZooKeeper connection", state="resumed")
             case Reconnected():
                 _log.info("new ZooKeeper session established")
-            case HolderSeen() | SessionLost():
+            case HolderSeen() | HolderUnknown() | SessionLost():
                 pass  # what follows from it is said when it is decided
         self._tell(event)

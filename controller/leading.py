@@ -71,6 +71,8 @@ class Leading:
             await term.end(is_graceful=is_graceful)
             self._monitoring.term_ended()
             gc.unfreeze()
+        if not is_graceful:
+            self._claimant.doubt()
         if self._claimed is not None:
             if await self._claimant.give_up(self._claimed):
                 self._claimed = None

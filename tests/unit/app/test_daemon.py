@@ -132,6 +132,25 @@ def test_a_refused_claim_is_made_again_when_the_alarm_rings(monkeypatch: pytest.
     asyncio.run(story())
 
 
+def test_a_claim_that_fails_for_no_known_reason_is_made_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        tries: list[int] = []
+
+        async def claim() -> ClaimOutcome:
+            tries.append(1)
+            if len(tries) == 1:
+                raise RecursionError("maximum recursion depth exceeded")
+            ensemble.stop()
+            return CLAIMED
+
+        ensemble = Ensemble(monkeypatch, VACANT, claim)
+
+        assert await within(ensemble.daemon.live()) == 0
+        assert (len(tries), ensemble.given_up) == (2, [CLAIMED])
+
+    asyncio.run(story())
+
+
 def test_who_leads_is_shown_as_soon_as_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         other = HolderSeen(ControllerClaim(BrokerId(902), is_ours=True), False, ControllerEpoch(4))
