@@ -6,10 +6,13 @@ import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import structlog
+
 from controller import logs
 from controller.claiming import Claimant
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
+from controller.core.effects import Notice
 from controller.machine_settings import machine_settings, request_limit_bytes
 from controller.monitoring import Monitoring
 from controller.runtime.journal import Journal
@@ -17,6 +20,8 @@ from controller.server.listener import Server
 from controller.settings import Settings
 from controller.term import Term, TermParts
 from controller.wire.versions import InterBrokerProtocol
+
+_log = structlog.get_logger(__name__)
 
 
 class Leading:
@@ -37,7 +42,7 @@ class Leading:
         self._monitoring = monitoring
         self._tell = tell
         directory = settings.values["journal.dir"]
-        self._journal = Journal(Path(str(directory))) if directory else None
+        self._journal = Journal(Path(str(directory)), self._journal_stopped) if directory else None
         self._claimed: Claimed | None = None
         self._term: Term | None = None
 
@@ -88,6 +93,11 @@ class Leading:
         """Write out what is buffered."""
         if self._journal is not None:
             self._journal.close()
+
+    def _journal_stopped(self, reason: str) -> None:
+        notice = Notice("stopped journal", reason)
+        self._monitoring.noticed(notice)
+        _log.warning(notice.text, kind=notice.kind)
 
     def _parts(self, server: Server) -> TermParts:
         settings, monitoring = self._settings, self._monitoring
