@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import structlog
@@ -35,6 +36,8 @@ from controller.zk.session import Session
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
 
+HASTE_S = 1.0
+
 _log = structlog.get_logger(__name__)
 
 
@@ -51,6 +54,7 @@ class Claimant:
         self._understanding = Understanding(protocol, settings.inter_broker_listener, PlaintextDialer())
         self.cluster_id: str | None = None
         self._is_sure = False
+        self._patience: asyncio.Timeout | None = None
         self.bridge, self._session = self._new_session()
 
     async def reach(self) -> None:
@@ -115,7 +119,7 @@ class Claimant:
     async def give_up(self, claimed: Claimed) -> bool:
         """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
         try:
-            async with asyncio.timeout(self._give_up_s):
+            async with asyncio.timeout(self._give_up_s) as self._patience:
                 was_held = await self._session.release(claimed.fence_version)
             if was_held:
                 _log.info("gave up /controller")
@@ -125,6 +129,13 @@ class Claimant:
         except (SessionEnded, Refused) as error:
             _log.info("nothing to give up", reason=str(error))
         return True
+
+    def hasten(self) -> None:
+        """Wait hardly any longer for ZooKeeper to answer that a claim was given up."""
+        self._give_up_s = min(self._give_up_s, HASTE_S)
+        if self._patience is not None and not self._patience.expired():
+            with contextlib.suppress(RuntimeError):  # it is over
+                self._patience.reschedule(asyncio.get_running_loop().time() + HASTE_S)
 
     async def close(self) -> None:
         """End the session; what is still ours in ZooKeeper goes with it."""

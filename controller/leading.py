@@ -45,6 +45,7 @@ class Leading:
         self._journal = Journal(Path(str(directory)), self._journal_stopped) if directory else None
         self._claimed: Claimed | None = None
         self._term: Term | None = None
+        self._ending: Term | None = None
 
     def won(self, claimed: Claimed) -> None:
         """`/controller` is ours from now on, until `end`."""
@@ -73,7 +74,9 @@ class Leading:
         term, self._term = self._term, None
         server.refuse_all()
         if term is not None:
+            self._ending = term
             await term.end(is_graceful=is_graceful)
+            self._ending = None
             self._monitoring.term_ended()
             gc.unfreeze()
         if not is_graceful:
@@ -84,6 +87,13 @@ class Leading:
             else:
                 self._tell(NotGivenUp())
         logs.term(None)
+
+    def hasten(self) -> None:
+        """Whatever is ended waits for nobody any more."""
+        for term in (self._term, self._ending):
+            if term is not None:
+                term.links.hasten()
+        self._claimant.hasten()
 
     def live_brokers(self) -> Sequence[LiveBroker]:
         """The brokers that are live, as far as this term knows."""

@@ -117,8 +117,9 @@ def lost() -> dict[str, int]:
     return {}
 
 
-def flush() -> None:
-    """Wait a moment until everything is written: whoever does not read the log holds up no end."""
+def last_words(text: str, **details: object) -> None:
+    """Log an error, and wait a moment until everything is written: whoever does not read it holds up no end."""
+    _log.error(text, **details)
     for handler in logging.getLogger().handlers:
         handler.flush()
 
