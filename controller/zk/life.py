@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -33,13 +32,14 @@ class SessionLife:
         self._client = client
         self._session_s = session_s
         self._renew = renew
-        self._beaten_at = time.monotonic()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._beaten_at = 0.0
         self._heart: asyncio.TimerHandle | None = None
         kazoo_internals.renew_only_while(client, lambda: self._still_s() < session_s / 2)
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """The session depends on this loop from now on."""
-        self._beaten_at = time.monotonic()
+        self._loop, self._beaten_at = loop, loop.time()
         self._beat(loop)
 
     async def end(self) -> None:
@@ -67,10 +67,10 @@ class SessionLife:
             self._client.close()
 
     def _still_s(self) -> float:
-        return time.monotonic() - self._beaten_at
+        return 0.0 if self._loop is None else self._loop.time() - self._beaten_at
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        still_s, self._beaten_at = self._still_s(), time.monotonic()
+        still_s, self._beaten_at = self._still_s(), loop.time()
         if still_s > self._session_s / 4:
             self._renew()  # pings may have been left out
         self._heart = loop.call_later(self._session_s / _BEATS_A_SESSION, self._beat, loop)
