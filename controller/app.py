@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
+import os
 import signal as os_signal
 import time
 from typing import assert_never
 
+import msgspec
 import structlog
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
-from controller.core.candidacy.events import Claimed, Event, StopAsked, Woken
+from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
 from controller.core.candidacy.orders import (
     Abandon,
     BeginTerm,
@@ -30,6 +33,9 @@ from controller.core.candidacy.orders import (
 from controller.core.candidacy.phases import Phase, TakeOver
 from controller.leading import Leading
 from controller.monitoring import Monitoring
+from controller.runtime import stacks
+from controller.runtime.last_resort import LastResort
+from controller.runtime.service_manager import ServiceManager
 from controller.server.api_names import api_name
 from controller.server.connection import Limits
 from controller.server.listener import ListenerSettings, Server
@@ -43,6 +49,9 @@ from zk_layout.znodes.controller import ControllerClaim
 _log = structlog.get_logger(__name__)
 
 YOUNG_OBJECTS_BEFORE_COLLECTION = 50_000
+STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT, os_signal.SIGHUP)
+TELL_SIGNALS = (os_signal.SIGUSR1, os_signal.SIGUSR2, os_signal.SIGQUIT)
+_CLOSE_WITHIN_S = 10.0
 
 
 def run(settings: Settings) -> int:
@@ -50,14 +59,29 @@ def run(settings: Settings) -> int:
     gc.set_threshold(YOUNG_OBJECTS_BEFORE_COLLECTION, 50, 100)
     # It warns at every attempt; what a person has to know of the connection is said here, once.
     logging.getLogger("kazoo.client").setLevel(logging.ERROR)
-    return asyncio.run(Daemon(settings).live())
+    # Where it was, should the service manager end it with SIGABRT.
+    faulthandler.enable()
+    last_resort = LastResort()
+    try:
+        return asyncio.run(Daemon(settings, last_resort).live())
+    except Exception:
+        _log.exception("the process ends because of an error that nobody handled")
+        return FAILED
+    finally:
+        last_resort.cancel()
 
 
 class Daemon:
     """One process: one of several replicas, of which one leads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, last_resort: LastResort | None = None) -> None:
         """Build what lives as long as the process."""
+        self._last_resort = last_resort
+        self._service_manager = ServiceManager(os.environ)
+        self._is_told_to_stop = False
+        self._end_within_s = _CLOSE_WITHIN_S + sum(
+            settings.number(key) / 1000 for key in ("controller.drain.timeout.ms", "request.timeout.ms")
+        )
         self._own_id = BrokerId(settings.broker_id)
         self._candidacy = Candidacy(
             CandidacySettings(
@@ -97,10 +121,17 @@ class Daemon:
     async def live(self) -> int:
         """Stand by, lead, stand by again, until told to stop; the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (os_signal.SIGTERM, os_signal.SIGINT):
-            loop.add_signal_handler(number, self._happened, StopAsked(f"{number.name} received"))
+        for number in STOP_SIGNALS:
+            # nohup, for one, has SIGHUP ignored.
+            if os_signal.getsignal(number) is not os_signal.SIG_IGN:
+                loop.add_signal_handler(number, self._told_to_stop, f"{number.name} received")
+        for number in TELL_SIGNALS:
+            loop.add_signal_handler(number, self._tell_where_it_is, number.name)
         try:
-            return await self._live() if await self._listen() else FAILED
+            if not await self._listen():
+                return FAILED
+            self._service_manager.ready(loop)
+            return await self._live()
         finally:
             await self._close()
 
@@ -119,6 +150,24 @@ class Daemon:
             since=self._since,
             reason=candidacy.reason,
         )
+
+    def _told_to_stop(self, reason: str) -> None:
+        """Once: in good order. Again: as fast as possible."""
+        self._service_manager.stopping()
+        if self._is_told_to_stop:
+            self._leading.hasten()
+            if self._last_resort is not None:
+                self._last_resort.end_within(_CLOSE_WITHIN_S, FAILED)
+        self._is_told_to_stop = True
+        self._happened(StopAsked(reason))
+
+    def _tell_where_it_is(self, signal: str) -> None:
+        """How it stands, and where each task and thread is, for a person who asks."""
+        _log.info(f"{signal} received", **msgspec.structs.asdict(self.status()))
+        for place, count in stacks.of_tasks():
+            _log.info("tasks", count=count, at=place)
+        for name, place in stacks.of_threads():
+            _log.info("thread", name=name, at=place)
 
     async def _listen(self) -> bool:
         try:
@@ -143,13 +192,18 @@ class Daemon:
         orders = self._candidacy.step((event,), asyncio.get_running_loop().time())
         if self._candidacy.phase is not before:
             self._since = time.time()
+            self._service_manager.status(f"{self._candidacy.phase}: {self._candidacy.reason}")
         for order in orders:
             match order:
                 case Say(severity, text, details):
                     _log.log(severity, text, **details)
                 case WakeAt(at):
                     self._wake_at(at)
-                case Claim() | Exit() | BeginTerm() | Serve() | Drain() | Release() | Abandon():
+                case Exit(code):
+                    if self._last_resort is not None:
+                        self._last_resort.end_within(self._end_within_s, code)
+                    self._orders.put_nowait(order)
+                case Claim() | BeginTerm() | Serve() | Drain() | Release() | Abandon():
                     self._orders.put_nowait(order)
                 case _:
                     assert_never(order)
@@ -177,7 +231,11 @@ class Daemon:
                     assert_never(order)
 
     async def _claim(self, *, replace: bool) -> None:
-        outcome = await self._claimant.claim(replace=replace)
+        try:
+            outcome = await self._claimant.claim(replace=replace)
+        except Exception as error:
+            _log.exception("a claim failed; it is made again later")
+            outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)
         if isinstance(outcome, Claimed):
             self._leading.won(outcome)
         self._happened(outcome)
@@ -204,3 +262,4 @@ class Daemon:
         await self._claimant.close()
         await self._monitoring.stop()
         self._leading.close()
+        self._service_manager.close()

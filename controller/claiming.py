@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import structlog
@@ -16,6 +17,7 @@ from controller.core.candidacy.events import (
     ClaimOutcome,
     Event,
     HolderSeen,
+    HolderUnknown,
     Lost,
     Reconnected,
     Resumed,
@@ -34,6 +36,8 @@ from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.session import Session
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
+
+HASTE_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -59,6 +63,8 @@ class Claimant:
         self._give_up_s = settings.number("request.timeout.ms") / 1000
         self._understanding = Understanding(protocol, settings.inter_broker_listener, dialer or PlaintextDialer())
         self.cluster_id: str | None = None
+        self._is_sure = False
+        self._patience: asyncio.Timeout | None = None
         self.bridge, self._session = self._new_session()
 
     async def reach(self) -> None:
@@ -72,6 +78,7 @@ class Claimant:
                 clash = await self._session.clash(self._registration)
                 # Now rather than when a vacancy waits to be filled.
                 await self._understanding.complaint(self._session.registrations)
+                self._is_sure = await self._session.hindrance() is None
             except Disconnected as error:
                 _log.warning("cannot reach ZooKeeper; trying again", reason=str(error))
                 self._session.stop()
@@ -89,21 +96,42 @@ class Claimant:
                 return
 
     async def claim(self, *, replace: bool) -> ClaimOutcome:
-        """Try to become the controller, and what came of it; brokers must understand us first."""
+        """Try to become the controller, and what came of it; brokers must understand us first.
+
+        What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
+        """
         try:
+            if not self._is_sure and (reason := await self._session.hindrance()):
+                return Lost(reason, needs_mending=True)
             if reason := await self._understanding.complaint(self._session.registrations):
                 return Lost(reason, needs_mending=True)
             outcome = await self._session.claim(self._registration, replace=replace)
-            if isinstance(outcome, Claimed):
-                self.cluster_id = await self._session.cluster_id()
-        except (Refused, SessionEnded) as error:
+        except SessionEnded as error:
             return ClaimFailed(str(error))
+        except Refused as error:
+            return Lost(str(error), needs_mending=True)
+        self._is_sure = True
+        if isinstance(outcome, Claimed):
+            await self._read_cluster_id()
         return outcome
+
+    def doubt(self) -> None:
+        """A term has failed: what it needs is looked at again before the next claim."""
+        self._is_sure = False
+
+    async def _read_cluster_id(self) -> None:
+        """Only clients are told; a term can do without."""
+        try:
+            self.cluster_id = await self._session.cluster_id()
+        except (Refused, SessionEnded) as error:
+            _log.warning("cannot read the cluster's id", reason=str(error))
 
     async def give_up(self, claimed: Claimed) -> bool:
         """Give `/controller` and our registration back, as far as they are still ours; False if nobody answers."""
         try:
-            if await asyncio.wait_for(self._session.release(claimed.fence_version), self._give_up_s):
+            async with asyncio.timeout(self._give_up_s) as self._patience:
+                was_held = await self._session.release(claimed.fence_version)
+            if was_held:
                 _log.info("gave up /controller")
         except TimeoutError:
             _log.warning("ZooKeeper does not answer; our claim is removed when it answers or when the session expires")
@@ -111,6 +139,13 @@ class Claimant:
         except (SessionEnded, Refused) as error:
             _log.info("nothing to give up", reason=str(error))
         return True
+
+    def hasten(self) -> None:
+        """Wait hardly any longer for ZooKeeper to answer that a claim was given up."""
+        self._give_up_s = min(self._give_up_s, HASTE_S)
+        if self._patience is not None and not self._patience.expired():
+            with contextlib.suppress(RuntimeError):  # it is over
+                self._patience.reschedule(asyncio.get_running_loop().time() + HASTE_S)
 
     async def close(self) -> None:
         """End the session; what is still ours in ZooKeeper goes with it."""
@@ -137,6 +172,6 @@ class Claimant:
                 _log.info("ZooKeeper connection", state="resumed")
             case Reconnected():
                 _log.info("new ZooKeeper session established")
-            case HolderSeen() | SessionLost():
+            case HolderSeen() | HolderUnknown() | SessionLost():
                 pass  # what follows from it is said when it is decided
         self._tell(event)

@@ -6,10 +6,13 @@ import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import structlog
+
 from controller import logs
 from controller.claiming import Claimant
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
+from controller.core.effects import Notice
 from controller.machine_settings import machine_settings, request_limit_bytes
 from controller.monitoring import Monitoring
 from controller.runtime.journal import Journal
@@ -17,6 +20,8 @@ from controller.server.listener import Server
 from controller.settings import Settings
 from controller.term import Term, TermParts
 from controller.wire.versions import InterBrokerProtocol
+
+_log = structlog.get_logger(__name__)
 
 
 class Leading:
@@ -37,9 +42,10 @@ class Leading:
         self._monitoring = monitoring
         self._tell = tell
         directory = settings.values["journal.dir"]
-        self._journal = Journal(Path(str(directory))) if directory else None
+        self._journal = Journal(Path(str(directory)), self._journal_stopped) if directory else None
         self._claimed: Claimed | None = None
         self._term: Term | None = None
+        self._ending: Term | None = None
 
     def won(self, claimed: Claimed) -> None:
         """`/controller` is ours from now on, until `end`."""
@@ -68,15 +74,26 @@ class Leading:
         term, self._term = self._term, None
         server.refuse_all()
         if term is not None:
+            self._ending = term
             await term.end(is_graceful=is_graceful)
+            self._ending = None
             self._monitoring.term_ended()
             gc.unfreeze()
+        if not is_graceful:
+            self._claimant.doubt()
         if self._claimed is not None:
             if await self._claimant.give_up(self._claimed):
                 self._claimed = None
             else:
                 self._tell(NotGivenUp())
         logs.term(None)
+
+    def hasten(self) -> None:
+        """Whatever is ended waits for nobody any more."""
+        for term in (self._term, self._ending):
+            if term is not None:
+                term.links.hasten()
+        self._claimant.hasten()
 
     def live_brokers(self) -> Sequence[LiveBroker]:
         """The brokers that are live, as far as this term knows."""
@@ -86,6 +103,11 @@ class Leading:
         """Write out what is buffered."""
         if self._journal is not None:
             self._journal.close()
+
+    def _journal_stopped(self, reason: str) -> None:
+        notice = Notice("stopped journal", reason)
+        self._monitoring.noticed(notice)
+        _log.warning(notice.text, kind=notice.kind)
 
     def _parts(self, server: Server) -> TermParts:
         settings, monitoring = self._settings, self._monitoring

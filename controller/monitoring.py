@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct, json
 
+from controller import logs
 from controller.core.effects import Commit, Effect, Measured, Notice, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
@@ -216,8 +217,12 @@ class Monitoring:
             self.recorder.record(name, 0)
 
     async def _keep_beating(self) -> None:
+        dropped: dict[str, int] = {}
         while True:
             self._exporter.beat()
+            for reason, count in logs.lost().items():
+                self.recorder.record("log_lines_dropped", count - dropped.get(reason, 0), (reason,))
+                dropped[reason] = count
             snapshot = None if self._machine is None else self._machine.snapshot()
             if self._machine is not None and snapshot is not None and snapshot.is_loaded:
                 for name, value in self._machine.figures().items():

@@ -84,6 +84,9 @@ class Channels(Protocol):
     async def drain(self, timeout_s: float) -> bool:
         """Wait until everything told has been acknowledged; whether that came true in time."""
 
+    def hasten(self) -> None:
+        """Wait for no broker any more."""
+
     async def close(self) -> None:
         """Close every link."""
 

@@ -158,6 +158,13 @@ CLIENTS = (
 )
 TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens deleted."),)
 NOTICES = (_counter("notices", "Notices (warnings that need attention), by kind; each is also logged.", "kind"),)
+LOG = (
+    _counter(
+        "log_lines_dropped",
+        "Log lines that were not written, by reason: nobody read the log in time, or too many were alike.",
+        "reason",
+    ),
+)
 
 MEASURES: tuple[Measure, ...] = (
     *ELECTION,
@@ -170,6 +177,7 @@ MEASURES: tuple[Measure, ...] = (
     *CLIENTS,
     *TOKENS,
     *NOTICES,
+    *LOG,
 )
 BY_NAME = {measure.name: measure for measure in MEASURES}
 

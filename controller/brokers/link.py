@@ -62,6 +62,7 @@ class Link:
         self._stirred = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._is_closed = False
         self._loop = asyncio.get_running_loop()
         self.task = self._loop.create_task(self._deliver_all(), name=f"link to broker {broker}")
 
@@ -88,8 +89,9 @@ class Link:
 
     def close(self) -> None:
         """Drop the connection and all that is queued."""
+        self._is_closed = True
         self.task.cancel()
-        self._connection.drop()
+        self._connection.retire()
         self._queue.clear()
         self._idle.set()
         self._terms.observer.depth_changed(self.broker, 0)
@@ -119,6 +121,14 @@ class Link:
             self._idle.set()
 
     async def _attempt(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
+        try:
+            return await self._exchange(tell, requests)
+        finally:
+            if self._is_closed:
+                # The cancellation may have been lost below, in a dialer or a library; nobody waits for this answer.
+                raise asyncio.CancelledError
+
+    async def _exchange(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
         connection, terms = self._connection, self._terms
         frames: list[bytes] = []
         for request in requests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import structlog
 
@@ -53,6 +53,7 @@ class Links:
         self._emit = emit
         self._links: dict[BrokerId, Link] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._haste = asyncio.Event()
 
     def connect(self, connect: Connect) -> None:
         """Open a link to a life of a broker; a link to an earlier life is closed, and what it queued dropped."""
@@ -96,16 +97,22 @@ class Links:
         )
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until everything told has been acknowledged; whether that came true in time."""
-        waits: Sequence[asyncio.Task[None]] = [
-            asyncio.ensure_future(link.until_idle()) for link in self._links.values()
-        ]
+        """Wait until everything told has been acknowledged; whether that came true in time, and before any haste."""
+        waits = [asyncio.ensure_future(link.until_idle()) for link in self._links.values()]
         if not waits:
             return True
-        _, pending = await asyncio.wait(waits, timeout=timeout_s)
-        for wait in pending:
+        haste = asyncio.ensure_future(self._haste.wait())
+        all_idle = asyncio.gather(*waits)
+        await asyncio.wait((all_idle, haste), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        is_drained = all_idle.done()
+        for wait in (haste, all_idle):
             wait.cancel()
-        return not pending
+        await asyncio.gather(haste, all_idle, return_exceptions=True)
+        return is_drained
+
+    def hasten(self) -> None:
+        """Wait for no broker any more."""
+        self._haste.set()
 
     async def close(self) -> None:
         """Close every link, without waiting for any broker."""

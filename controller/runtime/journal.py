@@ -5,13 +5,14 @@ A journal is lines of JSON: the first of a term tells how its machine was made, 
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
-import structlog
 from msgspec import Struct
 
 from controller.core.effects import Effect
@@ -19,7 +20,6 @@ from controller.core.events import Event
 from controller.runtime.plain import from_plain, to_plain
 from controller.runtime.pump import Turning
 
-_log = structlog.get_logger(__name__)
 _NAME = "journal-{:06d}.jsonl"
 _PATTERN = "journal-*.jsonl"
 _REIGN = "term"
@@ -58,13 +58,21 @@ class Journal:
     """Appends turns to files in a directory; give it to the pump as an observer.
 
     A file that has reached `most_bytes` is followed by a new one, and only the newest `most_files` are kept: a term
-    whose first file is gone can be read but not replayed. A journal that cannot be written is given up with an
-    error in the log: the controller does not need it.
+    whose first file is gone can be read but not replayed. A journal that cannot be written, as on a full disk, stops
+    until the next term, and `stopped` is told why: the controller does not need it. Only the owner may read it.
     """
 
-    def __init__(self, directory: Path, *, most_bytes: int = 64 * 1024 * 1024, most_files: int = 10) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        stopped: Callable[[str], None] = lambda _: None,
+        *,
+        most_bytes: int = 64 * 1024 * 1024,
+        most_files: int = 10,
+    ) -> None:
         """Nothing is written before the first term begins; files of earlier processes are continued after."""
         self._directory = directory
+        self._stopped = stopped
         self._most_bytes = most_bytes
         self._most_files = most_files
         self._file: BinaryIO | None = None
@@ -72,7 +80,10 @@ class Journal:
         self._encode = msgspec.json.Encoder().encode
 
     def begin(self, term: Term) -> None:
-        """A term begins."""
+        """A term begins; one that could not be written to its end is followed by a new file."""
+        if self._is_given_up:
+            self._is_given_up = False
+            self.close()
         self._append(
             lambda: {
                 _REIGN: to_plain(term.settings),
@@ -93,38 +104,44 @@ class Journal:
         self._append(lambda: {"now": now, "events": to_plain(tuple(events)), "effects": to_plain(tuple(effects))})
 
     def close(self) -> None:
-        """Write out what is buffered."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Close the file; what was written is there already."""
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
 
     def _append(self, line: Callable[[], dict[str, Any]]) -> None:
         if self._is_given_up:
             return
         try:
             self._write(line())
-        except Exception:
+        except Exception as error:
             self._is_given_up = True
-            _log.exception(
-                "cannot write the journal; journaling is off until the next start", directory=str(self._directory)
-            )
+            self.close()
+            self._stopped(f"{self._directory}: {error}; the journal is off until the next term")
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._file is None or self._file.tell() >= self._most_bytes:
             self._rotate()
         assert self._file is not None
-        self._file.write(self._encode(line) + b"\n")
-        # The last turns before a crash are the ones somebody will want to read.
-        self._file.flush()
+        encoded = memoryview(self._encode(line) + b"\n")
+        while encoded:
+            encoded = encoded[self._file.write(encoded) :]
 
     def _rotate(self) -> None:
         self.close()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(0o700, parents=True, exist_ok=True)
         written = files(self._directory)
         newest = int(written[-1].stem.partition("-")[2]) if written else 0
         for old in written[: max(0, len(written) - self._most_files + 1)]:
             old.unlink()
-        self._file = (self._directory / _NAME.format(newest + 1)).open("ab")
+        path = self._directory / _NAME.format(newest + 1)
+        # Unbuffered: the last turns before a crash are the ones somebody will want to read.
+        self._file = open(path, "xb", 0, opener=_for_the_owner)  # noqa: SIM115 - it stays open
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def files(directory: Path) -> list[Path]:

@@ -28,6 +28,7 @@ from controller.zk.answers import (
     WatchEvent,
 )
 from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.life import SessionLife
 from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, SetWatches
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
@@ -117,6 +118,7 @@ class Bridge:
         self._client = client or kazoo_client(settings)
         self._chroot: str = self._client.chroot
         self._client.add_listener(self._state_changed)
+        self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)
 
     async def start(self) -> None:
@@ -126,6 +128,7 @@ class Bridge:
             Disconnected: no server answered in time.
         """
         self._loop = asyncio.get_running_loop()
+        self._life.begin(self._loop)
         self._client.start_async()
         try:
             async with asyncio.timeout(self.settings.connection_timeout_ms / 1000):
@@ -135,11 +138,10 @@ class Bridge:
             raise Disconnected(f"no ZooKeeper server answers at {self.settings.connect}") from None
 
     async def stop(self) -> None:
-        """Close the session; its ephemeral znodes go with it."""
+        """Close the session; its ephemeral znodes go with it, now or, if no server answers, when it expires."""
         self.state_listeners.clear()
         self.watch_listeners.clear()
-        await asyncio.to_thread(self._client.stop)
-        self._client.close()
+        await self._life.end()
         while self._fifo:
             self._drain()
         self._drop_waiting("closed")
@@ -226,6 +228,11 @@ class Bridge:
     def _only(reply: Reply, expected: int, path: str) -> None:
         if reply.code not in (protocol.OK, expected):
             raise Refused(path, reply.code)
+
+    def _renew(self) -> None:
+        """Any request is as good as a ping."""
+        if self._is_open:
+            self.submit(Exists(self.full("/")), lambda _: None)
 
     def _send_waiting(self) -> None:
         while self._is_open and self._waiting and self._in_flight < self.settings.max_in_flight:

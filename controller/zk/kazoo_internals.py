@@ -11,10 +11,13 @@ These names may change in any release of kazoo: the versions allowed in `pyproje
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable
 from typing import Protocol
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
 from kazoo.protocol.serialization import Watch
 
 from controller.zk.protocol import Request
@@ -53,3 +56,39 @@ def take_watch_events(client: KazooClient, take: Callable[[int, str], None]) -> 
         take(watch.type, watch.path)
 
     client._connection._read_watch_event = read
+
+
+def renew_only_while(client: KazooClient, may_renew: Callable[[], bool]) -> None:
+    """Have the connection's thread renew the session only while `may_renew` says so; it is asked in that thread.
+
+    `ConnectionHandler._send_ping` renews it, and so does `_connect` when a connection was lost. Requests that are
+    queued renew it too.
+    """
+    connection = client._connection
+    ping, connect = connection._send_ping, connection._connect
+
+    def send_ping(connect_timeout: float) -> None:
+        if may_renew():
+            ping(connect_timeout)
+
+    def connect_if_renewing(host: str, address: str, port: int) -> tuple[float, float]:
+        if not may_renew():
+            raise ConnectionDropped("nobody may renew the session now")
+        timeouts: tuple[float, float] = connect(host, address, port)
+        return timeouts
+
+    connection._send_ping = send_ping
+    connection._connect = connect_if_renewing
+
+
+def cut(client: KazooClient) -> None:
+    """Break the connection, if there is one, so that its thread waits for no answer any more."""
+    broken = client._connection._socket
+    if broken is not None:
+        with contextlib.suppress(OSError):
+            broken.shutdown(socket.SHUT_RDWR)
+
+
+def has_stopped(client: KazooClient) -> bool:
+    """Whether the connection's thread has come to its end; only then may the client be closed."""
+    return bool(client._connection.connection_stopped.is_set())

@@ -18,8 +18,9 @@ from zk_layout import catalog
 from zk_layout.codec import Undecodable, decode_json, json_decoder
 from zk_layout.ids import BrokerId
 from zk_layout.watched import PERSISTENT
-from zk_layout.znodes import brokers
+from zk_layout.znodes import brokers, topics
 from zk_layout.znodes.brokers import Registration
+from zk_layout.znodes.controller import ControllerEpochAddress
 
 _CLUSTER_ID: Final = "/cluster/id"
 
@@ -51,6 +52,17 @@ async def _create_missing(bridge: Bridge, path: str) -> None:
             raise Refused(full[:end], reply.code)
 
 
+async def hindrance(bridge: Bridge) -> str | None:
+    """What no controller can do without, and ZooKeeper does not let this process read."""
+    try:
+        await asyncio.gather(
+            bridge.children(brokers.ROOT), bridge.children(topics.ROOT), bridge.get(ControllerEpochAddress().path)
+        )
+    except Refused as error:
+        return str(error)
+    return None
+
+
 async def cluster_id(bridge: Bridge) -> str | None:
     """The id that the first broker gave to the cluster; None before."""
     node, _ = await bridge.get(_CLUSTER_ID)
@@ -66,14 +78,17 @@ async def registrations(bridge: Bridge) -> dict[BrokerId, Registration]:
     """The brokers that are registered now, and how they can be reached; unreadable ones are left out.
 
     Raises:
-        Refused: we may not look.
+        Refused: we may not list them.
     """
     names, _ = await bridge.children(brokers.ROOT)
     found = {}
     for name in names or ():
         if name.isdecimal():
             address = brokers.BrokerAddress(BrokerId(int(name)))
-            node, _ = await bridge.get(address.path)
+            try:
+                node, _ = await bridge.get(address.path)
+            except Refused:
+                continue  # whoever leads says so
             value = None if node is None else catalog.decode(address, node.data)
             if isinstance(value, Registration) and not value.is_ours:
                 found[address.broker] = value

@@ -8,16 +8,19 @@ was lost is ours only where the ephemeral znode belongs to our own session.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from controller.core.candidacy.events import (
     Claimed,
     HolderSeen,
+    HolderUnknown,
     IdClash,
     Lost,
     Reconnected,
@@ -42,6 +45,11 @@ _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _RELEASE: Final = ReleaseAddress()
 _PATIENCE_S: Final = 0.05
+_LOOK_AGAIN_S: Final = 0.5
+_LONGEST_LOOK_AGAIN_S: Final = 8.0
+_LOOK_AT_LEAST_EVERY_S: Final = 30.0
+
+_log = structlog.get_logger(__name__)
 
 
 class _View(Struct, frozen=True):
@@ -94,6 +102,10 @@ class Session:
         """The brokers that are registered now."""
         return await preparation.registrations(self._bridge)
 
+    async def hindrance(self) -> str | None:
+        """Why no term could load what it cannot do without, whoever claimed it; None if nothing is in its way."""
+        return await preparation.hindrance(self._bridge)
+
     async def clash(self, registration: Registration) -> IdClash | None:
         """Whether our id belongs to somebody else now; also a claim finds that out.
 
@@ -131,8 +143,9 @@ class Session:
             if is_in_doubt and attempted is not None and epoch >= attempted:
                 return Lost(f"another process raised the controller epoch to {epoch} first")
             attempted = ControllerEpoch(epoch + 1)
+            election = self._election(view, registration, attempted)
             try:
-                reply = await self._bridge.ask(self._election(view, registration, attempted))
+                reply = await self._bridge.ask(protocol.transaction(election))
             except Disconnected:
                 # Carried out or not: what is found afterwards tells.
                 is_in_doubt = True
@@ -143,17 +156,18 @@ class Session:
                 czxid = reply.zxid if view.registration is None else view.registration.stat.czxid
                 return Claimed(attempted, ZnodeVersion(view.epoch.stat.version + 1), BrokerEpoch(czxid))
             is_in_doubt = False
-            await self._refused(reply)
+            await self._refused(reply, election)
 
-    async def _refused(self, reply: Reply) -> None:
+    async def _refused(self, reply: Reply, election: Sequence[protocol.Operation]) -> None:
         """What shows in the next view is a reason to go on; anything else is not."""
-        code = reply.code
+        code, path = reply.code, _CONTROLLER.path
         if code == protocol.OK and (refused := protocol.refusal(reply.value)) is not None:
-            code = refused[1]
+            at, code = refused
+            path = election[at].path
         if code == protocol.NO_NODE:
             await preparation.create_parents(self._bridge)
         elif code not in (protocol.NODE_EXISTS, protocol.BAD_VERSION):
-            raise Refused(_CONTROLLER.path, code)
+            raise Refused(path, code)
 
     async def release(self, fence: ZnodeVersion) -> bool:
         """Give up `/controller` and our registration in one transaction; whether we still held the former.
@@ -247,7 +261,7 @@ class Session:
         kind = "another controller process" if value.is_ours else "a broker"
         return IdClash(f"id {self._own_id} belongs to {kind} at {where}; give this controller an id of its own", False)
 
-    def _election(self, view: _View, registration: Registration, epoch: ControllerEpoch) -> protocol.Transaction:
+    def _election(self, view: _View, registration: Registration, epoch: ControllerEpoch) -> list[protocol.Operation]:
         assert view.epoch is not None
         data = brokers.encode(msgspec.structs.replace(registration, is_ours=True))
         claim = ControllerClaim(self._own_id, is_ours=True, timestamp_ms=int(time.time() * 1000))
@@ -263,7 +277,7 @@ class Session:
             self._create(_CONTROLLER.path, controller.encode_claim(claim), ephemeral=True),
             protocol.SetData(full(_EPOCH.path), controller.encode_epoch(epoch), view.epoch.stat.version),
         )
-        return protocol.transaction(operations)
+        return operations
 
     def _create(self, path: str, data: bytes, *, ephemeral: bool = False) -> protocol.Create:
         return protocol.Create(self._bridge.full(path), data, ephemeral, self._bridge.settings.acl)
@@ -291,13 +305,27 @@ class Session:
                 self._look_due.set()
 
     async def _keep_looking(self) -> None:
+        wait_s = _LOOK_AGAIN_S
         while True:
-            await self._look_due.wait()
+            # A server that does not let us read a znode does not tell its changes either.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AT_LEAST_EVERY_S):
+                    await self._look_due.wait()
             self._look_due.clear()
             try:
                 await self._look()
             except SessionEnded:
                 continue  # the next session sets it due again
+            except Refused as error:
+                self._emit(HolderUnknown(str(error)))
+            except Exception as error:
+                _log.exception("looking at /controller failed")
+                self._emit(HolderUnknown(f"{type(error).__name__}: {error}"))
+            else:
+                wait_s = _LOOK_AGAIN_S
+                continue
+            asyncio.get_running_loop().call_later(wait_s, self._look_due.set)
+            wait_s = min(2 * wait_s, _LONGEST_LOOK_AGAIN_S)
 
     async def _look(self) -> None:
         (released, _), _, (node, _), (epoch_node, _) = await asyncio.gather(

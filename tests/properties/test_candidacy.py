@@ -11,6 +11,7 @@ from controller.core.candidacy.events import (
     ClaimFailed,
     Event,
     HolderSeen,
+    HolderUnknown,
     IdClash,
     Lost,
     NotGivenUp,
@@ -62,6 +63,7 @@ PASSING = st.one_of(
     MINE,
     st.sampled_from((SessionLost(), Suspended(), Resumed(), Reconnected(), Unreachable("away"), NotGivenUp())),
     st.sampled_from((TermFailed("a bug"), TermSessionEnded("expired"), TermLoaded("at once"), TermDrained(), Woken())),
+    st.sampled_from((HolderUnknown("NOAUTH"), HolderUnknown("a bug"))),
     st.sampled_from((Lost("held"), Lost("unreadable", True), IdClash("ours", True), ClaimFailed("expired"))),
 )
 FINAL = st.sampled_from((StopAsked("SIGTERM"), StartRefused("NOAUTH"), IdClash("a broker's", False)))
@@ -106,7 +108,9 @@ class Observer:
         """One event, and what it orders then."""
         if isinstance(event, HolderSeen) and not self.has_ended:
             self.seen = event
-        elif isinstance(event, Unreachable) and not self.is_watching:
+        elif (isinstance(event, Unreachable) and not self.is_watching) or (
+            isinstance(event, HolderUnknown) and not self.is_held
+        ):
             self.seen = None
         elif isinstance(event, SessionLost):
             self.seen = None
@@ -203,8 +207,7 @@ def test_after_a_stop_it_ends_whatever_comes(
     claims = replica.claims
 
     replica.lives(afterwards)
-    replica.waits(SESSION_S)  # what a claim under way comes to is waited for that long
-    replica.hears(TermDrained())
+    replica.waits(SESSION_S)  # what a claim under way comes to, and what is in flight, is waited for that long
 
     assert replica.has_ended
     assert replica.candidacy.phase is Phase.ENDED
@@ -225,3 +228,38 @@ def test_once_faults_have_stopped_a_vacant_controller_is_claimed_within_a_bounde
 
     assert replica.is_claiming
     assert replica.candidacy.phase is Phase.CONTENDING
+
+
+@given(SETTINGS, ANY_STORY)
+def test_after_a_second_stop_it_ends_at_once(
+    settings: CandidacySettings, story: list[tuple[float, Event | None]]
+) -> None:
+    replica = Observer(settings)
+    replica.lives(story)
+
+    replica.hears(StopAsked("SIGTERM"))
+    replica.hears(StopAsked("SIGTERM"))
+
+    assert replica.has_ended
+
+
+@given(SETTINGS, st.integers(1, 60), st.lists(st.one_of(MINE, st.just(HolderUnknown("NOAUTH"))), max_size=3))
+def test_claims_that_a_person_must_mend_become_rare_whatever_is_seen_of_our_own(
+    settings: CandidacySettings, for_s: int, sights: list[Event]
+) -> None:
+    replica = Observer(settings)
+    replica.hears(Watching())
+    replica.hears(HolderSeen(None, False, ControllerEpoch(1)))
+
+    until = replica.now + for_s
+    while replica.now < until:
+        if replica.is_claiming:
+            replica.hears(Lost("NOAUTH: /brokers/topics", needs_mending=True))
+            for event in (
+                *sights,
+                HolderSeen(ControllerClaim(901, is_ours=True), True, ControllerEpoch(replica.claims)),
+            ):
+                replica.hears(event)
+        replica.waits(0.1)
+
+    assert replica.claims <= 6 + for_s / 3

@@ -44,6 +44,10 @@ class _NoThreads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has
     def stop(self) -> None:
         """None runs."""
 
+    def spawn(self, act: Callable[..., None], *arguments: Any, **named: Any) -> None:
+        """Run it here and now."""
+        act(*arguments, **named)
+
     def dispatch_callback(self, callback: Any) -> None:
         """Nobody uses kazoo's own watches."""
 

@@ -16,6 +16,7 @@ from controller.core.candidacy.events import (
     ClaimOutcome,
     Event,
     HolderSeen,
+    HolderUnknown,
     IdClash,
     Lost,
     NotGivenUp,
@@ -49,6 +50,7 @@ from controller.core.candidacy.orders import (
     WakeAt,
 )
 from controller.core.candidacy.phases import Phase, TakeOver, Why
+from controller.core.candidacy.sight import Sight, named
 from controller.core.candidacy.waiting import Waiting
 from zk_layout.ids import ControllerEpoch
 from zk_layout.znodes.controller import ControllerClaim
@@ -69,26 +71,23 @@ class CandidacySettings(Struct, frozen=True):
 
 
 class Candidacy:
-    """The standing of one replica, from the start of its process to the end.
-
-    `holder` is who was last seen to hold `/controller`; None while that is unknown.
-    """
+    """The standing of one replica, from the start of its process to the end."""
 
     def __init__(self, settings: CandidacySettings) -> None:
         """A process that has just started: it stands by, and knows nothing."""
         self.phase = Phase.STANDBY
-        self.holder: HolderSeen | None = None
+        self._sight = Sight(STARTING)
         self._settings = settings
         self._orders: list[Order] = []
         self._is_watching = False
         self._is_session_new = False  # since the claim under way was ordered
         self._give_up_at: float | None = None  # what should have been given up may still be there
         self._stop: str | None = None
-        self._why = self._why_blind = STARTING
+        self._why = STARTING
         self._epoch = ControllerEpoch(0)
         self._waiting = Waiting()
         self._silent_at: float | None = None
-        self._exit_at: float | None = None
+        self._finish_at: float | None = None
         self._alarm: float | None = None
 
     def step(self, events: Iterable[Event], now: float) -> list[Order]:
@@ -110,6 +109,11 @@ class Candidacy:
         return self._orders
 
     @property
+    def holder(self) -> HolderSeen | None:
+        """Who was last seen to hold `/controller`; None while that is unknown."""
+        return self._sight.holder
+
+    @property
     def is_ready(self) -> bool:
         """Whether it leads, or would lead if it had to."""
         phase = self.phase
@@ -122,14 +126,14 @@ class Candidacy:
         if self.phase is not Phase.STANDBY:
             return self._why
         if seen is None:
-            return self._why_blind
+            return self._sight.why_blind
         return Why.RELEASED.value if seen.is_released else self._why
 
     # what happens
 
     def _happened(self, event: Event, now: float) -> None:
         match event:
-            case HolderSeen() | SessionLost() | Suspended() | Resumed() | Reconnected():
+            case HolderSeen() | HolderUnknown() | SessionLost() | Suspended() | Resumed() | Reconnected():
                 self._session_changed(event, now)
             case Claimed() | Lost() | IdClash() | ClaimFailed():
                 self._claim_settled(event, now)
@@ -153,9 +157,9 @@ class Candidacy:
         match event:
             case Watching():
                 self._is_watching = True
-                self._why = self._why_blind = WATCHING
+                self._why = self._sight.why_blind = WATCHING
             case Unreachable(reason):
-                self.holder, self._why_blind = None, reason
+                self._sight.lose(reason)
             case StartRefused(reason):
                 self._say(Severity.ERROR, "ZooKeeper refused this process", reason=reason)
                 self._end(Why.FAILED, reason, FAILED)
@@ -165,10 +169,11 @@ class Candidacy:
     def _session_changed(self, event: SessionEvent, now: float) -> None:
         match event:
             case HolderSeen():
-                self._note_release(event)
-                self.holder = event
-                self._waiting.something_new()
-                self._give_up_at = None if self._give_up_at is None else now
+                self._seen(event, now)
+            case HolderUnknown(reason):
+                self._orders += self._sight.not_seen(reason)
+                if self.phase in (Phase.STANDBY, Phase.CONTENDING):
+                    self._sight.lose(reason)  # a term that has begun goes on: whoever replaces it fences its writes
             case SessionLost():
                 self._silent_at = None
                 self._is_session_new, self._give_up_at = True, None
@@ -180,13 +185,11 @@ class Candidacy:
             case _:
                 assert_never(event)
 
-    def _note_release(self, seen: HolderSeen) -> None:
-        was_released = self.holder is not None and self.holder.is_released
-        if seen.is_released and not was_released:
-            hint = "undo: kafka-zk-controller release --undo"
-            self._say(Severity.WARNING, "the cluster is released to Kafka's own controllers", hint=hint)
-        elif was_released and not seen.is_released:
-            self._say(Severity.INFO, "the release was undone; this replica stands for election again")
+    def _seen(self, seen: HolderSeen, now: float) -> None:
+        self._orders += self._sight.seen(seen)
+        if not seen.is_mine:  # what we did ourselves is no news
+            self._waiting.looked(is_another=self._sight.is_another)
+        self._give_up_at = None if self._give_up_at is None else now
 
     def _claim_settled(self, outcome: ClaimOutcome, now: float) -> None:
         if self.phase not in (Phase.STANDBY, Phase.CONTENDING):
@@ -230,7 +233,7 @@ class Candidacy:
 
     def _refused(self, reason: str, now: float, *, needs_mending: bool) -> None:
         """Try again by itself; only the first refusal for a reason is loud."""
-        if self._waiting.refused(reason, now) and needs_mending:
+        if self._waiting.refused(reason, now, needs_mending=needs_mending) and needs_mending:
             self._say(Severity.ERROR, "no replica of this controller can lead", reason=reason)
         self._go(Phase.STANDBY, Why.LOST, reason)
 
@@ -241,7 +244,7 @@ class Candidacy:
                     self._go(Phase.ACTIVE, Why.LOADED, detail)
                     self._orders.append(Serve())
             case TermDrained():
-                self._drained()
+                self._drained(Why.DRAINED)
             case TermFailed(reason):
                 self._step_down(Why.DEPOSED, reason, now)
             case TermSessionEnded(reason):
@@ -249,15 +252,16 @@ class Candidacy:
             case _:
                 assert_never(event)
 
-    def _drained(self) -> None:
+    def _drained(self, why: Why) -> None:
         if self.phase is Phase.HANDING_BACK:
-            self._go(Phase.STANDBY, Why.DRAINED)
+            self._go(Phase.STANDBY, why)
             self._orders.append(Release())
         elif self.phase is Phase.RESIGNING:
-            self._end(Why.DRAINED, "", OK, Release())
+            self._end(why, "", OK, Release())
 
     def _stop_asked(self, reason: str, now: float) -> None:
         if self._stop is not None:
+            self._stop_asked_again(reason)
             return
         self._stop = reason
         match self.phase:
@@ -265,18 +269,30 @@ class Candidacy:
                 self._end(Why.STOPPED, reason, OK)
             case Phase.CONTENDING:
                 # How the claim ends tells what is to be given up; what nobody can tell goes with the session.
-                self._exit_at = now + self._settings.session_timeout_s
+                self._finish_at = now + self._settings.session_timeout_s
             case Phase.LOADING:
                 self._end(Why.STOPPED, reason, OK, Release())
             case Phase.ACTIVE:
-                self._go(Phase.RESIGNING, Why.STOPPED, reason)
-                self._orders.append(Drain())
+                self._drain(Phase.RESIGNING, Why.STOPPED, reason, now)
             case Phase.HANDING_BACK:
                 self._go(Phase.RESIGNING, Why.STOPPED, reason)
             case Phase.RESIGNING | Phase.ENDED:
                 pass
             case _:
                 assert_never(self.phase)
+
+    def _stop_asked_again(self, reason: str) -> None:
+        """Wait for nothing any more."""
+        if self.phase is Phase.CONTENDING:
+            self._end(Why.STOPPED, reason, OK)
+        elif self.phase is Phase.RESIGNING:
+            self._end(Why.STOPPED, reason, OK, Abandon())
+
+    def _drain(self, phase: Phase, why: Why, detail: str, now: float) -> None:
+        """What is still in flight after a session's time is left: whoever comes next reads what became of it."""
+        self._go(phase, why, detail)
+        self._finish_at = now + self._settings.session_timeout_s
+        self._orders.append(Drain())
 
     # what follows
 
@@ -288,17 +304,16 @@ class Candidacy:
         if not seen.is_mine:
             # What was seen before our claim has a lower epoch.
             if seen.epoch >= self._epoch:
-                self._step_down(Why.DEPOSED, _named(seen), now)
+                self._step_down(Why.DEPOSED, named(seen), now)
         elif seen.is_released and self.phase is Phase.LOADING:
-            self._go(Phase.STANDBY, Why.RELEASED, _named(seen))
+            self._go(Phase.STANDBY, Why.RELEASED, named(seen))
             self._orders.append(Release())
         elif seen.is_released and self.phase is Phase.ACTIVE:
-            self._go(Phase.HANDING_BACK, Why.RELEASED, _named(seen))
-            self._orders.append(Drain())
+            self._drain(Phase.HANDING_BACK, Why.RELEASED, named(seen), now)
 
     def _go_blind(self, reason: str, now: float) -> None:
         """Who holds `/controller` is seen again when ZooKeeper answers again."""
-        self.holder, self._why_blind = None, reason
+        self._sight.lose(reason)
         self._step_down(Why.SESSION_LOST, reason, now)
 
     def _step_down(self, why: Why, detail: str, now: float) -> None:
@@ -319,8 +334,12 @@ class Candidacy:
             # Only a server can say that a session has expired; where none answers for so long, another may lead.
             self._silent_at = None
             self._go_blind(SILENT, now)
-        if self._exit_at is not None and now >= self._exit_at and self.phase is Phase.CONTENDING:
-            self._end(Why.STOPPED, self._stop or "", OK)
+        if self._finish_at is not None and now >= self._finish_at:
+            self._finish_at = None
+            if self.phase is Phase.CONTENDING:
+                self._end(Why.STOPPED, self._stop or "", OK)
+            else:
+                self._drained(Why.NOT_DRAINED)
 
     def _give_up_what_is_owed(self, now: float) -> None:
         """As soon as ZooKeeper answers again: nobody else could lead, and brokers would take us for one of them."""
@@ -337,7 +356,7 @@ class Candidacy:
         if why is None or self.holder is None or now < self._waiting.until:
             return
         self._is_session_new = False
-        self._go(Phase.CONTENDING, why, _named(self.holder))
+        self._go(Phase.CONTENDING, why, named(self.holder))
         self._orders.append(Claim(replace=why is Why.NATIVE))
 
     def _reason_to_claim(self) -> Why | None:
@@ -355,7 +374,7 @@ class Candidacy:
     def _set_alarm(self) -> None:
         if self.phase is Phase.ENDED:
             return
-        deadlines = [self._silent_at, self._exit_at, self._give_up_at if self._owes else None]
+        deadlines = [self._silent_at, self._finish_at, self._give_up_at if self._owes else None]
         if self._reason_to_claim() is not None:
             deadlines.append(self._waiting.until)
         at = min((d for d in deadlines if d is not None), default=None)
@@ -370,13 +389,9 @@ class Candidacy:
         elif self._waiting.is_known_refusal:
             severity = Severity.DEBUG  # that it is refused again for the same reason is no news
         self._say(severity, f"{self.phase} → {phase}", why=why.value, detail=detail)
+        if phase is not Phase.RESIGNING:  # from handing back to resigning, what drains has as long as it had
+            self._finish_at = None
         self.phase, self._why = phase, detail or why.value
 
     def _say(self, severity: Severity, text: str, **details: str) -> None:
         self._orders.append(Say(severity, text, details))
-
-
-def _named(seen: HolderSeen) -> str:
-    if isinstance(seen.holder, ControllerClaim):
-        return f"broker {seen.holder.broker} holds /controller"
-    return "/controller is vacant" if seen.holder is None else "/controller is unreadable"

@@ -37,6 +37,12 @@ class HolderSeen(Struct, frozen=True):
     is_released: bool = False
 
 
+class HolderUnknown(Struct, frozen=True):
+    """Who holds `/controller` could not be seen; it is looked for again."""
+
+    reason: str
+
+
 class SessionLost(Struct, frozen=True):
     """The session has expired: our registration and our claim are gone, and so is every watch."""
 
@@ -53,7 +59,7 @@ class Reconnected(Struct, frozen=True):
     """A new session has begun after the last one was lost."""
 
 
-SessionEvent = HolderSeen | SessionLost | Suspended | Resumed | Reconnected
+SessionEvent = HolderSeen | HolderUnknown | SessionLost | Suspended | Resumed | Reconnected
 
 
 class Claimed(Struct, frozen=True):
@@ -83,7 +89,7 @@ class IdClash(Struct, frozen=True):
 
 
 class ClaimFailed(Struct, frozen=True):
-    """The claim came to nothing: the session ended meanwhile, or ZooKeeper refused what it should not refuse."""
+    """The claim came to nothing: the session ended meanwhile."""
 
     reason: str
 
@@ -121,7 +127,7 @@ class NotGivenUp(Struct, frozen=True):
 
 
 class StopAsked(Struct, frozen=True):
-    """The process was told to stop."""
+    """The process was told to stop; when it is told again, at once."""
 
     reason: str
 

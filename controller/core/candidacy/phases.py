@@ -39,6 +39,7 @@ class Why(StrEnum):
     STOPPED = "the process was told to stop"
     FAILED = "the process cannot become a controller"
     DRAINED = "nothing is in flight"
+    NOT_DRAINED = "what is in flight is not waited for any longer"
 
 
 class TakeOver(StrEnum):

@@ -11,12 +11,13 @@ LONG_TERM_S = 60.0
 class Waiting:
     """A retry after a claim that was refused, and a pause after a term that failed: others go first.
 
-    Anything new about `/controller` ends a wait for a retry, never a pause.
+    Anything new about `/controller` ends a wait for a retry, unless a person must act first; it never ends a pause.
     """
 
     def __init__(self) -> None:
         """There is nothing to wait for."""
         self._refusal, self._refusals = "", 0
+        self._is_for_a_person = False
         self._retry_at = self._pause_until = 0.0
         self._pause_s = 0.0
         self._began = 0.0
@@ -31,8 +32,9 @@ class Waiting:
         """Whether claims are being refused again and again for the same reason."""
         return self._refusals > 1
 
-    def refused(self, reason: str, now: float) -> bool:
+    def refused(self, reason: str, now: float, *, needs_mending: bool) -> bool:
         """A claim was refused; whether for another reason than the last one."""
+        self._is_for_a_person = needs_mending
         is_news = reason != self._refusal
         self._refusals = 1 if is_news else self._refusals + 1
         self._refusal = reason
@@ -41,15 +43,18 @@ class Waiting:
 
     def clashed(self, now: float) -> None:
         """Our former session still has our id."""
+        self._is_for_a_person = False
         self._retry_at = now + RETRY_CLASH_S
 
     def failed(self, now: float) -> None:
         """A claim came to nothing."""
+        self._is_for_a_person = False
         self._retry_at = now + RETRY_S
 
-    def something_new(self) -> None:
-        """Somebody took or left `/controller`, or it was looked at again."""
-        self._retry_at = 0.0
+    def looked(self, *, is_another: bool) -> None:
+        """`/controller` was looked at again, and is held by another than before."""
+        if is_another or not self._is_for_a_person:
+            self._retry_at = 0.0
 
     def won(self, now: float) -> None:
         """A claim was accepted."""

@@ -64,6 +64,12 @@ class Ensemble:
         self.daemon._happened(StopAsked("SIGTERM received"))
 
 
+async def within(ending: Awaitable[int], timeout_s: float = 10.0) -> int:
+    """What it comes to, in time."""
+    async with asyncio.timeout(timeout_s):
+        return await ending
+
+
 def test_a_stop_is_not_held_up_by_a_claim_that_comes_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never() -> ClaimOutcome:
         await asyncio.Event().wait()
@@ -77,7 +83,7 @@ def test_a_stop_is_not_held_up_by_a_claim_that_comes_to_nothing(monkeypatch: pyt
 
         ensemble.stop()
 
-        assert await asyncio.wait_for(living, 10) == 0
+        assert await within(living) == 0
         assert ensemble.given_up == []
 
     asyncio.run(story())
@@ -98,7 +104,7 @@ def test_a_claim_that_is_won_after_a_stop_is_given_up_before_the_process_ends(mo
         ensemble.stop()
         is_stopped.set()
 
-        assert await asyncio.wait_for(living, 10) == 0
+        assert await within(living) == 0
         assert ensemble.given_up == [CLAIMED]
         assert ensemble.daemon.status().phase == "ended"
 
@@ -119,9 +125,28 @@ def test_a_refused_claim_is_made_again_when_the_alarm_rings(monkeypatch: pytest.
 
         ensemble = Ensemble(monkeypatch, VACANT, claim)
 
-        assert await asyncio.wait_for(ensemble.daemon.live(), 10) == 0
+        assert await within(ensemble.daemon.live()) == 0
         assert is_second.is_set()
         assert ensemble.given_up == [CLAIMED]
+
+    asyncio.run(story())
+
+
+def test_a_claim_that_fails_for_no_known_reason_is_made_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        tries: list[int] = []
+
+        async def claim() -> ClaimOutcome:
+            tries.append(1)
+            if len(tries) == 1:
+                raise RecursionError("maximum recursion depth exceeded")
+            ensemble.stop()
+            return CLAIMED
+
+        ensemble = Ensemble(monkeypatch, VACANT, claim)
+
+        assert await within(ensemble.daemon.live()) == 0
+        assert (len(tries), ensemble.given_up) == (2, [CLAIMED])
 
     asyncio.run(story())
 
@@ -142,6 +167,6 @@ def test_who_leads_is_shown_as_soon_as_it_is_seen(monkeypatch: pytest.MonkeyPatc
         assert (status.phase, status.controller, status.controller_epoch) == ("standby", 902, 4)
         assert (status.is_leader, status.reason) == (False, "watching /controller")
         ensemble.stop()
-        assert await asyncio.wait_for(living, 10) == 0
+        assert await within(living) == 0
 
     asyncio.run(story())

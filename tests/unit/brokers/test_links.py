@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.links import Links
 from controller.core.commands import (
     Command,
@@ -413,5 +414,83 @@ def test_the_waits_between_attempts_grow() -> None:
                 await failures.until(3)
                 took = time.monotonic() - began
                 assert 0.3 <= took < 10  # 0.1 and 0.2 s, and up to 0.1 s of jitter each
+
+    asyncio.run(story())
+
+
+class Deaf:
+    """A dialer that loses a cancellation, as `asyncio.wait_for` does before Python 3.12 if the result comes with it."""
+
+    def __init__(self) -> None:
+        self.is_dialing = asyncio.Event()
+        self.dials = 0
+
+    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        self.dials += 1
+        self.is_dialing.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return await PlaintextDialer().open_connection(endpoint)
+        raise AssertionError
+
+
+def test_a_closed_link_ends_although_its_dialer_loses_the_cancellation() -> None:
+    async def story() -> None:
+        broken: list[BaseException] = []
+        async with listening() as peer:
+            encoder, dialer, heard = CommandEncoder(BrokerId(99), parse_protocol("3.9"), "INSIDE"), Deaf(), Heard()
+            links = Links(encoder, "INSIDE", heard, dialer=dialer, on_broken=broken.append)
+            links.connect(Connect(BROKER, FIRST_LIFE, Registration((peer.endpoint,))))
+            links.tell(tell(StopReplica((stop(0),))))
+            await dialer.is_dialing.wait()
+
+            async with asyncio.timeout(5):
+                await links.close()
+            await asyncio.sleep(0.05)
+
+            assert (dialer.dials, heard.all, broken, peer.told) == (1, [], [], [])
+
+    asyncio.run(story())
+
+
+def test_a_link_closed_at_any_moment_ends_at_once_and_breaks_nothing() -> None:
+    async def story(moment: int) -> None:
+        broken: list[BaseException] = []
+        async with listening() as peer:
+            encoder = CommandEncoder(BrokerId(99), parse_protocol("3.9"), "INSIDE")
+            links = Links(encoder, "INSIDE", Heard(), on_broken=broken.append)
+            links.connect(Connect(BROKER, FIRST_LIFE, Registration((peer.endpoint,))))
+            for number in range(3):
+                links.tell(tell(StopReplica((stop(number),))))
+            for _ in range(moment):
+                await asyncio.sleep(0)
+
+            links.disconnect(Disconnect(BROKER))
+
+            async with asyncio.timeout(5):
+                await links.close()
+            assert broken == []
+
+    for moment in range(60):
+        asyncio.run(story(moment))
+
+
+def test_an_answer_that_nobody_waits_for_closes_its_connection_and_nothing_else() -> None:
+    async def twice(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
+        await acknowledge(peer, told, writer)
+        if len(peer.told) == 1:
+            await acknowledge(peer, told, writer)
+
+    async def story() -> None:
+        async with listening(twice) as peer, links_to(peer) as (links, heard, failures):
+            links.tell(tell(StopReplica((stop(0),))))
+            await heard.until(1)
+            links.tell(tell(StopReplica((stop(1),))))
+            await heard.until(2)
+
+            assert peer.connections == 2
+            assert [why for why in failures.reasons if "correlation id" not in why] == []
+            assert set(stops_of(peer)) == {0, 1}
 
     asyncio.run(story())

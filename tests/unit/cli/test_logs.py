@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 SCRIPT = """
 import logging, structlog
@@ -93,3 +98,132 @@ def test_a_traceback_does_not_show_what_variables_held() -> None:
         assert "broken" in written
         assert "fail" in written
         assert "abc" not in written
+
+
+def test_control_characters_of_a_znode_or_client_do_not_reach_a_terminal_or_make_lines_of_their_own() -> None:
+    hostile = (
+        "log.warning('bad\\x1b[2Jname\\n2026 [info] all is well', path='/a\\x9b\\r\\u202eb\\udc80', kind='a\\x00')"
+    )
+    text = logged(hostile, style="text")
+    (line,) = text.splitlines()
+
+    assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in line)
+    assert "bad\\x1b[2Jname\\n2026 [info] all is well" in line
+    assert "path=/a\\x9b\\r\\u202eb\\udc80" in line
+    assert json.loads(logged(hostile))["path"] == "/a\x9b\r\u202eb\udc80"
+
+
+def test_a_line_in_an_errors_message_does_not_look_like_a_line_of_the_log() -> None:
+    written = logged(FAILING.replace("'broken'", "'broken\\n2026-01-01T00:00:00Z [info ] all is well'"), style="text")
+
+    assert [line for line in written.splitlines()[1:] if not line.startswith("    ")] == []
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_a_line_is_never_very_long(style: str) -> None:
+    for body in (
+        "log.warning('frame', data='x' * 5_000_000)",
+        "log.warning('x' * 5_000_000)",
+        "log.warning('names', names=['x' * 100] * 50_000)",
+        "log.warning('many', **{f'k{n}': 'x' * 3_000 for n in range(30)})",
+        FAILING.replace("'broken'", "'broken' * 1_000_000"),
+        "try:\n    exec('def f(): f()\\nf()')\nexcept RecursionError:\n    log.exception('deep')",
+        "logging.getLogger('asyncio').error('y' * 5_000_000)",
+    ):
+        written = logged(body, style=style)
+        assert 20 < len(written) < 40_000, body
+        if style == "json":
+            json.loads(written)
+
+
+def test_a_flood_of_lines_of_one_kind_is_counted_and_others_go_on() -> None:
+    lines = records(
+        "import time\n"
+        "from controller.logs import floods\n"
+        "floods.Floods.__init__.__defaults__ = (5, 1.0)\n"
+        "logs.configure('info', 'json')\n"
+        "for n in range(1000):\n"
+        "    log.warning(f'bad frame {n}', kind='frames')\n"
+        "    logging.getLogger('kazoo.x').error('%d', n)\n"
+        "log.info('standing by')\n"
+        "time.sleep(3)"
+    )
+    said = [line["event"] for line in lines]
+
+    assert said[:10:2] == [f"bad frame {n}" for n in range(5)]
+    assert said[1:10:2] == [str(n) for n in range(5)]
+    assert said[10] == "standing by"
+    assert sorted(said[11:]) == [
+        "995 more log lines like this within 10 s: kazoo.x: %d",
+        "995 more log lines like this within 10 s: zk.session: frames",
+    ]
+
+
+UNREAD = """
+import logging, os, sys, time, structlog
+from controller import logs
+log = structlog.get_logger("controller.zk.session")
+logs.configure("debug", "json")
+longest = 0.0
+for n in range(30_000):
+    began = time.monotonic()
+    log.debug("commit", why="x" * 100, number=n)
+    longest = max(longest, time.monotonic() - began)
+print(longest, sum(logs.lost().values()), flush=True)
+{afterwards}
+"""
+
+
+def test_a_log_that_nobody_reads_holds_nobody_up_not_even_the_end() -> None:
+    reading, writing = os.pipe()
+    began = time.monotonic()
+    script = UNREAD.format(afterwards="raise ValueError('at the end')")
+    answer = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=writing, timeout=60, check=False
+    )
+    took_s = time.monotonic() - began
+    os.close(reading)
+    os.close(writing)
+
+    longest, dropped = map(float, answer.stdout.split())
+    assert answer.returncode == 1
+    assert longest < 1.0
+    assert dropped > 10_000
+    assert took_s < 30
+
+
+def test_a_log_that_is_read_again_says_what_is_missing() -> None:
+    reading, writing = os.pipe()
+    script = UNREAD.format(afterwards="sys.stdin.readline(); log.info('back'); time.sleep(1); log.info('end')")
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=writing
+    ) as process:
+        os.close(writing)
+        assert process.stdout is not None
+        assert process.stdin is not None
+        dropped = int(process.stdout.readline().split()[1])
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        with os.fdopen(reading, "rb") as log:
+            lines = [json.loads(line) for line in log]
+
+    numbers = [line["number"] for line in lines if line["event"] == "commit"]
+    assert len(numbers) == 30_000 - dropped
+    assert numbers == list(range(len(numbers)))
+    said = [line["event"] for line in lines if line["event"] != "commit"]
+    missing = [line for line in said if "are missing here" in line]
+    assert sum(int(line.split()[0]) for line in missing) >= dropped
+    assert said[-1] == "end"
+
+
+def test_a_log_whose_reader_has_gone_is_no_reason_to_end(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    script = UNREAD.format(afterwards="print('still here')")
+    answer = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=writing, timeout=60, check=False
+    )
+    os.close(writing)
+
+    assert answer.returncode == 0
+    assert b"still here" in answer.stdout

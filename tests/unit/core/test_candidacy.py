@@ -12,6 +12,7 @@ from controller.core.candidacy.events import (
     ClaimFailed,
     Event,
     HolderSeen,
+    HolderUnknown,
     IdClash,
     Lost,
     NotGivenUp,
@@ -337,6 +338,39 @@ def test_a_new_sight_of_the_controller_ends_the_wait_after_a_refusal() -> None:
     assert replica.hears(VACANT) == [Claim(replace=False)]
 
 
+def test_what_a_person_must_mend_is_not_tried_at_once_because_of_what_we_did_or_saw_before() -> None:
+    """A claim that was won and then came to nothing raised the epoch every half second."""
+    replica = Replica(*TO_CONTEND)
+    refusals(replica, "NOAUTH: /feature", 3)
+    replica.hears(Lost("NOAUTH: /feature", needs_mending=True))
+
+    assert replica.hears(mine(7), VACANT, mine(8)) == []
+    assert replica.waits_s() == 2.0
+    assert replica.hears(OURS) == []
+    assert replica.hears(VACANT) == [Claim(replace=False)]
+
+
+def test_a_replica_that_cannot_see_who_leads_says_so_once_and_is_not_ready_until_it_sees_it_again() -> None:
+    replica = Replica(Watching(), OURS)
+
+    assert replica.hears(HolderUnknown("NOAUTH: /controller"), HolderUnknown("NOAUTH: /controller")) == []
+    assert replica.complaints() == ["cannot see who holds /controller; trying again"]
+    assert (replica.candidacy.is_ready, replica.candidacy.reason) == (False, "NOAUTH: /controller")
+
+    assert replica.hears(VACANT) == [Claim(replace=False)]
+    assert replica.hears(HolderUnknown("NOAUTH: /controller"), Lost("NOAUTH: /controller", needs_mending=True)) == []
+    assert len(replica.complaints()) == 3
+
+
+def test_a_leader_that_cannot_see_its_claim_goes_on() -> None:
+    replica = Replica(*TO_LEAD)
+
+    assert replica.hears(HolderUnknown("NOAUTH: /controller")) == []
+    assert replica.is_in(Phase.ACTIVE)
+    assert replica.candidacy.holder is not None
+    assert replica.hears(another(6)) == [Abandon()]
+
+
 def test_a_claim_that_came_to_nothing_is_tried_again() -> None:
     replica = Replica(*TO_CONTEND, ClaimFailed("the session expired during the election"))
 
@@ -468,8 +502,39 @@ def test_a_leader_told_to_stop_ends_once_it_has_drained_or_lost_its_term(
 
     assert replica.hears(StopAsked("SIGTERM received")) == [Drain()]
     assert replica.is_in(Phase.RESIGNING)
-    assert replica.hears(StopAsked("SIGINT received")) == []
     assert replica.hears(end) == orders
+
+
+@pytest.mark.parametrize(
+    ("before", "orders"),
+    [(TO_CONTEND, [Exit(OK)]), (TO_LEAD, [Abandon(), Exit(OK)]), (TO_HAND_BACK, [Abandon(), Exit(OK)])],
+)
+def test_who_is_told_to_stop_again_waits_for_nothing(before: Sequence[Event], orders: list[Order]) -> None:
+    replica = Replica(*before, StopAsked("SIGTERM received"))
+
+    assert replica.hears(StopAsked("SIGTERM received")) == orders
+    assert replica.is_in(Phase.ENDED)
+
+
+@pytest.mark.parametrize(("before", "orders"), [(TO_RESIGN, [Release(), Exit(OK)]), (TO_HAND_BACK, [Release()])])
+def test_what_is_in_flight_is_not_waited_for_longer_than_a_session(
+    before: Sequence[Event], orders: list[Order]
+) -> None:
+    replica = Replica(*before)
+
+    assert replica.waits_s() == SESSION_S
+    assert replica.sleeps() == orders
+
+
+def test_what_is_in_flight_has_no_more_time_because_of_a_stop() -> None:
+    replica = Replica(*TO_HAND_BACK)
+    due = replica.wake_at
+    replica.now += 1.0
+
+    replica.hears(StopAsked("SIGTERM received"))
+
+    assert replica.wake_at == due
+    assert replica.sleeps() == [Release(), Exit(OK)]
 
 
 def test_a_stop_while_it_hands_back_drains_only_once_and_ends_the_process() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from controller.core.commands import PartitionView, UpdateMetadata
 from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
@@ -209,12 +210,42 @@ def test_a_new_process_continues_in_a_new_file(tmp_path: Path) -> None:
 
 def test_a_journal_that_cannot_be_written_is_given_up_without_harm(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
-    journal = Journal(tmp_path / "file")
+    stopped: list[str] = []
+    journal = Journal(tmp_path / "file", stopped.append)
 
-    with capture_logs() as logs:
-        for now in (0.0, 1.0):
+    for now in (0.0, 1.0):
+        journal.turned(now, (Loaded(),), [], 0.0, 0)
+
+    (reason,) = stopped
+    assert reason.startswith(f"{tmp_path / 'file'}: ")
+    assert reason.endswith("the journal is off until the next term")
+
+
+def test_a_full_disk_stops_the_journal_until_the_next_term_and_raises_nothing(tmp_path: Path) -> None:
+    stopped: list[str] = []
+    journal = Journal(tmp_path, stopped.append)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))
+    try:
+        journal.begin(TERM)
+        for now in range(100):
             journal.turned(now, (Loaded(),), [], 0.0, 0)
+        journal.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    assert [(log["log_level"], log["event"]) for log in logs] == [
-        ("error", "cannot write the journal; journaling is off until the next start")
-    ]
+    assert len(stopped) == 1
+    assert "File too large" in stopped[0]
+    live_through(journal, (Loaded(),))
+    half, whole = files(tmp_path)
+    assert half.stat().st_size == 2_000
+    assert [type(entry) for entry in read([half, whole])][-2:] == [Term, Turn]
+
+
+def test_only_its_owner_may_read_a_journal(tmp_path: Path) -> None:
+    directory = tmp_path / "state" / "journal"
+
+    live_through(Journal(directory), (Loaded(),))
+
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(file.stat().st_mode) for file in files(directory)] == [0o600]

@@ -6,13 +6,14 @@ One that lacks a name or does something else with it must not be allowed in `pyp
 from __future__ import annotations
 
 import inspect
+import socket
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import ConnectionDropped, NoNodeError
 from kazoo.protocol import connection as kazoo_connection
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import ReplyHeader, Watch
@@ -54,6 +55,8 @@ def client() -> Iterator[KazooClient]:
     [
         (KazooClient._call, ["self", "request", "async_object"]),
         (ConnectionHandler._read_watch_event, ["self", "buffer", "offset"]),
+        (ConnectionHandler._send_ping, ["self", "connect_timeout"]),
+        (ConnectionHandler._connect, ["self", "host", "hostip", "port"]),
         (ConnectionHandler._read_response, ["self", "header", "buffer", "offset"]),
         (Watch.deserialize, ["bytes", "offset"]),
     ],
@@ -123,3 +126,54 @@ def test_the_session_is_known_when_a_listener_hears_of_the_connection(client: Ka
     client._session_callback(KeeperState.EXPIRED_SESSION)
 
     assert sessions == [(KazooState.CONNECTED, (42, b"secret")), (KazooState.LOST, None)]
+
+
+def connection_of(client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What its connection does from now on to renew the session."""
+    done: list[str] = []
+    connection = client._connection
+    monkeypatch.setattr(connection, "_send_ping", lambda _timeout: done.append("ping"))
+
+    def connect(*_: object) -> tuple[float, float]:
+        done.append("connect")
+        return 1.0, 1.0
+
+    monkeypatch.setattr(connection, "_connect", connect)
+    return done
+
+
+def test_a_session_is_renewed_only_while_it_may_be(client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, may = connection_of(client, monkeypatch), [True]
+    kazoo_internals.renew_only_while(client, lambda: may[0])
+    connection = client._connection
+
+    connection._send_ping(1.0)
+    assert connection._connect("h", "127.0.0.1", 1) == (1.0, 1.0)
+    may[0] = False
+    connection._send_ping(1.0)
+    with pytest.raises(ConnectionDropped):
+        connection._connect("h", "127.0.0.1", 1)
+
+    assert done == ["ping", "connect"]
+
+
+def test_who_renews_a_session_is_called_through_the_connection() -> None:
+    """Both are replaced on the instance, so kazoo must look them up there."""
+    source = inspect.getsource(ConnectionHandler._connect_attempt)
+
+    assert "self._connect(host, hostip, port)" in source
+    assert "self._send_ping(connect_timeout)" in source
+    assert "ConnectionDropped" in source
+
+
+def test_a_connection_is_cut_where_there_is_one(client: KazooClient) -> None:
+    assert kazoo_internals.has_stopped(client)
+    kazoo_internals.cut(client)
+    ours, theirs = socket.socketpair()
+    client._connection._socket = ours
+    kazoo_internals.cut(client)
+    kazoo_internals.cut(client)
+
+    assert theirs.recv(1) == b""
+    ours.close()
+    theirs.close()

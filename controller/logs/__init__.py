@@ -1,0 +1,169 @@
+"""How does the log look? Lines for people, JSON for machines; the standard library's loggers go the same way.
+
+Every line has `time`, `level`, `event` (what happened), `component` (which part says so), and `epoch` while this
+process is the controller; other fields say more. Lines go to standard error, by a thread of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Final
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from controller.logs import lines
+from controller.logs.floods import WINDOW_S, Floods
+from controller.logs.writing import LineWriter
+
+LOUD_LIBRARIES = ("kazoo", "aiohttp", "asyncio")
+HIDDEN = "[hidden]"
+SECRETS = ("password", "secret", "jaas", "credential")
+FLUSH_WITHIN_S: Final = 1.0
+
+_term: dict[str, int] = {}
+_log = structlog.get_logger(__name__)
+
+
+def configure(level: str, style: str) -> None:
+    """Write to standard error from now on; `style` is text, json or auto (text on a terminal)."""
+    as_json = style == "json" or (style == "auto" and not sys.stderr.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.StackInfoRenderer(),
+        _complete,
+        lines.bounded,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        cache_logger_on_first_use=True,
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_tail(as_json=as_json))
+    handler = _Handler(sys.stderr.fileno(), formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in LOUD_LIBRARIES:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    # These would write to standard error by themselves, and wait for its reader.
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+class _Handler(logging.Handler):
+    """Formats lines and has them written; neither a reader of the log nor a flood of lines holds anybody up."""
+
+    def __init__(self, descriptor: int, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self.setFormatter(formatter)
+        self.floods = Floods()
+        self.writer = LineWriter(descriptor, self._gap, self._settle)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have one line written, unless there are too many like it."""
+        if record.levelno < logging.INFO or self.floods.passes(_kind(record), time.monotonic()):
+            self.writer.put(self._line(record))
+
+    def flush(self) -> None:
+        """Wait a moment until everything is written; also when the process ends."""
+        self.writer.flush(FLUSH_WITHIN_S)
+
+    def _settle(self) -> None:
+        self.acquire()
+        try:
+            settled = self.floods.settled(time.monotonic())
+        finally:
+            self.release()
+        for kind, count in settled:
+            self.writer.put(self._said(f"{count} more log lines like this within {WINDOW_S:g} s: {kind}"))
+
+    def _gap(self, count: int) -> bytes:
+        return self._said(f"{count} log lines are missing here: they were not read in time")
+
+    def _said(self, text: str) -> bytes:
+        return self._line(logging.makeLogRecord({"name": __name__, "levelno": 30, "levelname": "WARNING", "msg": text}))
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        try:
+            text = self.format(record)
+        except Exception as error:
+            text = f"a log line of {record.name} cannot be formatted: {type(error).__name__}"
+        return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _kind(record: logging.LogRecord) -> str:
+    """What makes two lines alike: what they say of different things."""
+    said = record.msg
+    if isinstance(said, dict):
+        said = said.get("kind") or said.get("event")
+    return f"{record.name.removeprefix('controller.')}: {lines.cut(str(said), 200)}"
+
+
+def lost() -> dict[str, int]:
+    """By reason, how many lines have not been written since the start."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Handler):
+            return {"not read in time": handler.writer.dropped, "too many alike": handler.floods.held_back}
+    return {}
+
+
+def last_words(text: str, **details: object) -> None:
+    """Log an error, and wait a moment until everything is written: whoever does not read it holds up no end."""
+    _log.error(text, **details)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    if not issubclass(kind, SystemExit):
+        _log.error("an error that nobody handled", exc_info=(kind, error, trace))
+
+
+def term(epoch: int | None) -> None:
+    """Every line from now on, of any thread, has this controller epoch; None when the term is over."""
+    _term.clear()
+    if epoch is not None:
+        _term["epoch"] = epoch
+
+
+def _complete(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Name the part, add the term, hide secrets; what every line has comes first."""
+    component = str(event.pop("logger", "")).removeprefix("controller.")
+    standard = {key: event.pop(key) for key in ("time", "level", "event") if key in event}
+    hidden = {key: HIDDEN for key in event if any(word in key.lower() for word in SECRETS)}
+    return {**standard, "component": component, **_term, **event, **hidden}
+
+
+def _tail(*, as_json: bool) -> list[Processor]:
+    """The last steps. Tracebacks come without the values of local variables: those can be large, and secret."""
+    remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    if as_json:
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        return [
+            remove,
+            structlog.processors.ExceptionRenderer(tracebacks),
+            lines.short(structlog.processors.JSONRenderer(ensure_ascii=False, default=str)),
+        ]
+    return [
+        remove,
+        structlog.processors.format_exc_info,
+        lines.plain,
+        lines.short(
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(),
+                pad_event_to=48,
+                timestamp_key="time",
+                exception_formatter=structlog.dev.plain_traceback,
+            )
+        ),
+    ]

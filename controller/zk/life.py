@@ -1,0 +1,75 @@
+"""How long does a session live? As long as the event loop turns, and until it is closed or expires.
+
+Kazoo's thread would keep the session of a process alive whose event loop stands still, and with it a claim that nobody
+uses. So it renews the session only while the event loop turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from kazoo.client import KazooClient
+
+from controller.zk import kazoo_internals
+
+_BEATS_A_SESSION: Final = 20
+_CLOSE_WITHIN_S: Final = 2.0
+
+
+class SessionLife:
+    """The life of one client's session. `renew` is called on the event loop when that has stood still for a while.
+
+    Units:
+        `session_s` is in seconds. The session of a loop that stands still for less is kept, that of one that stands
+        still for more than one and a half times as long expires.
+    """
+
+    def __init__(self, client: KazooClient, session_s: float, renew: Callable[[], None]) -> None:
+        self._client = client
+        self._session_s = session_s
+        self._renew = renew
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._beaten_at = 0.0
+        self._heart: asyncio.TimerHandle | None = None
+        kazoo_internals.renew_only_while(client, lambda: self._still_s() < session_s / 2)
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The session depends on this loop from now on."""
+        self._loop, self._beaten_at = loop, loop.time()
+        self._beat(loop)
+
+    async def end(self) -> None:
+        """Close the session, if a server answers soon; otherwise the connection is left, and the session expires."""
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+
+        def stop() -> None:
+            # Kazoo waits for a silent server for long, and then gives up with an error of its own.
+            with contextlib.suppress(Exception):
+                self._client.stop()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(stopped.set)
+
+        # No thread of the loop's executor: the end of the process would wait for it.
+        self._client.handler.spawn(stop)
+        for _ in range(2):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_WITHIN_S):
+                    await stopped.wait()
+                break
+            kazoo_internals.cut(self._client)
+        if self._heart is not None:
+            self._heart.cancel()
+        if kazoo_internals.has_stopped(self._client):
+            self._client.close()
+
+    def _still_s(self) -> float:
+        return 0.0 if self._loop is None else self._loop.time() - self._beaten_at
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        still_s, self._beaten_at = self._still_s(), loop.time()
+        if still_s > self._session_s / 4:
+            self._renew()  # pings may have been left out
+        self._heart = loop.call_later(self._session_s / _BEATS_A_SESSION, self._beat, loop)
