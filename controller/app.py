@@ -31,10 +31,11 @@ from controller.core.candidacy.phases import Phase, TakeOver
 from controller.leading import Leading
 from controller.monitoring import Monitoring
 from controller.server.api_names import api_name
-from controller.server.connection import Limits
+from controller.server.limits import Limits, by_address, connections_within
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import Brokers
 from controller.settings import Settings
+from controller.settings.kinds import counts_in
 from controller.wire.versions import parse_protocol
 from metrics.exporter import Status
 from zk_layout.ids import BrokerId
@@ -51,6 +52,29 @@ def run(settings: Settings) -> int:
     # It warns at every attempt; what a person has to know of the connection is said here, once.
     logging.getLogger("kazoo.client").setLevel(logging.ERROR)
     return asyncio.run(Daemon(settings).live())
+
+
+def _limits(settings: Settings) -> Limits:
+    """What clients may take, and no more connections than there can be open files."""
+    wanted, queued_bytes = settings.number("max.connections"), settings.number("queued.max.request.bytes")
+    most_connections = connections_within(wanted, is_relaying=True)
+    if most_connections < wanted:
+        _log.warning(
+            "the limit of open files leaves room for fewer connections than max.connections",
+            limit=most_connections,
+            wanted=wanted,
+            hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
+        )
+    return Limits(
+        settings.number("socket.request.max.bytes"),
+        settings.seconds("connections.max.idle.ms"),
+        most_connections,
+        queued_bytes=2**62 if queued_bytes < 0 else queued_bytes,
+        most_per_address=settings.number("max.connections.per.ip"),
+        most_for_address=by_address(counts_in(str(settings.values["max.connections.per.ip.overrides"] or ""))),
+        most_per_listener=settings.most_connections,
+        most_new_per_s=settings.number("max.connection.creation.rate"),
+    )
 
 
 class Daemon:
@@ -81,11 +105,8 @@ class Daemon:
                 PlaintextDialer(),
                 settings.number("request.timeout.ms") / 1000,
             ),
-            limits=Limits(
-                settings.number("socket.request.max.bytes"),
-                settings.number("connections.max.idle.ms") / 1000,
-                settings.number("max.connections"),
-            ),
+            limits=_limits(settings),
+            inter_broker_listener=settings.inter_broker_listener,
             observer=self._monitoring.server,
         )
         self._monitoring.ask_through(self._server.ask)

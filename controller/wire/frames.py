@@ -84,6 +84,11 @@ def framed(*pieces: bytes) -> bytes:
     return _SIZE.pack(len(body)) + body
 
 
+def framed_apart(head: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """The same in two pieces, so that the second can be shared."""
+    return _SIZE.pack(len(head) + len(body)) + head, body
+
+
 def encode_request_header(header: RequestHeader) -> bytes:
     """The header of a request named in `ApiKey`; from flexible versions on it ends with tagged fields."""
     head = _HEAD.pack(header.api_key, header.api_version, header.correlation_id)
