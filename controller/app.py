@@ -93,7 +93,9 @@ class Daemon:
         self._since = time.time()
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
         self._alarm: asyncio.TimerHandle | None = None
-        self._monitoring = Monitoring(settings.text("http.host"), settings.number("http.port"), self, api_name)
+        http = settings.text("http.host"), settings.number("http.port")
+        hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
+        self._monitoring = Monitoring(http, self, api_name, hosts)
         self._claimant = Claimant(settings, protocol, self._happened)
         self._leading = Leading(settings, protocol, self._claimant, self._monitoring, self._happened)
         self._server = Server(

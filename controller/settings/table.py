@@ -277,6 +277,13 @@ SETTINGS: tuple[Setting, ...] = (
         "(KIP-236). Set the same value on all replicas of the controller.",
     ),
     _ours("http.host", TEXT, "127.0.0.1", "Address that serves /metrics, /livez, /readyz, /leader and /reassignments."),
+    _ours(
+        "http.allowed.hosts",
+        TEXT,
+        None,
+        "Names under which the HTTP server may be asked, separated by commas, besides its addresses, the machine's own "
+        "names and all names without a dot. * allows every name, also that of a hostile page (DNS rebinding).",
+    ),
     _ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
     _ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
     _ours(
