@@ -33,7 +33,7 @@ from controller.monitoring import Monitoring
 from controller.server.api_names import api_name
 from controller.server.limits import Limits, by_address, connections_within
 from controller.server.listener import ListenerSettings, Server
-from controller.server.relay import Brokers
+from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
 from controller.wire.versions import parse_protocol
@@ -104,7 +104,7 @@ class Daemon:
             brokers=Brokers(
                 self._own_id,
                 self._leading.live_brokers,
-                PlaintextDialer(),
+                PlaintextDialer(READ_AHEAD_BYTES),
                 settings.number("request.timeout.ms") / 1000,
             ),
             limits=_limits(settings),

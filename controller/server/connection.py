@@ -215,6 +215,8 @@ class Connection:
             await self._wire.send(*answer, patience_s=self._patience_s)
         finally:
             guests.let_go(self._guest, largest)
+            if self._relay is not None:
+                self._relay.delivered()
 
     async def _beside(self, work: Callable[[], _T], size: int) -> _T:
         """On another thread, where it is long enough to hold up the event loop."""
@@ -255,7 +257,7 @@ class Connection:
             if own is not None:
                 return own
         if key in RELAYABLE and self._relay is not None:
-            return await self._relay.forward(frame)
+            return await self._relay.forward(frame, self._service.rooms.responses)
         raise self._unsupported(header, None)
 
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:

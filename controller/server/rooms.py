@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 from controller.server.limits import Limits
-from controller.server.relay import RELAYABLE
+from controller.server.relay import MOST_READ_AHEAD_BYTES, RELAYABLE
 from controller.wire.versions import ApiKey
 
 BROKERS_OWN = frozenset(
@@ -56,26 +56,28 @@ class Room:
     @contextlib.asynccontextmanager
     async def take(self, size: int) -> AsyncIterator[None]:
         """Wait until there is room, and give it back in the end."""
-        if self._waiting or self.taken_bytes >= self._most_bytes:
-            await self._wait(size)
-        else:
-            self.taken_bytes += size
+        await self.enter(size)
         try:
             yield
         finally:
-            self._give_back(size)
+            self.leave(size)
 
-    async def _wait(self, size: int) -> None:
+    async def enter(self, size: int) -> None:
+        """Wait until there is room; `leave` gives it back."""
+        if not self._waiting and self.taken_bytes < self._most_bytes:
+            self.taken_bytes += size
+            return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, future))
         try:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._give_back(size)
+                self.leave(size)
             raise
 
-    def _give_back(self, size: int) -> None:
+    def leave(self, size: int) -> None:
+        """Give so much back, and let in those who wait."""
         self.taken_bytes -= size
         while self._waiting and self.taken_bytes < self._most_bytes:
             wanted, future = self._waiting.popleft()
@@ -95,7 +97,9 @@ class Rooms:
         """All is free."""
         self._arriving, self._from_brokers = Room(limits.queued_bytes), Room(limits.queued_bytes)
         self._reads, self._changes = Room(limits.open_bytes), Room(limits.open_bytes)
-        self._relayed, self._brokers_own = Room(limits.open_bytes), Room(limits.open_bytes)
+        self._relayed, self._brokers_own = Room(2 * limits.open_bytes), Room(limits.open_bytes)
+        self.responses = Room(limits.queued_bytes)
+        """Of brokers, until the client has taken them."""
 
     def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[None]:
         """Room for a request that is about to be received; small ones need none."""
@@ -109,6 +113,8 @@ class Rooms:
             room = self._brokers_own
         elif key in _CHANGES:
             room = self._changes
+        elif key in RELAYABLE:
+            return self._relayed.take(max(size * _GROWTH, MOST_READ_AHEAD_BYTES))
         else:
-            room = self._relayed if key in RELAYABLE else self._reads
+            room = self._reads
         return room.take(size * _GROWTH)

@@ -41,6 +41,11 @@ class FrameBuffer:
         self._max_bytes = max_bytes
         self._held = bytearray()
 
+    @property
+    def announced_bytes(self) -> int | None:
+        """How large the message is of which some has come; None where not even that is known."""
+        return _SIZE.unpack_from(self._held)[0] if len(self._held) >= _SIZE.size else None
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take what arrived; give the messages it completed."""
         held = self._held
