@@ -17,7 +17,7 @@ from controller.core.settings import MachineSettings
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump
 from controller.server.limits import Limits
-from controller.server.listener import ListenerSettings, Server
+from controller.server.listener import ListenerSettings, Server, Unobserved
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (
     BrokerId,
@@ -48,12 +48,22 @@ class Shape(Struct, frozen=True):
     partitions: int = 5
 
 
+class _Errors(Unobserved):
+    def __init__(self, found: list[str]) -> None:
+        self._found = found
+
+    def client_disconnected(self, reason: str) -> None:
+        if reason == "internal error":
+            self._found.append(reason)
+
+
 class Reign:
     """A server with a term behind it. Brokers hear nothing; ZooKeeper takes every transaction."""
 
-    def __init__(self, shape: Shape, limits: Limits | None = None) -> None:
+    def __init__(self, shape: Shape | None = None, limits: Limits | None = None) -> None:
         """Nothing listens yet."""
         self.ended: list[str] = []
+        self.internal_errors: list[str] = []
         self._zxid = 1000
         settings = MachineSettings(OWN, cluster_id="c" * 22)
         self._machine = Machine(settings, _EPOCH, SeededRandom(b"0"))
@@ -62,10 +72,14 @@ class Reign:
         del performers[Wake]
         loop = asyncio.get_running_loop()
         self.server = Server(
-            OWN, [ListenerSettings(LISTENER, "127.0.0.1", 0)], limits=limits, inter_broker_listener=LISTENER
+            OWN,
+            [ListenerSettings(LISTENER, "127.0.0.1", 0)],
+            limits=limits,
+            inter_broker_listener=LISTENER,
+            observer=_Errors(self.internal_errors),
         )
         self._pump = Pump(self._machine, performers, Clock(loop), self._broken, observers=(self.server,))
-        self._facts = tuple(_facts(shape))
+        self._facts = tuple(_facts(shape or Shape()))
         self._task: asyncio.Task[None] | None = None
 
     @property
