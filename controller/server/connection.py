@@ -28,6 +28,7 @@ from controller.server.guests import Guest, Guests
 from controller.server.inquiries import Inquiries, NothingKnown
 from controller.server.limits import Limits
 from controller.server.metadata_answers import MetadataAnswers
+from controller.server.parts import ask_in_parts
 from controller.server.relay import BELIEVED, LED, RELAYABLE, NobodyToAsk, Relay
 from controller.server.rooms import BROKERS_OWN, Rooms
 from controller.server.sparing import Sparing, shortened
@@ -179,10 +180,13 @@ class Connection:
         if key == ApiKey.UPDATE_METADATA:
             return await self._acknowledge_unread(size, head)
         check_size(size, service.limits.most_request_bytes)
-        async with service.rooms.arriving(key, size):
-            frame = await self._arrived(wire.bytes_of(size - first, head))
+        async with service.rooms.arriving(key, size) as held:
+            async with asyncio.timeout(self._patience_s) as limit:
+                held.hurry_with(limit)
+                frame = await wire.bytes_of(size - first, head)
             if frame is None:
                 return None
+            held.is_complete = True
             async with service.rooms.opened(key, size):
                 began = loop.time()
                 answer = await self._answer(frame)
@@ -240,7 +244,7 @@ class Connection:
             return framed_apart(
                 encode_response_header(header), await self._service.metadata.body(request, header.api_version, caller)
             )
-        reply = await self._service.inquiries.ask(request, caller)
+        reply = await ask_in_parts(self._service.inquiries, request, caller)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:

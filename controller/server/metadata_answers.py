@@ -8,6 +8,7 @@ cluster does not change.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -104,11 +105,10 @@ class MetadataAnswers:
         pieces: list[bytes],
         lane: asyncio.Lock,
     ) -> ClusterDescription:
-        loop = asyncio.get_running_loop()
         async with lane:
-            began = loop.time()
+            began = time.thread_time()
             found = await self._inquiries.ask(request, caller)
             assert isinstance(found, ClusterDescription)
             pieces.append(b"".join(encoder.topics(found.topics)))
-            await asyncio.sleep(min(loop.time() - began, _LONGEST_PAUSE_S) if lane is self._many else 0)
+            await asyncio.sleep(min(time.thread_time() - began, _LONGEST_PAUSE_S) if lane is self._many else 0)
         return found

@@ -6,8 +6,9 @@ Source: Kafka's `queued.max.request.bytes` and SimpleMemoryPool, which lets one 
 from __future__ import annotations
 
 import asyncio
+import bisect
 import contextlib
-from collections import deque
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
@@ -36,12 +37,39 @@ _CHANGES = frozenset(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     }
 )
+HURRIED_S = 2.0
 _SMALL_BYTES = 16 * 1024
+_MEDIUM_BYTES = 1024 * 1024
 _GROWTH = 32  # a decoded request is larger than its bytes
 
 
+class Held:
+    """A part of a room for a request that arrives. While others wait, it has little time."""
+
+    def __init__(self) -> None:
+        """It may take its time."""
+        self.is_complete = False
+        self._is_hurried = False
+        self._limit: asyncio.Timeout | None = None
+
+    def hurry_with(self, limit: asyncio.Timeout) -> None:
+        """What ends its arrival."""
+        self._limit = limit
+        if self._is_hurried:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Others wait."""
+        self._is_hurried = True
+        if self._limit is not None and not self.is_complete and not self._limit.expired():
+            soon = asyncio.get_running_loop().time() + HURRIED_S
+            until = self._limit.when()
+            self._limit.reschedule(soon if until is None else min(soon, until))
+
+
 class Room:
-    """So many bytes, given out in the order of asking.
+    """So many bytes, given out to the smallest wish first: who asks for much can wait, who asks for little cannot be
+    kept waiting by it.
 
     Whoever asks while anything is left gets all it asked for, so that no request is too large for ever; the room may
     be exceeded by one request.
@@ -50,16 +78,23 @@ class Room:
     def __init__(self, most_bytes: int) -> None:
         """All of it is free."""
         self._most_bytes = most_bytes
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = itertools.count()
+        self._held: dict[Held, None] = {}
         self.taken_bytes = 0
 
     @contextlib.asynccontextmanager
-    async def take(self, size: int) -> AsyncIterator[None]:
+    async def take(self, size: int) -> AsyncIterator[Held]:
         """Wait until there is room, and give it back in the end."""
         await self.enter(size)
+        held = Held()
+        self._held[held] = None
+        if self._waiting:
+            held.hurry()
         try:
-            yield
+            yield held
         finally:
+            del self._held[held]
             self.leave(size)
 
     async def enter(self, size: int) -> None:
@@ -68,7 +103,9 @@ class Room:
             self.taken_bytes += size
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, future))
+        bisect.insort(self._waiting, (size, next(self._numbers), future))
+        for held in self._held:
+            held.hurry()
         try:
             await future
         except asyncio.CancelledError:
@@ -80,7 +117,7 @@ class Room:
         """Give so much back, and let in those who wait."""
         self.taken_bytes -= size
         while self._waiting and self.taken_bytes < self._most_bytes:
-            wanted, future = self._waiting.popleft()
+            wanted, _, future = self._waiting.pop(0)
             if not future.done():
                 self.taken_bytes += wanted
                 future.set_result(None)
@@ -95,19 +132,23 @@ class Rooms:
 
     def __init__(self, limits: Limits) -> None:
         """All is free."""
-        self._arriving, self._from_brokers = Room(limits.queued_bytes), Room(limits.queued_bytes)
+        half = max(1, limits.queued_bytes // 2)
+        self._large, self._medium = Room(half), Room(half)
+        self._from_brokers = Room(limits.queued_bytes)
         self._reads, self._changes = Room(limits.open_bytes), Room(limits.open_bytes)
         self._relayed, self._brokers_own = Room(2 * limits.open_bytes), Room(limits.open_bytes)
         self.responses = Room(limits.queued_bytes)
         """Of brokers, until the client has taken them."""
 
-    def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[None]:
+    def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[Held]:
         """Room for a request that is about to be received; small ones need none."""
         if size <= _SMALL_BYTES:
-            return contextlib.nullcontext()
-        return (self._from_brokers if key in BROKERS_OWN else self._arriving).take(size)
+            return contextlib.nullcontext(Held())
+        if key in BROKERS_OWN:
+            return self._from_brokers.take(size)
+        return (self._medium if size <= _MEDIUM_BYTES else self._large).take(size)
 
-    def opened(self, key: int, size: int) -> AbstractAsyncContextManager[None]:
+    def opened(self, key: int, size: int) -> AbstractAsyncContextManager[Held]:
         """Room for what a request becomes when it is decoded."""
         if key in BROKERS_OWN:
             room = self._brokers_own

@@ -139,7 +139,7 @@ def _decode(frame: bytes) -> None:
 
 
 class Tried(Struct):
-    """What was done, and the worst that was seen."""
+    """What was done, and the worst that was seen; turns of the term are no stalls of the server."""
 
     frames: int = 0
     answered: int = 0
@@ -147,6 +147,7 @@ class Tried(Struct):
     healthy: int = 0
     longest_stall_cpu_s: float = 0.0
     longest_stall_s: float = 0.0
+    longest_turn_cpu_s: float = 0.0
     slowest_healthy_s: float = 0.0
     peak_mib: float = 0.0
 
@@ -168,7 +169,7 @@ class Trial:
             Broken: a promise was broken.
         """
         reign = Reign(limits=Limits(most_connections=3 * CONNECTIONS, request_s=1.0))
-        heart = Heartbeat()
+        heart = Heartbeat(reign.turns)
         await reign.begin()
         before = _resident_mib()
         heart.begin()
@@ -185,6 +186,7 @@ class Trial:
         tried = self.tried
         tried.longest_stall_s = max(tried.longest_stall_s, heart.longest_s)
         tried.longest_stall_cpu_s = max(tried.longest_stall_cpu_s, heart.longest_cpu_s)
+        tried.longest_turn_cpu_s = max(tried.longest_turn_cpu_s, reign.turns.longest_s)
         tried.peak_mib = max(tried.peak_mib, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         self._check(reign, heart)
         if _resident_mib() - before > MOST_GROWTH_MIB:
@@ -274,5 +276,6 @@ def command(frames: int, seed: int) -> None:
         f"{tried.frames} frames, {tried.answered} answered, {tried.closed} connections closed; {tried.healthy} answers "
         f"to a healthy client, the slowest after {tried.slowest_healthy_s:.3f} s; longest stall "
         f"{tried.longest_stall_cpu_s:.3f} s of processor time, {tried.longest_stall_s:.3f} s by the clock; "
+        f"longest turn of the term {tried.longest_turn_cpu_s:.3f} s; "
         f"{tried.peak_mib:.0f} MiB at most"
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 from msgspec import Struct
 
 from controller.core.effects import Answer, Commit, Effect, Read, StepDown, Wake
-from controller.core.events import Committed, Loaded, Observed
+from controller.core.events import Committed, Event, Loaded, Observed
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
@@ -78,7 +78,8 @@ class Reign:
             inter_broker_listener=LISTENER,
             observer=_Errors(self.internal_errors),
         )
-        self._pump = Pump(self._machine, performers, Clock(loop), self._broken, observers=(self.server,))
+        self.turns = Timed(self._machine)
+        self._pump = Pump(self.turns, performers, Clock(loop), self._broken, observers=(self.server,))
         self._facts = tuple(_facts(shape or Shape()))
         self._task: asyncio.Task[None] | None = None
 
@@ -124,16 +125,36 @@ class Reign:
         self.ended.append(effect.reason)
 
 
+class Timed:
+    """Measures the processor time of turns."""
+
+    def __init__(self, machine: Machine) -> None:
+        """No turn yet."""
+        self._machine = machine
+        self.spent_s = self.longest_s = 0.0
+
+    def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
+        """What follows from these events."""
+        began = time.thread_time()
+        try:
+            return self._machine.turn(events, now)
+        finally:
+            took_s = time.thread_time() - began
+            self.spent_s += took_s
+            self.longest_s = max(self.longest_s, took_s)
+
+
 class Heartbeat:
     """Measures how long the event loop of this thread was held up, at worst.
 
     Units:
         `longest_s` is the wall time between two beats beyond the pause; `longest_cpu_s` is this thread's processor time
-        in such a gap, which other processes on the machine cannot lengthen.
+        in such a gap, which other processes on the machine cannot lengthen; without that of turns, if they are given.
     """
 
-    def __init__(self, pause_s: float = 0.005) -> None:
+    def __init__(self, turns: Timed | None = None, pause_s: float = 0.005) -> None:
         """Not beating yet."""
+        self._turns = turns
         self._pause_s = pause_s
         self.longest_s = self.longest_cpu_s = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -151,15 +172,18 @@ class Heartbeat:
         """Forget the worst so far."""
         self.longest_s = self.longest_cpu_s = 0.0
 
+    def _spent_s(self) -> float:
+        return time.thread_time() - (self._turns.spent_s if self._turns is not None else 0.0)
+
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             called = loop.create_future()
-            due, cpu = time.monotonic() + self._pause_s, time.thread_time()
+            due, cpu = time.monotonic() + self._pause_s, self._spent_s()
             loop.call_later(self._pause_s, _resolve, called)
             await called
             self.longest_s = max(self.longest_s, time.monotonic() - due)
-            self.longest_cpu_s = max(self.longest_cpu_s, time.thread_time() - cpu)
+            self.longest_cpu_s = max(self.longest_cpu_s, self._spent_s() - cpu)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:
