@@ -17,12 +17,13 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import structlog
+from msgspec import structs
 
 from controller.connections.frame_socket import FrameSocket, check_size
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsListed, Reply
-from controller.core.requests import Caller, DescribeCluster
+from controller.core.requests import Caller, DescribeCluster, Request
 from controller.server.api_names import api_name
 from controller.server.guests import Guest, Guests
 from controller.server.inquiries import Inquiries, NothingKnown
@@ -56,6 +57,7 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 _log = structlog.get_logger(__name__)
 
 NO_KEY = -1
+LONGEST_WAIT_MS = 300_000
 _KEY_BYTES = 2
 _SHORT_BYTES = 8 * 1024
 _LONGEST_HEADER = 10 + 2**15
@@ -157,14 +159,10 @@ class Connection:
                 size = await self._wire.size(_LARGEST_SKIPPED)
             if size is None:
                 return
-            guest.is_busy, guest.since = True, loop.time()
-            try:
-                answer = await self._take(size)
-            finally:
-                guest.is_busy, guest.since = False, loop.time()
+            answer = await self._take(size)
             if answer is None:
                 return
-            guest.is_known = True
+            guest.is_known, guest.since = True, loop.time()
             await self._give(answer)
 
     async def _take(self, size: int) -> Chunks | None:
@@ -189,7 +187,11 @@ class Connection:
             held.is_complete = True
             async with service.rooms.opened(key, size):
                 began = loop.time()
-                answer = await self._answer(frame)
+                self._guest.is_busy = True
+                try:
+                    answer = await self._answer(frame)
+                finally:
+                    self._guest.is_busy = False
                 service.observer.answered(self._listener, key, loop.time() - began)
                 return answer
 
@@ -244,7 +246,7 @@ class Connection:
             return framed_apart(
                 encode_response_header(header), await self._service.metadata.body(request, header.api_version, caller)
             )
-        reply = await ask_in_parts(self._service.inquiries, request, caller)
+        reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
@@ -304,6 +306,13 @@ def offered(relayed: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
         ours, theirs = ANSWERED[key], relayed[key]
         ranges[key] = VersionRange(max(ours.lowest, theirs.lowest), min(ours.highest, theirs.highest))
     return ranges
+
+
+def _limited(request: Request) -> Request:
+    """It takes room for as long as it waits, and no client waits for so long."""
+    if getattr(request, "timeout_ms", 0) <= LONGEST_WAIT_MS:
+        return request
+    return structs.replace(request, timeout_ms=LONGEST_WAIT_MS)
 
 
 def _weight(reply: Reply) -> int:

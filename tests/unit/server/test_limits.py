@@ -21,7 +21,7 @@ from controller.server.sparing import Sparing, shortened
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
 from tests.fuzz.reign import LISTENER, Heartbeat, Reign, Shape
-from tests.unit.server.clients import Client, connected, serving
+from tests.unit.server.clients import Client, Desk, connected, serving
 from zk_layout.ids import BrokerEpoch, BrokerId
 
 LONGEST_STALL_S = 0.1
@@ -202,6 +202,18 @@ def test_an_update_of_metadata_is_acknowledged_without_keeping_it() -> None:
             native = struct.pack(">hhih", 6, 5, 7, 2) + b"me" + bytes(200_000)
             assert await client.ask_raw(native) == struct.pack(">ih", 7, 0)
             await client.ask(ApiVersionsRequest())
+
+    asyncio.run(story())
+
+
+def test_nobody_waits_for_an_answer_longer_than_five_minutes() -> None:
+    async def story() -> None:
+        desk = Desk()
+        async with serving() as server, connected(server) as client:
+            server.begin_term(desk)
+            client.send(ListReassignments(None, timeout_ms=2**31 - 1))
+            (asked,) = await desk.until(1)
+            assert asked.request == ListReassignments(None, timeout_ms=300_000)
 
     asyncio.run(story())
 
