@@ -73,7 +73,7 @@ class Frames:
         frame = bytearray(random.choice(self._sound))
         for _ in range(random.choice((0, 1, 1, 1, 2, 3, 6))):
             self._mutate(frame)
-        del frame[LONGEST_FRAME:]
+            del frame[LONGEST_FRAME:]  # at once: what it takes to make one is not the server's time
         return bytes(frame)
 
     def _mutate(self, frame: bytearray) -> None:
