@@ -37,10 +37,11 @@ from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
 from controller.server.api_names import api_name
-from controller.server.connection import Limits
+from controller.server.limits import Limits, by_address, connections_within
 from controller.server.listener import ListenerSettings, Server
-from controller.server.relay import Brokers
+from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
+from controller.settings.kinds import counts_in
 from controller.wire.versions import parse_protocol
 from metrics.exporter import Status
 from zk_layout.ids import BrokerId
@@ -71,6 +72,29 @@ def run(settings: Settings) -> int:
         last_resort.cancel()
 
 
+def _limits(settings: Settings) -> Limits:
+    """What clients may take, and no more connections than there can be open files."""
+    wanted, queued_bytes = settings.number("max.connections"), settings.number("queued.max.request.bytes")
+    most_connections = connections_within(wanted, is_relaying=True)
+    if most_connections < wanted:
+        _log.warning(
+            "the limit of open files leaves room for fewer connections than max.connections",
+            limit=most_connections,
+            wanted=wanted,
+            hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
+        )
+    return Limits(
+        settings.number("socket.request.max.bytes"),
+        settings.seconds("connections.max.idle.ms"),
+        most_connections,
+        queued_bytes=2**62 if queued_bytes < 0 else queued_bytes,
+        most_per_address=settings.number("max.connections.per.ip"),
+        most_for_address=by_address(counts_in(str(settings.values["max.connections.per.ip.overrides"] or ""))),
+        most_per_listener=settings.most_connections,
+        most_new_per_s=settings.number("max.connection.creation.rate"),
+    )
+
+
 class Daemon:
     """One process: one of several replicas, of which one leads."""
 
@@ -97,7 +121,9 @@ class Daemon:
     def _assemble(self, settings: Settings) -> None:
         """Build the parts that touch the world outside."""
         protocol = parse_protocol(settings.text("inter.broker.protocol.version"))
-        self._monitoring = Monitoring(settings.text("http.host"), settings.number("http.port"), self, api_name)
+        http = settings.text("http.host"), settings.number("http.port")
+        hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
+        self._monitoring = Monitoring(http, self, api_name, hosts)
         self._claimant = Claimant(settings, protocol, self._happened)
         self._leading = Leading(settings, protocol, self._claimant, self._monitoring, self._happened)
         self._server = Server(
@@ -106,14 +132,11 @@ class Daemon:
             brokers=Brokers(
                 self._own_id,
                 self._leading.live_brokers,
-                PlaintextDialer(),
+                PlaintextDialer(READ_AHEAD_BYTES),
                 settings.number("request.timeout.ms") / 1000,
             ),
-            limits=Limits(
-                settings.number("socket.request.max.bytes"),
-                settings.number("connections.max.idle.ms") / 1000,
-                settings.number("max.connections"),
-            ),
+            limits=_limits(settings),
+            inter_broker_listener=settings.inter_broker_listener,
             observer=self._monitoring.server,
         )
         self._monitoring.ask_through(self._server.ask)

@@ -122,6 +122,6 @@ class Leading:
             answer=server.answer,
             counter=monitoring,
             link_observer=monitoring.links,
-            turn_observer=monitoring.turns,
+            turn_observers=(monitoring.turns, server),
             journal=self._journal,
         )

@@ -129,13 +129,15 @@ class ServerMeasures:
 class Monitoring:
     """All observers of one process, and the HTTP server that shows what they saw."""
 
-    def __init__(self, host: str, port: int, source: StatusSource, api_name: Callable[[int], str]) -> None:
-        """Nothing listens yet."""
+    def __init__(
+        self, address: tuple[str, int], source: StatusSource, api_name: Callable[[int], str], hosts: Sequence[str] = ()
+    ) -> None:
+        """Nothing listens yet. `hosts` are names under which the pages may be asked for, besides the machine's own."""
         self.recorder = Recorder()
         self.turns = Turns(self.recorder)
         self.links = LinkMeasures(self.recorder)
         self.server = ServerMeasures(self.recorder, api_name)
-        self._exporter = Exporter(self.recorder, source, (host, port), moves=self)
+        self._exporter = Exporter(self.recorder, source, address, moves=self, allowed_hosts=hosts)
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None

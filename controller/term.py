@@ -136,7 +136,7 @@ class TermParts(Struct):
     answer: Callable[[Answer], None]
     counter: Counter
     link_observer: LinkObserver
-    turn_observer: TurnObserver
+    turn_observers: tuple[TurnObserver, ...]
     journal: journal.Journal | None = None
     new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
@@ -192,7 +192,7 @@ class Term:
             },
             Clock(asyncio.get_running_loop()),
             self._broken,
-            observers=(parts.turn_observer, *([parts.journal] if parts.journal is not None else [])),
+            observers=(*parts.turn_observers, *([parts.journal] if parts.journal is not None else [])),
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import web
 from msgspec import Struct, json
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
+from metrics.http_limits import BACKLOG, AllowedHosts, OneLine, polite, protocols
 from metrics.measures import BY_NAME, MEASURES, PREFIX, Kind, Measure
+
+_log = logging.getLogger(__name__)
+_log.addFilter(OneLine())
 
 STUCK_AFTER_S = 10.0
 ANSWER_WITHIN_S = 5.0
@@ -131,14 +136,17 @@ class Exporter:
         *,
         moves: MoveSource | None = None,
         stuck_after_s: float = STUCK_AFTER_S,
+        allowed_hosts: Iterable[str] = (),
     ) -> None:
         """Nothing listens yet; port 0 means that nothing ever will."""
+        self._allowed_hosts = AllowedHosts((*allowed_hosts, address[0]))
         self._recorder = recorder
         self._source = source
         self._moves = moves
         self._host, self._port = address
         self._stuck_after_s = stuck_after_s
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
         self._watched = threading.get_ident()
@@ -168,8 +176,7 @@ class Exporter:
     async def stop(self) -> None:
         """Listen no more; may be called at any time, and again."""
         if self._thread.is_alive():
-            if self._runner is not None:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop))
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._close(), self._loop))
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
         self._loop.close()
@@ -179,7 +186,8 @@ class Exporter:
         self._beat = time.monotonic()
 
     async def _open(self) -> None:
-        app = web.Application()
+        self._loop.set_exception_handler(_complain)
+        app = web.Application(middlewares=[polite(self._allowed_hosts)])
         app.add_routes(
             [
                 web.get("/", self._index),
@@ -191,9 +199,18 @@ class Exporter:
                 web.get(r"/reassignments/requests/{request:\d{1,18}}", self._request),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, logger=_log)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        assert self._runner.server is not None
+        self._listening = await self._loop.create_server(
+            protocols(self._runner.server, self._loop), self._host, self._port, backlog=BACKLOG
+        )
+
+    async def _close(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:
         return web.Response(text=INDEX)
@@ -253,3 +270,9 @@ class Exporter:
         if frame is None:
             return "its end"
         return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({frame.f_code.co_name})"
+
+
+def _complain(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio has to say of the HTTP server's loop, above all that no descriptor is left; one line in a while."""
+    error = context.get("exception")
+    _log.error(context["message"], exc_info=(type(error), error, None) if error is not None else None)

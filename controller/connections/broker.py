@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from typing import Protocol
 
-from controller.connections.framing import FrameStream
+from controller.connections.framing import Admit, FrameStream
 from controller.wire.api_versions import decode_answer, encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.frames import OversizedFrame
@@ -42,8 +42,11 @@ class Unreachable(Broken):
 class BrokerConnection:
     """One connection, opened at the first request and again after it was dropped; one request at a time."""
 
-    def __init__(self, dialer: Dialer, endpoint: Endpoint) -> None:
+    def __init__(
+        self, dialer: Dialer, endpoint: Endpoint, largest_response_bytes: int = LARGEST_RESPONSE_BYTES
+    ) -> None:
         """Nothing is opened yet."""
+        self._largest_response_bytes = largest_response_bytes
         self._dialer = dialer
         self._endpoint = endpoint
         self._stream: FrameStream | None = None
@@ -58,8 +61,8 @@ class BrokerConnection:
         self._correlation_id = first + count - 1
         return first
 
-    async def ask(self, *chunks: bytes, timeout_s: float) -> bytes:
-        """Send a request and wait for its response, without its size.
+    async def ask(self, *chunks: bytes, timeout_s: float, admit: Admit | None = None) -> bytes:
+        """Send a request and wait for its response, without its size. A long one is received when `admit` returns.
 
         Shape:
             The chunks are written one after the other and may be shared with other connections. The first begins
@@ -75,7 +78,7 @@ class BrokerConnection:
         try:
             async with asyncio.timeout(timeout_s):
                 await stream.send(*chunks)
-                response = await stream.receive()
+                response = await stream.receive(admit)
             return self._checked(chunks[0], response)
         except TimeoutError:
             self.drop()
@@ -124,7 +127,7 @@ class BrokerConnection:
             raise Unreachable(f"no connection to {self._endpoint} within {timeout_s:g} s") from None
         except OSError as error:
             raise Unreachable(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
-        self._stream = FrameStream(reader, writer, LARGEST_RESPONSE_BYTES)
+        self._stream = FrameStream(reader, writer, self._largest_response_bytes)
         if self._is_retired:
             self.drop()
             raise Broken(f"{self._endpoint} is no longer the broker's address")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 
 from controller.wire.frames import FrameBuffer
 
+Admit = Callable[[int], Awaitable[None]]
 _READ_BYTES = 256 * 1024
 _SLICE_BYTES = 256 * 1024
 
@@ -30,8 +32,9 @@ class FrameStream:
         """Whether the other end has hung up."""
         return self._reader.at_eof() or self._writer.is_closing()
 
-    async def receive(self) -> bytes | None:
-        """The next message without its size; None when the other end hung up.
+    async def receive(self, admit: Admit | None = None) -> bytes | None:
+        """The next message without its size; None when the other end hung up. One that is longer than what has come so
+        far is received only when `admit` returns, which is told its size.
 
         Raises:
             OversizedFrame: it announces more than is accepted.
@@ -42,6 +45,9 @@ class FrameStream:
             if not data:
                 return None
             self._whole.extend(self._buffer.feed(data))
+            if admit is not None and not self._whole and self._buffer.announced_bytes is not None:
+                await admit(self._buffer.announced_bytes)
+                admit = None
         return self._whole.popleft()
 
     async def send(self, *chunks: bytes) -> None:

@@ -5,6 +5,9 @@ Source: Kafka's MetadataCache and KafkaApis.handleTopicMetadataRequest.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
 from controller.core.duty import Duty
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
@@ -26,6 +29,7 @@ class Metadata(Duty):
     def __init__(self, shared: Shared) -> None:
         """Everything it says is in the view."""
         self._shared = shared
+        self._names: list[TopicName] = []
 
     def admit(self, asked: Asked, out: Outbox) -> None:
         """Brokers, the controller and topics, as a client on this listener reaches them."""
@@ -33,23 +37,40 @@ class Metadata(Duty):
         if not isinstance(request, DescribeCluster):
             raise TypeError(f"{type(request).__name__} is not served here")
         cluster_id = self._shared.settings.cluster_id
-        out.answer(asked.call, describe(request, asked.caller.listener, cluster_id, self._shared.cluster))
+        names = self._behind(request.after) if request.topics is None else ()
+        out.answer(asked.call, describe(request, names, asked.caller.listener, cluster_id, self._shared.cluster))
+
+    def _behind(self, after: TopicName | None) -> Sequence[TopicName]:
+        """What an answer in parts goes on with: whoever begins sees all topics, sorted once for all its parts."""
+        if after is None or not self._names:
+            self._names = sorted(self._shared.cluster.topics)
+        return self._names if after is None else self._names[bisect_right(self._names, after) :]
 
 
-def describe(request: DescribeCluster, listener: str, cluster_id: str | None, cluster: Cluster) -> ClusterDescription:
-    """Brokers that have the client's listener, ourselves among them, and the topics asked for."""
+def describe(
+    request: DescribeCluster, names: Sequence[TopicName], listener: str, cluster_id: str | None, cluster: Cluster
+) -> ClusterDescription:
+    """Brokers that have the client's listener, ourselves among them, and the topics asked for: all means `names`."""
     nodes = []
     for broker in sorted(cluster.brokers):
         registration = cluster.brokers[broker].registration
         endpoint = registration.endpoint(listener)
         if endpoint is not None:
             nodes.append(Node(broker, endpoint.host, endpoint.port, registration.rack))
+    found: Iterable[TopicMetadata]
     if request.topics is None:
-        named = (cluster.topics[name] for name in sorted(cluster.topics) if _exists(name, cluster))
-        topics = tuple(_topic(topic, listener, cluster) for topic in named)
+        found = (_topic(cluster.topics[name], listener, cluster) for name in names if _exists(name, cluster))
     else:
-        topics = tuple(_asked(reference, listener, cluster) for reference in request.topics)
-    return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, topics)
+        found = (_asked(reference, listener, cluster) for reference in request.topics)
+    topics: list[TopicMetadata] = []
+    left = request.most_partitions
+    for topic in found:
+        topics.append(topic)
+        if left is not None:
+            left -= max(1, len(topic.partitions))
+            if left <= 0:
+                return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics), is_whole=False)
+    return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics))
 
 
 def _asked(reference: TopicReference, listener: str, cluster: Cluster) -> TopicMetadata:
@@ -66,7 +87,8 @@ def _asked(reference: TopicReference, listener: str, cluster: Cluster) -> TopicM
 
 def _exists(name: TopicName, cluster: Cluster) -> bool:
     """Clients see nothing of a topic from the moment at which its deletion begins."""
-    return not cluster.topics[name].is_queued_for_deletion
+    topic = cluster.topics.get(name)
+    return topic is not None and not topic.is_queued_for_deletion
 
 
 def _topic(topic: TopicView, listener: str, cluster: Cluster) -> TopicMetadata:

@@ -53,12 +53,17 @@ class TopicMetadata(Struct, frozen=True):
 
 
 class ClusterDescription(Struct, frozen=True):
-    """The answer to `DescribeCluster`; a controller of -1 means there is none."""
+    """The answer to `DescribeCluster`; a controller of -1 means there is none.
+
+    Shape:
+        Unless `is_whole`, `topics` are to be continued.
+    """
 
     nodes: tuple[Node, ...]
     cluster_id: str | None
     controller: BrokerId
     topics: tuple[TopicMetadata, ...]
+    is_whole: bool = True
 
 
 class OngoingMove(Struct, frozen=True):

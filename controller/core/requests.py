@@ -34,9 +34,16 @@ class TopicReference(Struct, frozen=True):
 
 
 class DescribeCluster(Struct, frozen=True):
-    """Metadata (3): brokers, the controller, and some topics (None: all of them)."""
+    """Metadata (3): brokers, the controller, and some topics (None: all of them).
+
+    Shape:
+        With `most_partitions` the answer ends behind the topic with which it has that many, and is to be continued:
+        from the next of `topics` on, or with all those behind `after` in the order of names.
+    """
 
     topics: tuple[TopicReference, ...] | None
+    after: TopicName | None = None
+    most_partitions: int | None = None
 
 
 class ListReassignments(Struct, frozen=True):

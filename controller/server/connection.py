@@ -1,7 +1,8 @@
 """What happens on one client connection: which of its requests is answered by whom?
 
 One request at a time, as in Kafka: the next is not even read before the answer to the last has left. That keeps
-answers in order, bounds what one connection can hold, and lets a client that hangs hold nothing but its own task.
+answers in order, bounds what one connection can hold, and lets a client that hangs hold nothing but its own task. A
+large request is received, and any is opened, only when there is room for it beside those of others.
 
 Source: Kafka's SocketServer, ApiVersionsRequest; KIP-511.
 """
@@ -9,19 +10,29 @@ Source: Kafka's SocketServer, ApiVersionsRequest; KIP-511.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Protocol
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol, TypeVar
 
 import structlog
-from msgspec import Struct
+from msgspec import structs
 
-from controller.connections.framing import FrameStream
+from controller.connections.frame_socket import FrameSocket, check_size
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
-from controller.core.requests import Caller
+from controller.core.replies import ReassignmentsListed, Reply
+from controller.core.requests import Caller, DescribeCluster, Request
 from controller.server.api_names import api_name
+from controller.server.guests import Guest, Guests
 from controller.server.inquiries import Inquiries, NothingKnown
+from controller.server.limits import Limits
+from controller.server.metadata_answers import MetadataAnswers
+from controller.server.parts import ask_in_parts
 from controller.server.relay import BELIEVED, LED, RELAYABLE, NobodyToAsk, Relay
+from controller.server.rooms import BROKERS_OWN, Rooms
+from controller.server.sparing import Sparing, shortened
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
@@ -30,13 +41,14 @@ from controller.wire.any_node import (
     encode_nothing_here,
 )
 from controller.wire.broker_side import COMMANDS, Told, decode_command, encode_acknowledgement
-from controller.wire.frames import OversizedFrame, RequestHeader
+from controller.wire.frames import OversizedFrame, RequestHeader, encode_response_header, framed_apart
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.requests import (
     ApiVersionsRequest,
     MalformedRequest,
     UnsupportedApi,
     UnsupportedVersion,
+    decode_header,
     decode_request,
 )
 from controller.wire.versions import SERVED, ApiKey, VersionRange
@@ -44,18 +56,16 @@ from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 
 _log = structlog.get_logger(__name__)
 
+NO_KEY = -1
+LONGEST_WAIT_MS = 300_000
+_KEY_BYTES = 2
+_SHORT_BYTES = 8 * 1024
+_LONGEST_HEADER = 10 + 2**15
+_LARGEST_SKIPPED = 2**28
+_MOVE_BYTES = 50
 
-class Limits(Struct, frozen=True):
-    """How much one client may take.
-
-    Units:
-        `idle_s`: Kafka's `connections.max.idle.ms`; a request must have arrived, and an answer been taken, within it.
-        `most_request_bytes`: Kafka's `socket.request.max.bytes`.
-    """
-
-    most_request_bytes: int = 100 * 1024 * 1024
-    idle_s: float = 600.0
-    most_connections: int = 2_000
+Chunks = tuple[bytes, ...]
+_T = TypeVar("_T")
 
 
 class ServerObserver(Protocol):
@@ -71,13 +81,23 @@ class ServerObserver(Protocol):
         """The controller closed or refused a connection; `reason` is short and stable."""
 
 
-class Service(Struct, frozen=True):
+class Service:
     """What all connections have in common."""
 
-    own_id: BrokerId
-    inquiries: Inquiries
-    observer: ServerObserver
-    limits: Limits
+    def __init__(
+        self, own_id: BrokerId, observer: ServerObserver, limits: Limits, inter_broker_listener: str | None
+    ) -> None:
+        """Nobody is connected."""
+        self.own_id = own_id
+        self.observer = observer
+        self.limits = limits
+        self.inquiries = Inquiries()
+        self.metadata = MetadataAnswers(self.inquiries)
+        self.guests = Guests(limits, inter_broker_listener)
+        self.rooms = Rooms(limits)
+        self.sparing = Sparing()
+        self.beside = ThreadPoolExecutor(1, "requests")
+        """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
 
 
 class Unanswerable(Exception):
@@ -95,91 +115,172 @@ _DISCONNECTED: dict[type[Exception], str] = {
 class Connection:
     """One client's connection, on one of our listeners."""
 
-    def __init__(self, service: Service, stream: FrameStream, listener: str, address: str, relay: Relay | None) -> None:
-        """Take over the stream; without a relay only what the controller itself answers is offered."""
+    def __init__(self, service: Service, wire: FrameSocket, guest: Guest, address: str, relay: Relay | None) -> None:
+        """Take over the socket; without a relay only what the controller itself answers is offered."""
         self._service = service
-        self._stream = stream
-        self._listener = listener
+        self._wire = wire
+        self._guest = guest
+        self._listener = guest.listener
         self._address = address
         self._relay = relay
+        self._patience_s = min(service.limits.idle_s, service.limits.request_s)
 
     async def serve(self) -> None:
         """Answer request after request until one side hangs up."""
         try:
             await self._serve()
         except NothingKnown:
-            self._stream.abort()  # the client asks another node
+            self._wire.abort()  # the client asks another node
         except (OSError, TimeoutError):
-            self._stream.abort()  # gone, idle, or not reading: nothing anybody has to do something about
+            self._wire.abort()  # gone, idle, or not reading: nothing anybody has to do something about
         except (OversizedFrame, MalformedRequest, Unanswerable, NobodyToAsk) as error:
-            self._service.observer.client_disconnected(_DISCONNECTED[type(error)])
-            _log.warning("client connection closed", reason=str(error), client=self._address, listener=self._listener)
-        except Exception:
-            self._service.observer.client_disconnected("internal error")
-            _log.exception(
-                "client connection closed after an internal error", client=self._address, listener=self._listener
-            )
+            self._complain(_DISCONNECTED[type(error)], "client connection closed", shortened(str(error)))
+        except Exception as error:
+            reason = shortened(f"{type(error).__name__}: {error}")
+            self._complain("internal error", "client connection closed after an internal error", reason, error)
         finally:
-            self._stream.close()
+            self._wire.close()
             if self._relay is not None:
                 self._relay.close()
 
-    async def _serve(self) -> None:
-        limits, loop = self._service.limits, asyncio.get_running_loop()
-        while True:
-            async with asyncio.timeout(limits.idle_s):
-                frame = await self._stream.receive()
-            if frame is None:
-                return
-            began = loop.time()
-            answer = await self._answer(frame)
-            self._service.observer.answered(self._listener, int.from_bytes(frame[:2], "big"), loop.time() - began)
-            async with asyncio.timeout(limits.idle_s):
-                await self._stream.send(answer)
+    def _complain(self, cause: str, what: str, reason: str, error: Exception | None = None) -> None:
+        self._service.observer.client_disconnected(cause)
+        unsaid = self._service.sparing.say(cause, asyncio.get_running_loop().time())
+        if unsaid is None:
+            return
+        more = {"unsaid": unsaid} if unsaid else {}
+        level = logging.WARNING if error is None else logging.ERROR
+        _log.log(level, what, reason=reason, client=self._address, listener=self._listener, exc_info=error, **more)
 
-    async def _answer(self, frame: bytes) -> bytes:
+    async def _serve(self) -> None:
+        service, guest, loop = self._service, self._guest, asyncio.get_running_loop()
+        while True:
+            async with asyncio.timeout(service.limits.idle_s):
+                size = await self._wire.size(_LARGEST_SKIPPED)
+            if size is None:
+                return
+            answer = await self._take(size)
+            if answer is None:
+                return
+            guest.is_known, guest.since = True, loop.time()
+            await self._give(answer)
+
+    async def _take(self, size: int) -> Chunks | None:
+        """Receive a request whose size is known, and answer it; None if the client hung up."""
+        service, wire, loop = self._service, self._wire, asyncio.get_running_loop()
+        first = min(size, _KEY_BYTES)
+        head = await self._arrived(wire.bytes_of(first))
+        if head is None:
+            return None
+        key = int.from_bytes(head, "big", signed=True) if first == _KEY_BYTES else NO_KEY
+        if key in BROKERS_OWN:
+            self._guest.is_broker = True
+        if key == ApiKey.UPDATE_METADATA:
+            return await self._acknowledge_unread(size, head)
+        check_size(size, service.limits.most_request_bytes)
+        async with service.rooms.arriving(key, size) as held:
+            async with asyncio.timeout(self._patience_s) as limit:
+                held.hurry_with(limit)
+                frame = await wire.bytes_of(size - first, head)
+            if frame is None:
+                return None
+            held.is_complete = True
+            async with service.rooms.opened(key, size):
+                began = loop.time()
+                self._guest.is_busy = True
+                try:
+                    answer = await self._answer(frame)
+                finally:
+                    self._guest.is_busy = False
+                service.observer.answered(self._listener, key, loop.time() - began)
+                return answer
+
+    async def _arrived(self, arriving: Awaitable[bytes | None]) -> bytes | None:
+        async with asyncio.timeout(self._patience_s):
+            return await arriving
+
+    async def _acknowledge_unread(self, size: int, head: bytes) -> Chunks | None:
+        """Its answer names no partition: the header is enough, and megabytes are neither kept nor decoded."""
+        began = asyncio.get_running_loop().time()
+        more = min(size, _LONGEST_HEADER) - len(head)
+        async with asyncio.timeout(self._patience_s):
+            frame = await self._wire.bytes_of(more, head)
+            if frame is None or not await self._wire.skip(size - len(frame)):
+                return None
+        header = decode_header(frame)
+        self._service.observer.answered(self._listener, header.api_key, asyncio.get_running_loop().time() - began)
+        nothing = UpdateMetadata((), ())
+        return (encode_acknowledgement(Told(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)),)
+
+    async def _give(self, answer: Chunks) -> None:
+        guests, now = self._service.guests, asyncio.get_running_loop().time()
+        largest = max(answer, key=len)
+        if guests.hold(self._guest, largest, now) is not None:
+            self._service.observer.client_disconnected("answers not read")
         try:
-            header, request = decode_request(frame)
+            await self._wire.send(*answer, patience_s=self._patience_s)
+        finally:
+            guests.let_go(self._guest, largest)
+            if self._relay is not None:
+                self._relay.delivered()
+
+    async def _beside(self, work: Callable[[], _T], size: int) -> _T:
+        """On another thread, where it is long enough to hold up the event loop."""
+        if size <= _SHORT_BYTES:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._service.beside, work)
+
+    async def _answer(self, frame: bytes) -> Chunks:
+        try:
+            header, request = await self._beside(partial(decode_request, frame), len(frame))
         except UnsupportedVersion as unsupported:
             if unsupported.header.api_key == ApiKey.API_VERSIONS:
-                return encode_api_versions(unsupported.header, error=ErrorCode.UNSUPPORTED_VERSION)
+                return (encode_api_versions(unsupported.header, error=ErrorCode.UNSUPPORTED_VERSION),)
             raise self._unsupported(unsupported.header, unsupported.served) from None
         except UnsupportedApi as unsupported:
-            return await self._answer_for_a_broker(unsupported.header, frame)
+            return (await self._answer_for_a_broker(unsupported.header, frame),)
         if isinstance(request, ApiVersionsRequest):
-            return encode_api_versions(header, await self._offered())
+            return (encode_api_versions(header, await self._offered()),)
         caller = Caller(self._listener, self._address, header.client_id or "")
-        return encode_reply(header, await self._service.inquiries.ask(request, caller))
+        if isinstance(request, DescribeCluster):
+            return framed_apart(
+                encode_response_header(header), await self._service.metadata.body(request, header.api_version, caller)
+            )
+        reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
+        return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key
         if key in COMMANDS:
-            return _acknowledge(header, frame)
+            return await self._beside(lambda: encode_acknowledgement(decode_command(frame)), len(frame))
         answered = ANSWERED.get(key)
         if answered is not None:
             if header.api_version not in answered:
                 raise self._unsupported(header, answered)
             if key not in CONFIGS:
                 return encode_nothing_here(header)
-            own = self._answer_own_configs(header, frame)
+            own = await self._answer_own_configs(header, frame)
             if own is not None:
                 return own
         if key in RELAYABLE and self._relay is not None:
-            return await self._relay.forward(frame)
+            return await self._relay.forward(frame, self._service.rooms.responses)
         raise self._unsupported(header, None)
 
-    def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
+    async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
         own_id = self._service.own_id
-        resources = decode_config_resources(header, frame)
+        resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
         if not any(resource.is_node(own_id) for resource in resources):
             return None
-        _log.info(
+        unsaid = self._service.sparing.say("own configs", asyncio.get_running_loop().time())
+        level = logging.DEBUG if unsaid is None else logging.INFO
+        _log.log(
+            level,
             "configuration change for the controller's own node acknowledged but not stored",
             request=api_name(header.api_key),
-            client_id=header.client_id,
+            client_id=shortened(header.client_id or ""),
             client=self._address,
         )
-        return encode_configs_answered(header, resources, own_id)
+        return await self._beside(partial(encode_configs_answered, header, resources, own_id), len(frame))
 
     async def _offered(self) -> dict[int, VersionRange]:
         if self._relay is None:
@@ -207,11 +308,13 @@ def offered(relayed: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
     return ranges
 
 
-def _acknowledge(header: RequestHeader, frame: bytes) -> bytes:
-    """What a broker's native controller is answered while it rules: it takes us for a broker and commands us to know
-    the cluster. Everything is accepted and nothing done, since no replica is here."""
-    if header.api_key == ApiKey.UPDATE_METADATA:  # its answer names no partition: spare reading megabytes
-        return encode_acknowledgement(
-            Told(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), UpdateMetadata((), ()))
-        )
-    return encode_acknowledgement(decode_command(frame))
+def _limited(request: Request) -> Request:
+    """It takes room for as long as it waits, and no client waits for so long."""
+    if getattr(request, "timeout_ms", 0) <= LONGEST_WAIT_MS:
+        return request
+    return structs.replace(request, timeout_ms=LONGEST_WAIT_MS)
+
+
+def _weight(reply: Reply) -> int:
+    """About how many bytes an answer that does not follow from its request's size will have."""
+    return len(reply.moves) * _MOVE_BYTES if isinstance(reply, ReassignmentsListed) else 0

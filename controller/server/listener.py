@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 
 import structlog
 from msgspec import Struct
 
-from controller.connections.framing import FrameStream
-from controller.core.effects import Answer
+from controller.connections.frame_socket import FrameSocket
+from controller.core.effects import Answer, Effect
 from controller.core.errors import ErrorCode
-from controller.core.events import Asked
+from controller.core.events import Asked, Event
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
-from controller.server.connection import Connection, Limits, ServerObserver, Service
-from controller.server.inquiries import Inquiries
+from controller.server.accepting import Acceptor, Welcome, listen
+from controller.server.connection import Connection, ServerObserver, Service
+from controller.server.guests import Guest, TurnedAway
+from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
 from zk_layout.ids import BrokerId
 
 _log = structlog.get_logger(__name__)
-_BACKLOG = 512
-_ONE_WARNING_IN_S = 10.0
+_UNLIMITED = 2**31 - 1
 
 
 class ListenerSettings(Struct, frozen=True):
@@ -56,26 +58,24 @@ class Server:
         *,
         brokers: Brokers | None = None,
         limits: Limits | None = None,
+        inter_broker_listener: str | None = None,
         observer: ServerObserver | None = None,
     ) -> None:
         """Nothing listens yet. Without `brokers` nothing is relayed."""
         self._listeners = listeners
         self._brokers = brokers
-        self._inquiries = Inquiries()
         self._limits = limits or Limits()
         self._observer = observer or Unobserved()
-        self._service = Service(own_id, self._inquiries, self._observer, self._limits)
-        self._servers: list[asyncio.Server] = []
-        self._connections: dict[asyncio.Task[None], FrameStream] = {}
-        self._warned_at = -_ONE_WARNING_IN_S
+        self._service = Service(own_id, self._observer, self._limits, inter_broker_listener)
+        self._inquiries = self._service.inquiries
+        self._sockets: dict[str, list[socket.socket]] = {}
+        self._acceptors: list[asyncio.Task[None]] = []
+        self._connections: dict[asyncio.Task[None], tuple[Guest, FrameSocket]] = {}
 
     @property
     def ports(self) -> dict[str, int]:
         """The port of each listener."""
-        return {
-            settings.name: server.sockets[0].getsockname()[1]
-            for settings, server in zip(self._listeners, self._servers, strict=True)
-        }
+        return {name: int(sockets[0].getsockname()[1]) for name, sockets in self._sockets.items()}
 
     async def start(self) -> None:
         """Listen everywhere.
@@ -85,15 +85,25 @@ class Server:
         """
         try:
             for settings in self._listeners:
-                self._servers.append(
-                    await asyncio.start_server(self._welcome(settings), settings.host, settings.port, backlog=_BACKLOG)
-                )
+                self._sockets[settings.name] = await listen(settings.host, settings.port)
         except OSError:
             await self.close()
             raise
+        for settings in self._listeners:
+            welcome = self._welcome(settings)
+            is_brokers_own = settings.name == self._service.guests.inter_broker_listener and len(self._listeners) > 1
+            rate = _UNLIMITED if is_brokers_own else self._limits.most_new_per_s
+            for listening in self._sockets[settings.name]:
+                acceptor = Acceptor(listening, welcome, rate, self._service.sparing)
+                self._acceptors.append(asyncio.create_task(acceptor.run()))
+
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what the term heard is enough)
+        """The term had a turn: what clients were told may no longer be so."""
+        self._service.metadata.changed(events)
 
     def begin_term(self, emit: Callable[[Asked], None]) -> None:
         """From now on requests become events."""
+        self._service.metadata.forget()
         self._inquiries.begin_term(emit)
 
     async def ask(self, request: Request, caller: Caller) -> Reply:
@@ -110,48 +120,59 @@ class Server:
 
     def refuse_all(self, error: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
         """The term is over: refuse every unanswered request, and every further one until the next term."""
+        self._service.metadata.forget()
         self._inquiries.refuse_all(error)
 
     async def close(self) -> None:
         """Stop listening and hang up on everybody."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
-        for task, stream in self._connections.items():
-            stream.abort()
+        acceptors, self._acceptors = self._acceptors, []
+        for task in (*acceptors, *self._connections):
             task.cancel()
-        if self._connections:
-            await asyncio.wait(tuple(self._connections))
+        await asyncio.gather(*acceptors, *self._connections, return_exceptions=True)
+        for sockets in self._sockets.values():
+            for listening in sockets:
+                listening.close()
+        self._sockets.clear()
+        self._service.beside.shutdown(wait=False, cancel_futures=True)
 
-    def _welcome(self, settings: ListenerSettings) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
-        def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            host, port = (writer.get_extra_info("peername") or ("?", 0))[:2]
-            if len(self._connections) >= self._limits.most_connections:
-                self._turn_away(host)
-                writer.transport.abort()
+    def _welcome(self, settings: ListenerSettings) -> Welcome:
+        loop = asyncio.get_running_loop()
+
+        def welcome(connection: socket.socket, host: str, port: int) -> None:
+            wire = FrameSocket(connection)
+            guest = Guest(settings.name, host, loop.time())
+            try:
+                leaving = self._service.guests.enter(guest)
+            except TurnedAway as reason:
+                self._turn_away(str(reason), host, settings.name)
+                wire.abort()
                 return
+            if leaving is not None:
+                self._observer.client_disconnected("made room for another")
             relay = Relay(self._brokers, settings.name) if self._brokers and settings.relays else None
-            stream = FrameStream(reader, writer, self._limits.most_request_bytes)
-            connection = Connection(self._service, stream, settings.name, f"{host}:{port}", relay)
-            task = asyncio.get_running_loop().create_task(connection.serve())
-            self._connections[task] = stream
+            task = loop.create_task(Connection(self._service, wire, guest, f"{host}:{port}", relay).serve())
+            guest.leave = task.cancel
+            self._connections[task] = guest, wire
             task.add_done_callback(self._left)
             self._observer.connections_changed(len(self._connections))
 
         return welcome
 
     def _left(self, task: asyncio.Task[None]) -> None:
-        del self._connections[task]
+        guest, wire = self._connections.pop(task)
+        wire.close()  # a task that was cancelled before it began has not done so
+        self._service.guests.left(guest)
         self._observer.connections_changed(len(self._connections))
 
-    def _turn_away(self, host: str) -> None:
-        self._observer.client_disconnected("too many connections")
-        now = asyncio.get_running_loop().time()
-        if now - self._warned_at >= _ONE_WARNING_IN_S:
-            self._warned_at = now
+    def _turn_away(self, reason: str, host: str, listener: str) -> None:
+        self._observer.client_disconnected(reason)
+        unsaid = self._service.sparing.say(reason, asyncio.get_running_loop().time())
+        if unsaid is not None:
             _log.warning(
-                "client connection refused: too many connections",
+                f"client connection refused: {reason}",
                 client=host,
+                listener=listener,
                 limit=self._limits.most_connections,
-                hint="if these clients are legitimate, raise max.connections",
+                unsaid=unsaid,
+                hint="if these clients are legitimate, raise max.connections or the limit for a listener or address",
             )

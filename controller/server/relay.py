@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -95,12 +96,25 @@ BELIEVED: dict[int, VersionRange] = {
 """What every broker from 2.4 to 3.9 answers. Said while none can be asked, because clients take a request that is not
 listed for one that no node of the cluster understands, and give up; one whose connection is closed asks another."""
 
+LARGEST_RESPONSE_BYTES = 64 * 1024 * 1024
+READ_AHEAD_BYTES = 16 * 1024
+MOST_READ_AHEAD_BYTES = 256 * 1024  # which asyncio reads at once, however little is wanted
 KNOWN_FOR_S = 60.0
 AVOIDED_FOR_S = 10.0
 INTRODUCTION_S = 1.0
 _log = structlog.get_logger(__name__)
 
 Ranges = Mapping[int, VersionRange]
+
+
+class Room(Protocol):
+    """Memory that is shared: `controller.server.rooms.Room`."""
+
+    async def enter(self, size: int) -> None:
+        """Wait until there is room."""
+
+    def leave(self, size: int) -> None:
+        """Give it back."""
 
 
 class NobodyToAsk(Exception):
@@ -176,6 +190,7 @@ class Relay:
         self._brokers = brokers
         self._listener = listener
         self._chosen: tuple[LiveBroker, BrokerConnection] | None = None
+        self._held: list[tuple[Room, int]] = []
 
     async def ranges(self) -> Ranges:
         """What the broker behind this relay answers; `BELIEVED` if none can be asked within a second, because whoever
@@ -195,15 +210,21 @@ class Relay:
             )
             return BELIEVED
 
-    async def forward(self, frame: bytes) -> bytes:
-        """The broker's answer to a request, with its size; both as they are on the wire.
+    async def forward(self, frame: bytes, room: Room) -> bytes:
+        """The broker's answer to a request, with its size; both as they are on the wire. One that does not come at once
+        waits until there is room, which it takes until it is `delivered`.
 
         Raises:
             NobodyToAsk: the connection of the client should be closed.
         """
         broker, connection = self._broker()
+
+        async def admit(size: int) -> None:
+            await room.enter(size)
+            self._held.append((room, size))
+
         try:
-            return framed(await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s))
+            return framed(await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=admit))
         except Unreachable as error:
             self._brokers.lost(broker, is_avoided=True)
             raise NobodyToAsk(f"broker {broker.broker} cannot be reached: {error}") from None
@@ -211,8 +232,15 @@ class Relay:
             self._brokers.lost(broker, is_avoided=False)
             raise NobodyToAsk(f"broker {broker.broker} was lost: {error}") from None
 
+    def delivered(self) -> None:
+        """The client has taken the last answer, or never will."""
+        held, self._held = self._held, []
+        for room, size in held:
+            room.leave(size)
+
     def close(self) -> None:
         """Hang up."""
+        self.delivered()
         if self._chosen is not None:
             self._chosen[1].drop()
 
@@ -229,5 +257,5 @@ class Relay:
     def _broker(self) -> tuple[LiveBroker, BrokerConnection]:
         if self._chosen is None:
             broker, endpoint = self._brokers.choose(self._listener)
-            self._chosen = broker, BrokerConnection(self._brokers.dialer, endpoint)
+            self._chosen = broker, BrokerConnection(self._brokers.dialer, endpoint, LARGEST_RESPONSE_BYTES)
         return self._chosen

@@ -73,7 +73,31 @@ def _servers(text: str) -> str:
     return text
 
 
+def _counts(text: str) -> str:
+    counts_in(text)
+    return text
+
+
+def counts_in(text: str) -> dict[str, int]:
+    """Limits by host.
+
+    >>> counts_in("10.0.0.1:200, ::1:5")
+    {'10.0.0.1': 200, '::1': 5}
+
+    Raises:
+        ValueError: something else is written there.
+    """
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        host, _, count = part.rpartition(":")
+        if not host or not count.isdecimal():
+            raise ValueError(f"{part!r} is not a limit; expected host:count,host:count")
+        found[host] = int(count)
+    return found
+
+
 TEXT = Kind("text", str)
+COUNTS = Kind("host:count,…", _counts)
 SERVERS = Kind("host:port,…/chroot", _servers)
 LISTENERS = Kind("NAME://host:port,…", str)
 TRUTH = Kind("true or false", _truth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from controller.settings.values import Listener, Settings
 _OURS = tuple(setting.key for setting in SETTINGS)
 _KNOWN = (*_OURS, *REFUSED, *WITHOUT_EFFECT, *IRRELEVANT)
 _SURELY_MEANT = 0.9
+_LISTENER_LIMIT = re.compile(r"^listener\.name\.(?P<name>[^.]+)\.max\.connections$")
 
 
 class BadSettings(ValueError):
@@ -54,16 +56,33 @@ def load(
     _refuse(draft)
     _check_id(draft)
     found = listening.settle(draft)
+    most_connections = _listener_limits(draft, {endpoint.listener for endpoint in found.bound})
     if problems:
         raise BadSettings(problems)
     bound = tuple(Listener(endpoint.listener, endpoint.host, endpoint.port) for endpoint in found.bound)
     values = MappingProxyType(draft.values)
-    return Settings(values, bound, found.advertised, found.inter_broker, ignored, without_effect)
+    return Settings(values, bound, found.advertised, found.inter_broker, ignored, without_effect, most_connections)
+
+
+def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
+    """`listener.name.<name>.max.connections`, where Kafka writes the name in lower case."""
+    names = {name.lower(): name for name in listeners}
+    limits = {}
+    for key, given in draft.given.items():
+        match = _LISTENER_LIMIT.match(key)
+        if match is None:
+            continue
+        name = names.get(match["name"].lower())
+        if name is not None and given.text.isdecimal() and int(given.text):
+            limits[name] = int(given.text)
+        else:
+            draft.complain(key, "expected a number, at least 1, for one of the listeners of this process")
+    return limits
 
 
 def _is_ignored(key: str) -> bool:
     """Whether a key does not concern a controller; one that nearly is one of ours does."""
-    if key in _OURS or key in REFUSED or key in WITHOUT_EFFECT:
+    if key in _OURS or key in REFUSED or key in WITHOUT_EFFECT or _LISTENER_LIMIT.match(key):
         return False
     if key in IRRELEVANT:
         return True
@@ -75,7 +94,7 @@ def _complain_about_strangers(given: dict[str, Given], problems: list[str]) -> N
     problems.extend(
         f"{found.where}: {key}: there is no such setting{nearest(key, _KNOWN)}"
         for key, found in given.items()
-        if key not in _KNOWN
+        if key not in _KNOWN and not _LISTENER_LIMIT.match(key)
     )
 
 

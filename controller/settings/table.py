@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from controller.settings.kinds import LISTENERS, MILLISECONDS, PORT, SERVERS, TEXT, TRUTH, Kind, Value, choice, number
+from controller.settings.kinds import (
+    COUNTS,
+    LISTENERS,
+    MILLISECONDS,
+    PORT,
+    SERVERS,
+    TEXT,
+    TRUTH,
+    Kind,
+    Value,
+    choice,
+    number,
+)
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -149,13 +161,42 @@ SETTINGS: tuple[Setting, ...] = (
         5000,
         "On SIGTERM, how long to wait for brokers to acknowledge outstanding commands.",
     ),
-    Setting("socket.request.max.bytes", number(1024), 104857600, "Largest request that a client may send, in bytes."),
+    Setting(
+        "socket.request.max.bytes",
+        number(1024),
+        16 * 1024 * 1024,
+        "Largest request that a client may send, in bytes. Kafka's default is six times this, for records that a "
+        "controller never sees.",
+    ),
+    Setting(
+        "queued.max.request.bytes",
+        number(-1),
+        32 * 1024 * 1024,
+        "Memory for requests above 16 KiB that are being received, in bytes; further ones wait. -1: no limit, as is "
+        "Kafka's default.",
+    ),
     Setting("connections.max.idle.ms", MILLISECONDS, 600000, "Connections idle for longer are closed."),
     Setting(
         "max.connections",
         number(1),
         2000,
-        "Most connections, on all listeners together. Kafka has no limit by default.",
+        "Most connections, on all listeners together; fewer where the limit of open files leaves no room for them. "
+        "Beyond it a newcomer on the inter-broker listener pushes out the client that has been idle for longest, and "
+        "one on another listener is turned away. listener.name.<name>.max.connections sets a limit for one listener. "
+        "Kafka has no limit by default.",
+    ),
+    Setting("max.connections.per.ip", number(0), 2**31 - 1, "Most connections from one address."),
+    Setting(
+        "max.connections.per.ip.overrides",
+        COUNTS,
+        None,
+        "Limits for some addresses or host names, instead of max.connections.per.ip.",
+    ),
+    Setting(
+        "max.connection.creation.rate",
+        number(1),
+        2**31 - 1,
+        "Most new connections in a second on each listener but the inter-broker one; others wait to be accepted.",
     ),
     Setting(
         "unclean.leader.election.enable",
@@ -236,6 +277,13 @@ SETTINGS: tuple[Setting, ...] = (
         "(KIP-236). Set the same value on all replicas of the controller.",
     ),
     _ours("http.host", TEXT, "127.0.0.1", "Address that serves /metrics, /livez, /readyz, /leader and /reassignments."),
+    _ours(
+        "http.allowed.hosts",
+        TEXT,
+        None,
+        "Names under which the HTTP server may be asked, separated by commas, besides its addresses, the machine's own "
+        "names and all names without a dot. * allows every name, also that of a hostile page (DNS rebinding).",
+    ),
     _ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
     _ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
     _ours(

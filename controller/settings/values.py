@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -30,6 +31,7 @@ class Settings(Struct, frozen=True):
     Shape:
         `values` has every key of the table, None where nothing is set and there is no default. `ignored` are keys that
         do not concern a controller, `without_effect` sentences about those that do and that it does not act on yet.
+        `most_connections` is by listener, where one has a limit of its own.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
@@ -41,6 +43,7 @@ class Settings(Struct, frozen=True):
     inter_broker_listener: str
     ignored: tuple[str, ...] = ()
     without_effect: tuple[str, ...] = ()
+    most_connections: Mapping[str, int] = MappingProxyType({})
 
     def text(self, key: str) -> str:
         """A value as text."""

@@ -25,6 +25,9 @@ _INT64 = struct.Struct(">q")
 _NO_UUID = bytes(16)
 _LARGEST = 2**31 - 1
 _MOST_TAGS = 1_000
+_LONGEST_PLACE = 200
+UNLIMITED = 2**62
+LONGEST_TEXT = 2**15 - 1
 _ERROR_CODES = {int(code): code for code in ErrorCode}
 
 
@@ -69,12 +72,16 @@ class Cursor:
         smallest possible entry of an array.
 
     Raises:
-        Malformed: from every method, when the bytes do not hold what they claim.
+        Malformed: from every method, when the bytes do not hold what they claim, or all arrays together have more
+            than `most_entries`, of which each may become an object many times its size. With such a limit texts have
+            one too: Kafka's own, which a compact length could exceed.
     """
 
-    __slots__ = ("at", "data", "end", "is_flexible", "path")
+    __slots__ = ("at", "data", "end", "entries_left", "is_flexible", "longest_text", "path")
 
-    def __init__(self, data: bytes, at: int = 0, *, is_flexible: bool = False) -> None:
+    def __init__(self, data: bytes, at: int = 0, *, is_flexible: bool = False, most_entries: int | None = None) -> None:
+        self.entries_left = UNLIMITED if most_entries is None else most_entries
+        self.longest_text = UNLIMITED if most_entries is None else LONGEST_TEXT
         self.data = data
         self.at = at
         self.end = len(data)
@@ -83,7 +90,7 @@ class Cursor:
 
     def malformed(self, what: str, problem: str) -> Malformed:
         """The error for a field at this place."""
-        return Malformed(f"{'.'.join([*self.path, what])} {problem}, at byte {self.at} of {self.end}")
+        return Malformed(f"{'.'.join([*self.path, what])[-_LONGEST_PLACE:]} {problem}, at byte {self.at} of {self.end}")
 
     def fixed(self, layout: struct.Struct, what: str) -> tuple[Any, ...]:
         """Several fields of fixed size at once."""
@@ -152,6 +159,8 @@ class Cursor:
             if size != -1:
                 raise self.malformed(what, f"has a negative length {size}")
             return None
+        if size > self.longest_text:
+            raise self.malformed(what, f"has {size} bytes, more than any text in a request")
         raw = self.bytes_of(size, what)
         try:
             return raw.decode("utf-8")
@@ -185,6 +194,9 @@ class Cursor:
             raise self.malformed(what, f"has a negative length {length}")
         if length * least > self.end - self.at:
             raise self.malformed(what, f"claims {length} entries but only {self.end - self.at} bytes are left")
+        self.entries_left -= length
+        if self.entries_left < 0:
+            raise self.malformed(what, f"has {-self.entries_left} entries more than one message may have")
         return length
 
     def nullable_array(self, what: str, least: int) -> Iterator[int] | None:

@@ -41,6 +41,11 @@ class FrameBuffer:
         self._max_bytes = max_bytes
         self._held = bytearray()
 
+    @property
+    def announced_bytes(self) -> int | None:
+        """How large the message is of which some has come; None where not even that is known."""
+        return _SIZE.unpack_from(self._held)[0] if len(self._held) >= _SIZE.size else None
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take what arrived; give the messages it completed."""
         held = self._held
@@ -82,6 +87,11 @@ def framed(*pieces: bytes) -> bytes:
     """One message with its size before it."""
     body = b"".join(pieces)
     return _SIZE.pack(len(body)) + body
+
+
+def framed_apart(head: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """The same in two pieces, so that the second can be shared."""
+    return _SIZE.pack(len(head) + len(body)) + head, body
 
 
 def encode_request_header(header: RequestHeader) -> bytes:

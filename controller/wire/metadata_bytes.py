@@ -9,6 +9,7 @@ Source: Kafka's MetadataResponse.json.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from functools import lru_cache
 
 from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
@@ -40,6 +41,11 @@ class MetadataEncoder:
 
     def encode(self, description: ClusterDescription) -> bytes:
         """The answer without its header."""
+        topics = self.topics(description.topics)
+        return b"".join((self.head(description, len(description.topics)), *topics, self.tail))
+
+    def head(self, description: ClusterDescription, topic_count: int) -> bytes:
+        """An answer up to its topics, of which so many follow."""
         packing, version = self._packing, self._version
         pieces = [_UNTHROTTLED] if version >= 3 else []
         pieces.append(packing.array(len(description.nodes)))
@@ -48,13 +54,17 @@ class MetadataEncoder:
             pieces.append(packing.nullable_string(description.cluster_id))
         if version >= 1:
             pieces.append(_INT32.pack(description.controller))
-        pieces.append(packing.array(len(description.topics)))
-        for topic in description.topics:
-            pieces += self._topic(topic)
-        if 8 <= version <= 10:
-            pieces.append(_NO_OPERATIONS)
-        pieces.append(packing.no_tags)
+        pieces.append(packing.array(topic_count))
         return b"".join(pieces)
+
+    def topics(self, topics: Iterable[TopicMetadata]) -> list[bytes]:
+        """Topics of an answer, in pieces."""
+        return [piece for topic in topics for piece in self._topic(topic)]
+
+    @property
+    def tail(self) -> bytes:
+        """What follows the topics."""
+        return (_NO_OPERATIONS if 8 <= self._version <= 10 else b"") + self._packing.no_tags
 
     def _node(self, node: Node) -> bytes:
         packing = self._packing

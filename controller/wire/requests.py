@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -87,6 +88,24 @@ class UnsupportedVersion(UnreadableRequest):
         self.served = served
 
 
+MOST_ENTRIES_OF_OTHERS = 100_000
+MOST_ENTRIES: MappingProxyType[int, int] = MappingProxyType(
+    {
+        ApiKey.METADATA: 50_000,
+        ApiKey.DELETE_TOPICS: 50_000,
+        ApiKey.CREATE_TOPICS: 200_000,
+        ApiKey.CREATE_PARTITIONS: 200_000,
+        ApiKey.ELECT_LEADERS: 200_000,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: 200_000,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: 600_000,
+        ApiKey.ALTER_PARTITION: 600_000,
+        ApiKey.LEADER_AND_ISR: 1_000_000,
+        ApiKey.STOP_REPLICA: 1_000_000,
+    }
+)
+"""How many entries all arrays of a request may have together: topics, partitions, replicas, settings. 100,000 moves of
+three replicas each have 400,000."""
+
 _NUMBERS = struct.Struct(">hhi")
 _ISR_HEAD = struct.Struct(">ii")
 _ISR_MEMBER = struct.Struct(">iq")
@@ -122,7 +141,9 @@ def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
     Raises:
         MalformedRequest: for whatever is `Malformed` in it.
     """
-    cursor = Cursor(frame, _body_at(header), is_flexible=is_flexible(header.api_key, header.api_version))
+    most = MOST_ENTRIES.get(header.api_key, MOST_ENTRIES_OF_OTHERS)
+    flexible = is_flexible(header.api_key, header.api_version)
+    cursor = Cursor(frame, _body_at(header), is_flexible=flexible, most_entries=most)
     try:
         cursor.tags()
         yield cursor

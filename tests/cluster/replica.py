@@ -40,6 +40,7 @@ class Replica:
     def __init__(self, zookeeper: str, directory: Path, broker_id: int = 901, **settings: object) -> None:
         self.broker_id = broker_id
         self.port, self.http_port = free_ports(2)
+        descriptors = settings.pop("descriptors", None)  # the limit of open files
         properties: dict[str, object] = {
             "zookeeper.connect": zookeeper,
             "zookeeper.session.timeout.ms": 4000,
@@ -53,6 +54,8 @@ class Replica:
         config = directory / f"{broker_id}-{next(_names)}.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         argv: list[str | Path] = [sys.executable, "-m", "controller", "run", "--config", config]
+        if descriptors is not None:
+            argv = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *argv]
         self.process = Process(f"replica {broker_id}", argv, config.with_suffix(".log"))
 
     def __enter__(self) -> Self:

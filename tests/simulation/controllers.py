@@ -299,7 +299,7 @@ class _Leading(Leading):
             answer=server.answer,
             counter=observer,
             link_observer=None,  # type: ignore[arg-type]  # for the links, which are not there
-            turn_observer=observer,
+            turn_observers=(observer,),
             new_machine=lambda _, epoch, __: world.new_machine(own_id, epoch),
             new_links=new_links,
             new_log_dirs=lambda _, emit: Inspector(controller, emit),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
 
 import pytest
 
+from metrics import http_limits
 from metrics.exporter import Exporter, Recorder
+from metrics.http_limits import AllowedHosts
 from metrics.measures import BY_NAME, MEASURES
 from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, Process, get, serving
 
@@ -241,3 +244,63 @@ def test_port_0_turns_the_pages_off() -> None:
         await exporter.stop()
 
     asyncio.run(scenario())
+
+
+def test_only_its_own_names_are_answered() -> None:
+    async def story() -> None:
+        async with serving() as served:
+            for host, code in (
+                ("127.0.0.1:9640", 200),
+                ("[::1]:9640", 200),
+                ("localhost", 200),
+                ("controller-2:9640", 200),
+                ("rebound.example.com", 421),
+                ("127.0.0.1.example.com:80", 421),
+            ):
+                assert (await asyncio.to_thread(get, f"{served.url}/livez", Host=host)).code == code, host
+
+    asyncio.run(story())
+
+
+def test_names_are_added_by_the_operator() -> None:
+    assert "kafka.example.com:9640" in AllowedHosts(["Kafka.example.com"])
+    assert "anything.example.com" in AllowedHosts(["*"])
+    assert "anything.example.com" not in AllowedHosts([])
+
+
+def test_whoever_does_not_speak_http_is_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with serving() as served:
+            port = int(served.url.rpartition(":")[2])
+            for _ in range(20):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"\x16\x03\x01" + bytes(range(256)) * 20 + b"\r\n\r\n")
+                await reader.read()
+                writer.close()
+
+    asyncio.run(story())
+    assert len(caplog.records) <= 1
+    assert all(record.exc_info is None and len(record.getMessage()) < 400 for record in caplog.records)
+
+
+def test_connections_without_a_request_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_limits, "CONNECTION_S", 0.5)
+
+    async def story() -> None:
+        async with serving() as served:
+            port = int(served.url.rpartition(":")[2])
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(http_limits.MOST_CONNECTIONS)]
+            idle[0][1].write(b"GET /livez HTTP/1.1\r\nX-Slow: ")
+            await asyncio.sleep(0.1)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            async with asyncio.timeout(5):
+                for waiting, _ in idle:
+                    with contextlib.suppress(ConnectionResetError):
+                        await waiting.read()
+            assert (await asyncio.to_thread(get, f"{served.url}/livez")).code == 200
+            for _, each in (*idle, (reader, writer)):
+                each.close()
+
+    asyncio.run(story())

@@ -13,7 +13,7 @@ from controller.core.events import Asked
 from controller.core.replies import Reply
 from controller.core.requests import Request
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
-from controller.server.connection import Limits
+from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import Brokers
 from controller.wire.api_versions import ApiVersionsReply

@@ -25,6 +25,7 @@ from controller.brokers.dialing import PlaintextDialer
 from controller.core.commands import LiveBroker
 from controller.core.requests import ListReassignments
 from controller.lab.listening import MessageServer
+from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.server.relay import Brokers
 from controller.wire.frames import framed
@@ -52,6 +53,7 @@ class Broker:
         self.number = number
         self.introductions = 0
         self.is_mute = False
+        self.more = b""
         self.server = MessageServer(self._serve)
 
     @property
@@ -70,7 +72,7 @@ class Broker:
             self.introductions += 1
             writer.write(encode_api_versions(header, RANGES))
         else:
-            writer.write(framed(struct.pack(">ii", header.correlation_id, self.number), frame))
+            writer.write(framed(struct.pack(">ii", header.correlation_id, self.number), frame, self.more))
 
 
 @contextlib.asynccontextmanager
@@ -363,5 +365,31 @@ def test_another_resources_configuration_is_relayed() -> None:
             sent = request(44, 0, CLEARED_OLD.replace(b"1000", b"0007"), is_flexible=False)
             assert (await client.ask_raw(sent))[8:] == sent
             assert broker.connections == 1
+
+    asyncio.run(story())
+
+
+def test_long_answers_of_brokers_wait_until_others_have_been_taken() -> None:
+    async def story() -> None:
+        limits = Limits(queued_bytes=1_000_000, request_s=1.0)
+        async with (
+            brokers(1) as (broker,),
+            serving(limits, brokers=askable([broker.live()])) as server,
+            connected(server) as mute,
+            connected(server) as client,
+        ):
+            broker.more = bytes(8_000_000)
+            room = server._service.rooms.responses
+            mute.reader._transport.pause_reading()  # type: ignore[attr-defined] # asyncio has no public way
+            mute.writer.write(framed(find_coordinator(1)))
+            while not room.taken_bytes:
+                await asyncio.sleep(0.01)
+            client.writer.write(framed(find_coordinator(2)))
+            size = struct.unpack(">i", await client.reader.readexactly(4))[0]
+            assert room.taken_bytes < 9_000_000
+            assert len(await client.reader.readexactly(size)) > 8_000_000
+            broker.more = b""
+            assert await asked(client, 3) == 1
+            assert room.taken_bytes == 0
 
     asyncio.run(story())

@@ -16,7 +16,7 @@ def test_what_is_not_set_has_kafkas_default() -> None:
 
     assert found.number("zookeeper.session.timeout.ms") == 18000
     assert found.number("controller.socket.timeout.ms") == 30000
-    assert found.number("socket.request.max.bytes") == 104857600
+    assert found.number("connections.max.idle.ms") == 600000
     assert found.flag("unclean.leader.election.enable") is False
     assert found.rack is None
 
@@ -148,3 +148,32 @@ def test_a_secret_is_never_shown() -> None:
     assert shown("ssl.key.password", "abc") == "[hidden]"
     assert shown("sasl.jaas.config", "abc") == "[hidden]"
     assert "abc" not in "".join(problems({"ssl.key.pasword.x": "abc", "some.secret": "abc"}))
+
+
+def test_listeners_and_addresses_may_have_limits_of_their_own() -> None:
+    found = settings(
+        {
+            "listeners": "INSIDE://:9091,OUTSIDE://:9092",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+            "inter.broker.listener.name": "INSIDE",
+            "advertised.listeners": "INSIDE://h:9091,OUTSIDE://h:9092",
+            "listener.name.outside.max.connections": "50",
+            "max.connections.per.ip.overrides": "10.0.0.1:5,::1:6",
+        }
+    )
+
+    assert found.most_connections == {"OUTSIDE": 50}
+    assert found.text("max.connections.per.ip.overrides") == "10.0.0.1:5,::1:6"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("listener.name.nowhere.max.connections", "5"),
+        ("listener.name.plaintext.max.connections", "none"),
+        ("max.connections.per.ip.overrides", "10.0.0.1"),
+        ("max.connections.per.ip.overrides", "10.0.0.1:many"),
+    ],
+)
+def test_a_limit_that_limits_nothing_is_refused(key: str, value: str) -> None:
+    assert "expected" in problem({key: value})

@@ -1,0 +1,104 @@
+"""How are connections accepted, and what if the process may not open another file?
+
+asyncio's own servers write a traceback for each attempt when no descriptor is left, hundreds a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+import structlog
+
+from controller.server.sparing import Sparing
+
+_log = structlog.get_logger(__name__)
+_BACKLOG = 512
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_BACK_OFF_S = (0.05, 1.0)
+
+Welcome = Callable[[socket.socket, str, int], None]
+"""Takes over a connection from this address and port; it must not wait."""
+
+
+async def listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets for all addresses of a host; an empty one means all interfaces.
+
+    Raises:
+        OSError: an address is taken or not ours.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            sockets.append(_listening(family, kind, protocol, address))
+    except OSError as error:
+        for opened in sockets:
+            opened.close()
+        raise OSError(error.errno, f"nothing can listen on {host}:{port}: {str(error.strerror).lower()}") from None
+    return sockets
+
+
+def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setblocking(False)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+class Acceptor:
+    """Accepts on one socket, for as long as its task runs."""
+
+    def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int, sparing: Sparing) -> None:
+        """Nothing is accepted yet."""
+        self._listening = listening
+        self._welcome = welcome
+        self._pause_s = 1 / most_per_s
+        self._sparing = sparing
+        self._next = 0.0
+
+    async def run(self) -> None:
+        """Accept until cancelled; without a descriptor, wait and try again."""
+        loop = asyncio.get_running_loop()
+        back_off_s = _BACK_OFF_S[0]
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._listening)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._say(error)
+                    await asyncio.sleep(back_off_s)
+                    back_off_s = min(2 * back_off_s, _BACK_OFF_S[1])
+                else:
+                    await asyncio.sleep(0)  # of one connection that broke before it was accepted
+                continue
+            back_off_s = _BACK_OFF_S[0]
+            self._welcome(connection, str(address[0]), int(address[1]))
+            await self._keep_to_the_rate()
+
+    async def _keep_to_the_rate(self) -> None:
+        """As many as a second allows may come at once; after those, one after the other."""
+        now = asyncio.get_running_loop().time()
+        self._next = max(self._next, now - 1.0) + self._pause_s
+        await asyncio.sleep(max(0.0, self._next - now))
+
+    def _say(self, error: OSError) -> None:
+        unsaid = self._sparing.say("accept", asyncio.get_running_loop().time())
+        if unsaid is not None:
+            _log.error(
+                "a connection cannot be accepted: the process has no descriptor or memory left",
+                reason=str(error.strerror),
+                unsaid=unsaid,
+                hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
+            )

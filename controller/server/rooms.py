@@ -1,0 +1,161 @@
+"""How much memory may requests take together, and which of them wait when it is used up?
+
+Source: Kafka's `queued.max.request.bytes` and SimpleMemoryPool, which lets one more in while anything is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+from controller.server.limits import Limits
+from controller.server.relay import MOST_READ_AHEAD_BYTES, RELAYABLE
+from controller.wire.versions import ApiKey
+
+BROKERS_OWN = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+"""What only brokers send."""
+
+_CHANGES = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    }
+)
+HURRIED_S = 2.0
+_SMALL_BYTES = 16 * 1024
+_MEDIUM_BYTES = 1024 * 1024
+_GROWTH = 32  # a decoded request is larger than its bytes
+
+
+class Held:
+    """A part of a room for a request that arrives. While others wait, it has little time."""
+
+    def __init__(self) -> None:
+        """It may take its time."""
+        self.is_complete = False
+        self._is_hurried = False
+        self._limit: asyncio.Timeout | None = None
+
+    def hurry_with(self, limit: asyncio.Timeout) -> None:
+        """What ends its arrival."""
+        self._limit = limit
+        if self._is_hurried:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Others wait."""
+        self._is_hurried = True
+        if self._limit is not None and not self.is_complete and not self._limit.expired():
+            soon = asyncio.get_running_loop().time() + HURRIED_S
+            until = self._limit.when()
+            self._limit.reschedule(soon if until is None else min(soon, until))
+
+
+class Room:
+    """So many bytes, given out to the smallest wish first: who asks for much can wait, who asks for little cannot be
+    kept waiting by it.
+
+    Whoever asks while anything is left gets all it asked for, so that no request is too large for ever; the room may
+    be exceeded by one request.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        """All of it is free."""
+        self._most_bytes = most_bytes
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = itertools.count()
+        self._held: dict[Held, None] = {}
+        self.taken_bytes = 0
+
+    @contextlib.asynccontextmanager
+    async def take(self, size: int) -> AsyncIterator[Held]:
+        """Wait until there is room, and give it back in the end."""
+        await self.enter(size)
+        held = Held()
+        self._held[held] = None
+        if self._waiting:
+            held.hurry()
+        try:
+            yield held
+        finally:
+            del self._held[held]
+            self.leave(size)
+
+    async def enter(self, size: int) -> None:
+        """Wait until there is room; `leave` gives it back."""
+        if not self._waiting and self.taken_bytes < self._most_bytes:
+            self.taken_bytes += size
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        bisect.insort(self._waiting, (size, next(self._numbers), future))
+        for held in self._held:
+            held.hurry()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.leave(size)
+            raise
+
+    def leave(self, size: int) -> None:
+        """Give so much back, and let in those who wait."""
+        self.taken_bytes -= size
+        while self._waiting and self.taken_bytes < self._most_bytes:
+            wanted, _, future = self._waiting.pop(0)
+            if not future.done():
+                self.taken_bytes += wanted
+                future.set_result(None)
+
+
+class Rooms:
+    """Room for requests that arrive, and for those that are open, from their decoding to their answer.
+
+    Each kind has its own: changes may wait for brokers for a minute, relayed requests for a broker that hangs, and
+    neither may keep reads waiting, nor any of them what brokers themselves ask.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        """All is free."""
+        half = max(1, limits.queued_bytes // 2)
+        self._large, self._medium = Room(half), Room(half)
+        self._from_brokers = Room(limits.queued_bytes)
+        self._reads, self._changes = Room(limits.open_bytes), Room(limits.open_bytes)
+        self._relayed, self._brokers_own = Room(2 * limits.open_bytes), Room(limits.open_bytes)
+        self.responses = Room(limits.queued_bytes)
+        """Of brokers, until the client has taken them."""
+
+    def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[Held]:
+        """Room for a request that is about to be received; small ones need none."""
+        if size <= _SMALL_BYTES:
+            return contextlib.nullcontext(Held())
+        if key in BROKERS_OWN:
+            return self._from_brokers.take(size)
+        return (self._medium if size <= _MEDIUM_BYTES else self._large).take(size)
+
+    def opened(self, key: int, size: int) -> AbstractAsyncContextManager[Held]:
+        """Room for what a request becomes when it is decoded."""
+        if key in BROKERS_OWN:
+            room = self._brokers_own
+        elif key in _CHANGES:
+            room = self._changes
+        elif key in RELAYABLE:
+            return self._relayed.take(max(size * _GROWTH, MOST_READ_AHEAD_BYTES))
+        else:
+            room = self._reads
+        return room.take(size * _GROWTH)

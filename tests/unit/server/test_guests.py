@@ -1,0 +1,100 @@
+"""Who is let in, and who has to go for it?"""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.server.guests import ADDRESS_FULL, LISTENER_FULL, NO_ROOM, Guest, Guests, TurnedAway
+from controller.server.limits import Limits
+
+INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
+
+
+class House:
+    """Guests by name, each of whom remembers that it had to go."""
+
+    def __init__(self, *, most: int = 3, **limits: object) -> None:
+        self.guests = Guests(Limits(most_connections=most, **limits), INSIDE)  # type: ignore[arg-type] # by name
+        self.gone: list[str] = []
+
+    def enter(self, name: str, listener: str = OUTSIDE, since: float = 0.0, address: str = "10.0.0.1") -> Guest:
+        guest = Guest(listener, address, since)
+        guest.leave = lambda: self.gone.append(name)
+        self.guests.enter(guest)
+        return guest
+
+
+def test_clients_beyond_the_limit_are_turned_away_until_others_leave() -> None:
+    house = House()
+    first, *_ = [house.enter(name) for name in "abc"]
+    with pytest.raises(TurnedAway, match=NO_ROOM):
+        house.enter("d")
+
+    house.guests.left(first)
+    house.guests.left(first)
+    house.enter("d")
+
+    assert (len(house.guests), house.gone) == (3, [])
+
+
+def test_a_broker_always_gets_in_and_the_client_that_was_idle_for_longest_goes() -> None:
+    house = House()
+    for name, since in (("a", 3.0), ("b", 1.0), ("c", 2.0)):
+        house.enter(name, since=since).is_known = True
+
+    house.enter("broker", INSIDE)
+
+    assert (len(house.guests), house.gone) == (3, ["b"])
+
+
+def test_who_goes_first_is_idle_then_a_client_elsewhere_then_silent_so_far() -> None:
+    house = House(most=4)
+    busy = house.enter("busy", since=0.0)
+    inside = house.enter("a client on the brokers' listener", INSIDE, since=1.0)
+    silent, known = house.enter("silent", since=9.0), house.enter("known", since=2.0)
+    busy.is_busy = True
+    known.is_known = inside.is_known = busy.is_known = True
+    assert silent.is_known is False
+
+    for number in range(4):
+        house.enter(f"broker {number}", INSIDE, since=10.0).is_broker = True
+
+    assert house.gone == ["silent", "known", "a client on the brokers' listener", "busy"]
+
+
+def test_brokers_do_not_push_each_other_out() -> None:
+    house = House()
+    for name in "abc":
+        house.enter(name, INSIDE).is_broker = True
+
+    with pytest.raises(TurnedAway, match=NO_ROOM):
+        house.enter("d", INSIDE)
+
+
+def test_a_listener_and_an_address_have_limits_of_their_own() -> None:
+    house = House(most=9, most_per_listener={OUTSIDE: 2}, most_per_address=2, most_for_address={"10.0.0.9": 3})
+    house.enter("a")
+    house.enter("b")
+    with pytest.raises(TurnedAway, match=ADDRESS_FULL):
+        house.enter("c", INSIDE)
+    with pytest.raises(TurnedAway, match=LISTENER_FULL):
+        house.enter("d", OUTSIDE, address="10.0.0.2")
+    for name in "efg":
+        house.enter(name, INSIDE, address="10.0.0.9")
+    with pytest.raises(TurnedAway, match=ADDRESS_FULL):
+        house.enter("h", INSIDE, address="10.0.0.9")
+
+
+def test_when_answers_pile_up_the_one_who_has_not_taken_its_own_for_longest_goes() -> None:
+    house = House(unsent_bytes=250)
+    slow, quick, third = (house.enter(name) for name in ("slow", "quick", "third"))
+    shared, own = b"s" * 200, b"o" * 100
+
+    assert house.guests.hold(slow, shared, 1.0) is None
+    assert house.guests.hold(quick, shared, 2.0) is None
+    assert house.guests.unsent_bytes == 200
+    house.guests.let_go(quick, shared)
+    assert house.guests.hold(third, own, 3.0) is slow
+
+    house.guests.let_go(slow, shared)
+    assert (house.gone, house.guests.unsent_bytes) == (["slow"], 100)

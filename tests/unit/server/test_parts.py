@@ -1,0 +1,73 @@
+"""A long request is asked in parts, and answered as one."""
+
+from __future__ import annotations
+
+from controller.core.errors import ErrorCode
+from controller.core.replies import PartitionsAltered, TopicDeleted, TopicsDeleted
+from controller.core.requests import (
+    AlterPartition,
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    Growth,
+    ListReassignments,
+    NewTopic,
+    PartitionReassignment,
+    Request,
+    TopicReference,
+)
+from controller.server.parts import MOST_AT_ONCE, parts_of, whole
+from zk_layout.ids import BrokerEpoch, BrokerId, PartitionId, TopicName, TopicPartition
+
+
+def name(number: int) -> TopicName:
+    return TopicName(f"t{number}")
+
+
+def test_what_is_short_or_one_thing_is_not_divided() -> None:
+    moves = tuple(PartitionReassignment(TopicPartition(name(n), PartitionId(0)), None) for n in range(5000))
+    requests: list[Request] = [
+        ListReassignments(None),
+        ElectLeaders(None, False, 1),
+        DeleteTopics((), 1, knows_deletion_disabled=True),
+        AlterPartition(BrokerId(1), BrokerEpoch(1), ()),
+        AlterReassignments(moves),
+    ]
+    assert [parts_of(request) for request in requests] == [[request] for request in requests]
+
+
+def test_parts_are_small_and_lose_nothing() -> None:
+    topics = tuple(TopicReference(name(number)) for number in range(2500))
+    request = DeleteTopics(topics, 7, knows_deletion_disabled=True)
+
+    parts = parts_of(request)
+
+    assert all(isinstance(part, DeleteTopics) and len(part.topics) <= MOST_AT_ONCE for part in parts)
+    assert tuple(t for part in parts if isinstance(part, DeleteTopics) for t in part.topics) == topics
+    assert {part.timeout_ms for part in parts if isinstance(part, DeleteTopics)} == {7}
+
+
+def test_topics_count_by_their_partitions() -> None:
+    created = parts_of(CreateTopics(tuple(NewTopic(name(n), 600, 1) for n in range(3)), 1, False))
+    grown = parts_of(CreatePartitions(tuple(Growth(name(n), 9, ((),) * 600) for n in range(3)), 1, False))
+
+    assert (len(created), len(grown)) == (3, 3)
+
+
+def test_answers_are_joined_in_order_with_the_first_error_of_all() -> None:
+    deleted = [TopicsDeleted((TopicDeleted(name(n)),)) for n in range(3)]
+    assert whole(deleted) == TopicsDeleted(tuple(TopicDeleted(name(n)) for n in range(3)))
+
+    altered = [PartitionsAltered(), PartitionsAltered(error=ErrorCode.STALE_BROKER_EPOCH), PartitionsAltered()]
+    assert whole(altered) == PartitionsAltered(error=ErrorCode.STALE_BROKER_EPOCH)
+
+
+def test_what_is_said_twice_of_one_topic_stays_together() -> None:
+    topics = tuple(NewTopic(name(number)) for number in (*range(2500), 7))
+
+    first, *_ = parts_of(CreateTopics(topics, 1, False))
+
+    assert isinstance(first, CreateTopics)
+    assert [topic.name for topic in first.topics].count(name(7)) == 2
