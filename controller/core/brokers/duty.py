@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage, touched
-from controller.core.commands import LeaderAndIsr, StopReplica
+from controller.core.commands import LeaderAndIsr
 from controller.core.duty import Duty, Report
 from controller.core.effects import Connect, Disconnect
 from controller.core.errors import ErrorCode
@@ -121,10 +121,11 @@ class Brokers(Duty):
             former_topic = changes.topics.get(name)
             lives_on = former_topic is not None and former_topic.is_queued_for_deletion
             for number, former in numbers.items():
-                held = topic.partitions[number]
-                self._note_one(TopicPartition(name, number), topic, held, former, is_initial=changes.is_initial)
+                at, held = TopicPartition(name, number), topic.partitions[number]
+                self._memory.note_in_sync(at, held, former)
+                self._note_one(at, topic, held, former, is_initial=changes.is_initial)
                 if lives_on and not topic.is_queued_for_deletion:  # brokers have forgotten it
-                    self._memory.untold[TopicPartition(name, number)] = None
+                    self._memory.untold[at] = None
 
     def _note_one(
         self, at: TopicPartition, topic: TopicView, held: Partition, former: Partition, *, is_initial: bool
@@ -177,8 +178,6 @@ class Brokers(Duty):
         """Bad log directories, and refusals."""
         if not isinstance(report, Acknowledged) or not is_of_its_present_life(report, self._cluster):
             return
-        if isinstance(report.command, StopReplica):
-            self._memory.note_answered(report.broker, report.command.stops)
         if report.error is not ErrorCode.NONE:
             self._refused(report, out)
             return
