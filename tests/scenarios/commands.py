@@ -406,6 +406,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "remove": _remove,
     "elect": _elect,
     "conflict": _trouble("conflict"),
+    "remove at once": _trouble("remove-at-once"),
     "lose reply": _trouble("lose-reply"),
     "lose request": _trouble("lose-request"),
     "crash after-commit": _crash_after,

@@ -47,7 +47,7 @@ from tests.scenarios.writing import Telling, reply_lines, write_lines
 from tests.simulation.controllers import operation_of
 from tests.simulation.reader import Reader
 from tests.simulation.world import PATHS
-from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, SetData, WatchEvent, ZooKeeper
+from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, RemoveNode, SetData, WatchEvent, ZooKeeper
 from zk_layout import catalog
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint, Registration
@@ -309,6 +309,8 @@ class Theatre:
             return
         operations = list(map(operation_of, commit.operations))
         done = self.zookeeper.multi(self._session, [CheckVersion(EPOCH, self._fence), *operations])
+        if kind == "remove-at-once" and done.failed_at is None:
+            self.zookeeper.multi(self.world, [RemoveNode(path)])
         failed_at = done.failed_at
         if failed_at == 0:
             self.say(f"fenced #{commit.commit}")
