@@ -161,8 +161,8 @@ class Daemon:
         while True:
             order = await self._orders.get()
             match order:
-                case Claim(replace):
-                    claiming = tasks.create_task(self._claim(replace=replace))
+                case Claim():
+                    claiming = tasks.create_task(self._claim(order))
                 case Exit(code):
                     if claiming is not None:
                         claiming.cancel()
@@ -172,8 +172,8 @@ class Daemon:
                 case _:
                     assert_never(order)
 
-    async def _claim(self, *, replace: bool) -> None:
-        outcome = await self._claimant.claim(replace=replace)
+    async def _claim(self, order: Claim) -> None:
+        outcome = await self._claimant.claim(replace=order.replace, raise_by=order.raise_by)
         if isinstance(outcome, Claimed):
             self._leading.won(outcome)
         self._happened(outcome)

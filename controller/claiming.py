@@ -78,12 +78,12 @@ class Claimant:
                 self._tell(Watching())
                 return
 
-    async def claim(self, *, replace: bool) -> ClaimOutcome:
+    async def claim(self, *, replace: bool, raise_by: int = 1) -> ClaimOutcome:
         """Try to become the controller, and what came of it; brokers must understand us first."""
         try:
             if reason := await self._understanding.complaint(self._session.registrations):
                 return Lost(reason, needs_mending=True)
-            outcome = await self._session.claim(self._registration, replace=replace)
+            outcome = await self._session.claim(self._registration, replace=replace, raise_by=raise_by)
             if isinstance(outcome, Claimed):
                 self.cluster_id = await self._session.cluster_id()
         except (Refused, SessionEnded) as error:

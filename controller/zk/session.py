@@ -42,6 +42,7 @@ _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _RELEASE: Final = ReleaseAddress()
 _PATIENCE_S: Final = 0.05
+HIGHEST_EPOCH: Final = 2**31 - 1
 
 
 class _View(Struct, frozen=True):
@@ -103,8 +104,10 @@ class Session:
         found = (await self._view()).registration
         return None if found is None or _is_of(found, self._bridge.session) else self._clash(found, registration)
 
-    async def claim(self, registration: Registration, *, replace: bool) -> Claimed | Lost | IdClash:
+    async def claim(self, registration: Registration, *, replace: bool, raise_by: int = 1) -> Claimed | Lost | IdClash:
         """Register as a broker and become controller in one transaction; with `replace` also instead of a native one.
+
+        The controller epoch rises by `raise_by`, as long as brokers can know it.
 
         Raises:
             SessionEnded: the session expired meanwhile; nothing is held.
@@ -130,7 +133,7 @@ class Session:
                 return obstacle
             if is_in_doubt and attempted is not None and epoch >= attempted:
                 return Lost(f"another process raised the controller epoch to {epoch} first")
-            attempted = ControllerEpoch(epoch + 1)
+            attempted = ControllerEpoch(epoch + (raise_by if epoch + raise_by <= HIGHEST_EPOCH else 1))
             try:
                 reply = await self._bridge.ask(self._election(view, registration, attempted))
             except Disconnected:

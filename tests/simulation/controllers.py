@@ -484,8 +484,8 @@ class Controller:
             case Notice(kind, text):
                 self.world.say(self.name, f"notice ({kind}): {text}")
                 self.world.folder.noticed(text)
-            case StepDown(reason):
-                self._tell(TermFailed(reason))
+            case StepDown(reason, is_outranked):
+                self._tell(TermFailed(reason, is_outranked))
             case Drained():
                 self._tell(TermDrained())
             case _:
