@@ -242,8 +242,8 @@ class Daemon:
         while True:
             order = await self._orders.get()
             match order:
-                case Claim(replace):
-                    claiming = tasks.create_task(self._claim(replace=replace))
+                case Claim():
+                    claiming = tasks.create_task(self._claim(order))
                 case Exit(code):
                     if claiming is not None:
                         claiming.cancel()
@@ -253,9 +253,9 @@ class Daemon:
                 case _:
                     assert_never(order)
 
-    async def _claim(self, *, replace: bool) -> None:
+    async def _claim(self, order: Claim) -> None:
         try:
-            outcome = await self._claimant.claim(replace=replace)
+            outcome = await self._claimant.claim(replace=order.replace, raise_by=order.raise_by)
         except Exception as error:
             _log.exception("a claim failed; it is made again later")
             outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)

@@ -95,7 +95,7 @@ class Claimant:
                 self._tell(Watching())
                 return
 
-    async def claim(self, *, replace: bool) -> ClaimOutcome:
+    async def claim(self, *, replace: bool, raise_by: int = 1) -> ClaimOutcome:
         """Try to become the controller, and what came of it; brokers must understand us first.
 
         What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
@@ -105,7 +105,7 @@ class Claimant:
                 return Lost(reason, needs_mending=True)
             if reason := await self._understanding.complaint(self._session.registrations):
                 return Lost(reason, needs_mending=True)
-            outcome = await self._session.claim(self._registration, replace=replace)
+            outcome = await self._session.claim(self._registration, replace=replace, raise_by=raise_by)
         except SessionEnded as error:
             return ClaimFailed(str(error))
         except Refused as error:

@@ -187,7 +187,7 @@ class Term:
                 Answer: parts.answer,
                 Notice: self._notice,
                 Measured: parts.counter.measured,
-                StepDown: lambda step_down: self._end(TermFailed(step_down.reason)),
+                StepDown: lambda step_down: self._end(TermFailed(step_down.reason, step_down.is_outranked)),
                 Drained: lambda _: self._end(TermDrained()),
             },
             Clock(asyncio.get_running_loop()),

@@ -161,9 +161,14 @@ class Measured(Struct, frozen=True):
 
 
 class StepDown(Struct, frozen=True):
-    """This process must stop being controller at once; it may stand again."""
+    """This process must stop being controller at once; it may stand again.
+
+    Shape:
+        `is_outranked`: brokers know a higher controller epoch than ours and obey nobody with a lower one.
+    """
 
     reason: str
+    is_outranked: bool = False
 
 
 class Drained(Struct, frozen=True):

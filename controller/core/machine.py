@@ -37,7 +37,7 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.shared import at_beginning
 from controller.core.state.changes import Changes
-from controller.core.transactions.owner import TryAgain, facts_of
+from controller.core.transactions.owner import TryAgain, facts_of, may_be_deleted_unseen
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
 
@@ -126,6 +126,9 @@ class Machine:
             case Committed(commit, zxid):
                 written = self._transactions.committed(commit)
                 self._state.apply_all(facts_of(written, zxid, self._czxid_of))
+                to_watch = list(may_be_deleted_unseen(written))
+                if to_watch:
+                    out.read(to_watch, watch=True)
             case Conflicted(commit, address):
                 self._transactions.failed(commit, (address,), out)
             case Unknown(commit):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.commands import ReplicaStop
 from controller.core.state.brokers import Broker
+from controller.core.state.topics import Partition
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition, Zxid
 
 NOBODY: frozenset[BrokerId] = frozenset()
@@ -20,10 +20,11 @@ class Memory:
     Shape:
         `brokers` are the registered brokers that have been let in: one whose former life still has to be dealt with is
         not among them. `told_everything` are those that are told all there is in this turn. `untold` are partitions
-        whose leader has not heard which replicas are in force. `deleting` are replicas that were told to delete their
-        logs and have not answered; `confirmed` the brokers that have deleted theirs. `out_of_patience` are moves that
-        have waited long enough for that; the ends of moves of a topic in `gathering` are about to be written together.
-        `preferring` are partitions for which somebody asked that the preferred replica leads; `legacy` the entries of
+        whose leader has not heard which replicas are in force. `emptied` are replicas that were told to delete their
+        logs and have not joined the ISR since, `caught_up` those being added that have been in the ISR; `confirmed`
+        are the brokers that have deleted replicas that leave. `out_of_patience` are moves that have waited long enough
+        for that; the ends of moves of a topic in `gathering` are about to be written together. `preferring` are
+        partitions for which somebody asked that the preferred replica leads; `legacy` the entries of
         `/admin/reassign_partitions` that were accepted, and `legacy_czxid` tells which znode they came from.
         `fresh_configs` are topics whose settings were read for the decision at hand. `asked_by_child` are moves that a
         child of `/admin/reassignments` asked for. `offline` partitions have no leader that can serve, `not_preferred`
@@ -38,7 +39,8 @@ class Memory:
         self.shutting_down: dict[BrokerId, None] = {}
         self.offline_replicas: dict[TopicPartition, frozenset[BrokerId]] = {}
         self.untold: dict[TopicPartition, None] = {}
-        self.deleting: dict[BrokerId, dict[TopicPartition, None]] = {}
+        self.emptied: dict[TopicPartition, frozenset[BrokerId]] = {}
+        self.caught_up: dict[TopicPartition, frozenset[BrokerId]] = {}
         self.confirmed: dict[TopicPartition, frozenset[BrokerId]] = {}
         self.preferring: dict[TopicPartition, None] = {}
         self.fresh_configs: dict[TopicName, None] = {}
@@ -69,19 +71,22 @@ class Memory:
                 del self.offline_replicas[at]
             self.touched[at] = None
 
-    def note_deleting(self, broker: BrokerId, stops: Iterable[ReplicaStop]) -> None:
-        """A broker is being told to delete these replicas; whatever becomes of them, their logs will be gone."""
-        deleted = {TopicPartition(stop.topic, stop.partition): None for stop in stops if stop.is_deletion}
-        if deleted:
-            self.deleting.setdefault(broker, {}).update(deleted)
+    def note_emptied(self, at: TopicPartition, broker: BrokerId) -> None:
+        """A replica is being told to delete its log; whatever becomes of that, it may be gone."""
+        self.emptied[at] = self.emptied.get(at, NOBODY) | {broker}
 
-    def note_answered(self, broker: BrokerId, stops: Iterable[ReplicaStop]) -> None:
-        """A broker has answered that: a replica that is there now is a new one."""
-        held = self.deleting.get(broker)
-        if held:
-            for stop in stops:
-                if stop.is_deletion:
-                    held.pop(TopicPartition(stop.topic, stop.partition), None)
+    def note_in_sync(self, at: TopicPartition, held: Partition, former: Partition) -> None:
+        """A partition has changed: its replicas in sync have all records, whatever was before."""
+        isr = held.state.isr if held.state is not None else ()
+        former_isr = former.state.isr if former.state is not None else ()
+        adding, caught_up = held.assignment.adding, self.caught_up.get(at, NOBODY)
+        if adding or caught_up:
+            _keep(self.caught_up, at, frozenset(r for r in adding if r in isr or r in caught_up))
+        emptied = self.emptied.get(at, NOBODY)
+        if emptied:
+            joined = [r for r in isr if r not in former_isr]
+            replicas = held.assignment.replicas
+            _keep(self.emptied, at, frozenset(r for r in emptied if r in replicas and r not in joined))
 
     def forget_topic(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """A topic is gone, and with it everything that was said of its partitions."""
@@ -89,4 +94,13 @@ class Memory:
             self.offline_replicas.pop(at, None)
             self.untold.pop(at, None)
             self.confirmed.pop(at, None)
+            self.emptied.pop(at, None)
+            self.caught_up.pop(at, None)
             self.preferring.pop(at, None)
+
+
+def _keep(kept: dict[TopicPartition, frozenset[BrokerId]], at: TopicPartition, brokers: frozenset[BrokerId]) -> None:
+    if brokers:
+        kept[at] = brokers
+    else:
+        kept.pop(at, None)

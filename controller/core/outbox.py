@@ -57,7 +57,7 @@ class Outbox:
         if self._unanswered.pop(call, None) is not None:
             self.effects.append(Answer(call, reply))
 
-    def step_down(self, reason: str) -> None:
+    def step_down(self, reason: str, *, is_outranked: bool = False) -> None:
         """This process must not lead any more; nothing is decided after that."""
-        self.effects.append(StepDown(reason))
+        self.effects.append(StepDown(reason, is_outranked))
         self.is_over = True

@@ -32,7 +32,7 @@ def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
     'letting go'
 
     A move that only removes lets go as soon as none of the leaving replicas is in sync, even where a staying one
-    is not either: dropping what is not in sync loses nothing.
+    is not either: dropping what is not in sync loses nothing. Where nobody is in sync, anybody may have the records.
 
     Shape:
         No state means that the partition never had a leader: nobody holds data, so nobody needs to catch up.
@@ -45,7 +45,7 @@ def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
     is_handed_over = (state.leader in target or state.leader == NO_LEADER) and all(r in target for r in state.isr)
     if all(r in state.isr for r in target):
         return Stage.LETTING_GO if is_handed_over else Stage.HANDING_OVER
-    if not assignment.adding and is_handed_over:
+    if not assignment.adding and is_handed_over and state.isr:
         return Stage.LETTING_GO
     return Stage.CATCHING_UP
 
@@ -71,12 +71,36 @@ def still_to_go(
     >>> still_to_go(letting_go, PartitionState(3, 8, 1, (3,)), (5,), confirmed={2})
     (5, 1)
 
+    A replica that is owed and has been assigned again since is a replica like any other.
+
+    >>> still_to_go(letting_go, PartitionState(1, 7, 1, (1, 2)), (5, 1), confirmed=())
+    (5,)
+
     Shape:
         None while a move has not come to letting go, and of a partition that never had a leader.
     """
     is_letting_go = state is not None and stage(assignment, state) is Stage.LETTING_GO
-    leaving = (*owed, *(assignment.removing if is_letting_go else ()))
+    left = (r for r in owed if r not in assignment.replicas)
+    leaving = (*left, *(assignment.removing if is_letting_go else ()))
     return tuple(r for r in dict.fromkeys(leaving) if r not in confirmed and r not in assignment.target)
+
+
+def may_be_deleted(replica: BrokerId, assignment: Assignment, state: PartitionState) -> bool:
+    """Whether nothing is lost with a replica's log: others are in sync, it is not, and the partition can do without it.
+
+    >>> letting_go = Assignment(replicas=(3, 1), adding=(3,), removing=(1,))
+    >>> [may_be_deleted(r, letting_go, PartitionState(3, 8, 1, (3,))) for r in (1, 3, 5)]
+    [True, False, True]
+    >>> [may_be_deleted(r, letting_go, PartitionState(3, 8, 1, ())) for r in (1, 3, 5)]
+    [False, False, False]
+    >>> [may_be_deleted(r, letting_go, PartitionState(2, 7, 1, (2,))) for r in (1, 3, 5)]
+    [False, False, True]
+    """
+    if replica == state.leader or replica in state.isr or not state.isr:
+        return False
+    if replica not in assignment.replicas:
+        return True
+    return replica in assignment.removing and stage(assignment, state) is Stage.LETTING_GO
 
 
 def toward(assignment: Assignment, target: Replicas) -> Assignment:

@@ -63,7 +63,8 @@ class Cluster:
         self.shutting_down: Mapping[BrokerId, None] = memory.shutting_down
         self.offline_replicas: Mapping[TopicPartition, frozenset[BrokerId]] = memory.offline_replicas
         self.untold: Mapping[TopicPartition, None] = memory.untold
-        self.deleting: Mapping[BrokerId, Mapping[TopicPartition, None]] = memory.deleting
+        self.emptied: Mapping[TopicPartition, frozenset[BrokerId]] = memory.emptied
+        self.caught_up: Mapping[TopicPartition, frozenset[BrokerId]] = memory.caught_up
         self.confirmed: Mapping[TopicPartition, frozenset[BrokerId]] = memory.confirmed
         self.out_of_patience: Mapping[TopicPartition, None] = memory.out_of_patience
         self.gathering: Mapping[TopicName, None] = memory.gathering
@@ -122,6 +123,10 @@ class Cluster:
     def is_online(self, broker: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica can serve: its broker is live and its log directory is good."""
         return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())
+
+    def may_have_records(self, replica: BrokerId, of: TopicPartition) -> bool:
+        """Whether a replica was not told to delete its log since it was last in sync, as far as this term knows."""
+        return replica not in self.emptied.get(of, ())
 
     def live_brokers(self) -> tuple[BrokerId, ...]:
         """The brokers replicas may be placed on, by id."""

@@ -202,6 +202,7 @@ class Reader:
                 self._notice_once(path)
             else:
                 known.add(name)
+                self._watched_on_request.discard(path)
                 paths.append(path)
         return paths
 

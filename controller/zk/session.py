@@ -49,6 +49,8 @@ _LOOK_AGAIN_S: Final = 0.5
 _LONGEST_LOOK_AGAIN_S: Final = 8.0
 _LOOK_AT_LEAST_EVERY_S: Final = 30.0
 
+HIGHEST_EPOCH: Final = 2**31 - 1
+
 _log = structlog.get_logger(__name__)
 
 
@@ -115,8 +117,10 @@ class Session:
         found = (await self._view()).registration
         return None if found is None or _is_of(found, self._bridge.session) else self._clash(found, registration)
 
-    async def claim(self, registration: Registration, *, replace: bool) -> Claimed | Lost | IdClash:
+    async def claim(self, registration: Registration, *, replace: bool, raise_by: int = 1) -> Claimed | Lost | IdClash:
         """Register as a broker and become controller in one transaction; with `replace` also instead of a native one.
+
+        The controller epoch rises by `raise_by`, as long as brokers can know it.
 
         Raises:
             SessionEnded: the session expired meanwhile; nothing is held.
@@ -142,7 +146,7 @@ class Session:
                 return obstacle
             if is_in_doubt and attempted is not None and epoch >= attempted:
                 return Lost(f"another process raised the controller epoch to {epoch} first")
-            attempted = ControllerEpoch(epoch + 1)
+            attempted = ControllerEpoch(epoch + (raise_by if epoch + raise_by <= HIGHEST_EPOCH else 1))
             election = self._election(view, registration, attempted)
             try:
                 reply = await self._bridge.ask(protocol.transaction(election))

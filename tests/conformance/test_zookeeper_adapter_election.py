@@ -92,6 +92,24 @@ def test_a_chroot_that_does_not_exist_is_created(zookeeper: str) -> None:
     asyncio.run(story())
 
 
+def test_a_claim_raises_the_epoch_as_far_as_it_is_asked_to_and_never_above_what_brokers_can_know(
+    zookeeper: str,
+) -> None:
+    async def story() -> None:
+        async with candidate(zookeeper, 100) as (session, _, _):
+            claimed = await session.claim(registration(), replace=False, raise_by=1000)
+            assert isinstance(claimed, Claimed)
+            assert claimed.epoch == 1000
+            await session.release(claimed.fence_version)
+            with someone(zookeeper) as other:
+                other.set("/controller_epoch", b"2147483600")
+            claimed = await session.claim(registration(), replace=False, raise_by=1000)
+            assert isinstance(claimed, Claimed)
+            assert claimed.epoch == 2147483601
+
+    asyncio.run(story())
+
+
 def test_a_held_controllership_is_lost_unless_it_is_to_be_replaced(zookeeper: str) -> None:
     async def story() -> None:
         async with candidate(zookeeper, 100) as (first, first_saw, _), candidate(zookeeper, 101) as (second, _, _):

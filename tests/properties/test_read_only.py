@@ -55,7 +55,8 @@ def terms(draw: st.DrawFn) -> Term:
     memory.preferring.update(draw(some))
     memory.untold.update(draw(some))
     memory.offline_replicas.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
-    memory.deleting.update(draw(st.dictionaries(brokers, some)))
+    memory.emptied.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
+    memory.caught_up.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
     memory.legacy.update(draw(st.dictionaries(partitions, some_replicas())))
     return term
 

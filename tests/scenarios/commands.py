@@ -116,6 +116,7 @@ def _broker(theatre: Theatre, broker: BrokerId, verb: str) -> None:
         case "returns":
             theatre.register(broker)
         case "bounces":
+            theatre.known_epochs.pop(broker, None)
             theatre.zookeeper.close_session(theatre.brokers.pop(broker))
             theatre.register(broker)
         case "hangs":
@@ -139,6 +140,11 @@ def _disk(theatre: Theatre, broker: str, verb: str, *partitions: str) -> None:
             del theatre.bad_disks[owner]
         case _:
             raise ValueError(f"a disk cannot {verb}")
+
+
+def _knows(theatre: Theatre, brokers: str, epoch: str) -> None:
+    """`know epoch 1,3 7`: these brokers remember a controller epoch, as of a time that ZooKeeper has forgotten."""
+    theatre.known_epochs.update(dict.fromkeys(_replicas(brokers), ControllerEpoch(int(epoch))))
 
 
 def _refuses(theatre: Theatre, command: str, error: str) -> None:
@@ -396,6 +402,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "set": _set,
     "brokers": _brokers,
     "next refusal": _refuses,
+    "know epoch": _knows,
     "topic": _topic_there,
     "create topic": _create_topic,
     "add partition": _add_partition,
@@ -406,6 +413,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "remove": _remove,
     "elect": _elect,
     "conflict": _trouble("conflict"),
+    "remove at once": _trouble("remove-at-once"),
     "lose reply": _trouble("lose-reply"),
     "lose request": _trouble("lose-request"),
     "crash after-commit": _crash_after,

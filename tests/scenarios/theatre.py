@@ -105,6 +105,7 @@ class Theatre:
         self.forbidden: set[str] = set()
         self.mute: dict[BrokerId, None] = {}
         self.refusals: dict[str, ErrorCode] = {}
+        self.known_epochs: dict[BrokerId, ControllerEpoch] = {}
         self.trouble: deque[str] = deque()
         self.refused: set[str] = set()
         self.sizes: dict[BrokerId, dict[TopicPartition, ReplicaSize]] = {}
@@ -297,6 +298,8 @@ class Theatre:
         if tell.broker in self.mute or tell.broker not in self.brokers:
             return
         refused = self.refusals.pop(type(tell.command).__name__, ErrorCode.NONE)
+        if tell.controller_epoch < self.known_epochs.get(tell.broker, ControllerEpoch(0)):
+            refused = ErrorCode.STALE_CONTROLLER_EPOCH
         bad = self.bad_disks.get(tell.broker, frozenset())
         errors = {at: ErrorCode.KAFKA_STORAGE_ERROR for at in _logs_touched(tell.command) if at in bad}
         self._events.append(Acknowledged(tell.broker, tell.broker_epoch, tell.command, refused, errors))
@@ -333,6 +336,8 @@ class Theatre:
             return
         operations = list(map(_operation_of, commit.operations))
         done = self.zookeeper.multi(self._session, [CheckVersion(EPOCH, self._fence), *operations])
+        if kind == "remove-at-once" and done.failed_at is None:
+            self.zookeeper.multi(self.world, [RemoveNode(path)])
         failed_at = done.failed_at
         if failed_at == 0:
             self.say(f"fenced #{commit.commit}")

@@ -14,6 +14,7 @@ from zk_layout.znodes.admin import DELETE_TOPICS
 from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.controller import ControllerClaim
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -35,7 +36,22 @@ def rule_briefly(world: World, broker: BrokerId, for_s: float) -> None:
     known = [at for at in world.checker.states if f"{DELETE_TOPICS}/{at.topic}" not in zookeeper.nodes]
     views = [raised(world, session, at, epoch) for at in known if world.random.random() < 0.5]
     tell(world, broker, epoch, views)
+    move_back(world, session)
     world.clock.after(for_s, lambda: world.expire(session))
+
+
+def move_back(world: World, session: SessionId) -> None:
+    """What a move here and back leaves: replicas that our own controllers have noted to be deleted host it again."""
+    zookeeper = world.zookeeper
+    for name, topic in world.checker.topics.items():
+        path = ReplicaDeletionsAddress(name).path
+        if path in zookeeper.nodes or f"{DELETE_TOPICS}/{name}" in zookeeper.nodes:
+            continue
+        if topic.partitions and world.random.random() < 0.3:
+            number = world.random.choice(sorted(topic.partitions))
+            owed = ReplicaDeletions({number: topic.partitions[number].replicas}, topic.topic_id)
+            zookeeper.multi(session, [MakeNode(path, catalog.encode(owed))])
+            world.say("native", f"has moved {name}-{number} back to the brokers that owe its deletion")
 
 
 def raised(world: World, session: SessionId, at: TopicPartition, epoch: ControllerEpoch) -> PartitionView:

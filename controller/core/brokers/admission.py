@@ -80,7 +80,6 @@ class Admission:
         memory = self._memory
         del memory.brokers[broker]
         memory.shutting_down.pop(broker, None)
-        memory.deleting.pop(broker, None)
         self._departing[broker] = None
         for at in [at for at, brokers in memory.offline_replicas.items() if broker in brokers]:
             memory.heal_replica(at, broker)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage, touched
-from controller.core.commands import LeaderAndIsr, StopReplica
+from controller.core.commands import LeaderAndIsr
 from controller.core.duty import Duty, Report
 from controller.core.effects import Connect, Disconnect
 from controller.core.errors import ErrorCode
@@ -29,6 +29,9 @@ RESEND_AFTER_S = 0.5
 RESEND_AT_MOST_S = 10.0
 # A broker answers a leader epoch that it has already with STALE_CONTROLLER_EPOCH for the partition.
 EXPECTED = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.STALE_CONTROLLER_EPOCH)
+
+
+OUTRANKED = "higher controller epoch"
 
 
 class TellAllAgain(Alarm, frozen=True):
@@ -55,6 +58,7 @@ class Brokers(Duty):
         self._admission = Admission(shared.cluster, shared.memory, shared.state.brokers)
         self._fresh: dict[BrokerId, None] = {}
         self._refusals: dict[BrokerId, int] = {}
+        self._outranking: dict[BrokerId, None] = {}
         self._readmitted: dict[BrokerId, None] = {}
         self._leaving: dict[BrokerId, None] = {}
         self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = False
@@ -94,6 +98,7 @@ class Brokers(Duty):
         changes.brokers.setdefault(broker, None)
         if passage is Passage.VANISHED:
             self._fresh.pop(broker, None)
+            self._outranking.pop(broker, None)
             hosted = self._cluster.hosted.get(broker, {})
             self._shared.rest.put_off(lambda out: self._let_in_again(broker, out), hosted)
             out.add(Disconnect(broker))
@@ -121,10 +126,11 @@ class Brokers(Duty):
             former_topic = changes.topics.get(name)
             lives_on = former_topic is not None and former_topic.is_queued_for_deletion
             for number, former in numbers.items():
-                held = topic.partitions[number]
-                self._note_one(TopicPartition(name, number), topic, held, former, is_initial=changes.is_initial)
+                at, held = TopicPartition(name, number), topic.partitions[number]
+                self._memory.note_in_sync(at, held, former)
+                self._note_one(at, topic, held, former, is_initial=changes.is_initial)
                 if lives_on and not topic.is_queued_for_deletion:  # brokers have forgotten it
-                    self._memory.untold[TopicPartition(name, number)] = None
+                    self._memory.untold[at] = None
 
     def _note_one(
         self, at: TopicPartition, topic: TopicView, held: Partition, former: Partition, *, is_initial: bool
@@ -177,12 +183,11 @@ class Brokers(Duty):
         """Bad log directories, and refusals."""
         if not isinstance(report, Acknowledged) or not is_of_its_present_life(report, self._cluster):
             return
-        if isinstance(report.command, StopReplica):
-            self._memory.note_answered(report.broker, report.command.stops)
         if report.error is not ErrorCode.NONE:
             self._refused(report, out)
             return
         self._refusals.pop(report.broker, None)
+        self._outranking.pop(report.broker, None)
         if isinstance(report.command, LeaderAndIsr):
             self._note_log_directories(report, report.command)
         kind = type(report.command).__name__
@@ -203,13 +208,31 @@ class Brokers(Duty):
     def _refused(self, report: Acknowledged, out: Outbox) -> None:
         """A broker that did not know its own epoch yet refuses everything: it is told all again (KAFKA-9839)."""
         kind, broker = type(report.command).__name__, report.broker
-        out.notice("refused command", f"broker {broker} refused {kind} as a whole: {report.error.name}")
-        if report.error is ErrorCode.STALE_CONTROLLER_EPOCH:
-            # Another controller leads, or ZooKeeper was restored from a backup; a further election raises the epoch.
-            out.step_down(f"broker {broker} knows a higher controller epoch")
+        if broker not in self._outranking:
+            out.notice("refused command", f"broker {broker} refused {kind} as a whole: {report.error.name}")
+        if report.error is ErrorCode.STALE_CONTROLLER_EPOCH and self._outranked_by(broker, out):
             return
         times = self._refusals[broker] = self._refusals.get(broker, 0) + 1
         out.wake(TellAllAgain(broker), out.now + doubled_s(times, RESEND_AFTER_S, RESEND_AT_MOST_S))
+
+    def _outranked_by(self, broker: BrokerId, out: Outbox) -> bool:
+        """A broker knows a higher controller epoch; whether this ends the term, because most brokers do.
+
+        If another controller leads, ZooKeeper says so and fences us: no broker has to be believed. If none does,
+        ZooKeeper has lost an epoch, as one restored from a backup has: only an election that raises it far helps.
+        For a few brokers that is not worth a term.
+        """
+        if broker not in self._outranking:
+            self._outranking[broker] = None
+            text = f"broker {broker} knows a higher controller epoch than {self._cluster.controller_epoch}"
+            out.notice(
+                OUTRANKED, f"{text}, and obeys this controller only after a restart, or once the epoch is higher"
+            )
+        is_majority = 2 * len(self._outranking) > len(self._cluster.registered_brokers())
+        if is_majority:
+            brokers = ", ".join(map(str, sorted(self._outranking)))
+            out.step_down(f"most brokers know a higher controller epoch: {brokers}", is_outranked=True)
+        return is_majority
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Tell again, ask again."""

@@ -59,6 +59,7 @@ OK, FAILED = 0, 1
 
 STARTING = "starting"
 WATCHING = "watching /controller"
+OVERTAKING = 1000  # epochs at once, so that few terms are enough to pass whatever brokers remember
 GONE = "the ZooKeeper session expired, and this process' claim and registration with it"
 SILENT = "ZooKeeper has been silent for longer than a session lasts"
 
@@ -85,6 +86,7 @@ class Candidacy:
         self._stop: str | None = None
         self._why = STARTING
         self._epoch = ControllerEpoch(0)
+        self._is_outranked = False
         self._waiting = Waiting()
         self._silent_at: float | None = None
         self._finish_at: float | None = None
@@ -219,7 +221,7 @@ class Candidacy:
                 assert_never(outcome)
 
     def _won(self, epoch: ControllerEpoch, now: float) -> None:
-        self._epoch, self._give_up_at = epoch, None
+        self._epoch, self._give_up_at, self._is_outranked = epoch, None, False
         self._waiting.won(now)
         if self._is_session_new:
             self._go(Phase.STANDBY, Why.SESSION_LOST, GONE)
@@ -245,7 +247,8 @@ class Candidacy:
                     self._orders.append(Serve())
             case TermDrained():
                 self._drained(Why.DRAINED)
-            case TermFailed(reason):
+            case TermFailed(reason, is_outranked):
+                self._is_outranked = is_outranked
                 self._step_down(Why.DEPOSED, reason, now)
             case TermSessionEnded(reason):
                 self._step_down(Why.SESSION_LOST, reason, now)
@@ -357,7 +360,9 @@ class Candidacy:
             return
         self._is_session_new = False
         self._go(Phase.CONTENDING, why, named(self.holder))
-        self._orders.append(Claim(replace=why is Why.NATIVE))
+        # Unless another controller has raised the epoch, brokers remember one that ZooKeeper has lost.
+        is_behind = self._is_outranked and self.holder.epoch <= self._epoch
+        self._orders.append(Claim(why is Why.NATIVE, OVERTAKING if is_behind else 1))
 
     def _reason_to_claim(self) -> Why | None:
         """Why it may claim, were it not for the time; None if it may not."""

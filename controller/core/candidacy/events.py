@@ -108,9 +108,14 @@ class TermDrained(Struct, frozen=True):
 
 
 class TermFailed(Struct, frozen=True):
-    """This term must not go on: another controller has fenced it, or an invariant is broken."""
+    """This term must not go on: another controller has fenced it, or an invariant is broken.
+
+    Shape:
+        `is_outranked`: brokers know a higher controller epoch than this term's.
+    """
 
     reason: str
+    is_outranked: bool = False
 
 
 class TermSessionEnded(Struct, frozen=True):

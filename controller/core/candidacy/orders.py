@@ -17,9 +17,14 @@ class Severity(IntEnum):
 
 
 class Claim(Struct, frozen=True):
-    """Try to become the controller, with `replace` also instead of a native one; one `ClaimOutcome` must follow."""
+    """Try to become the controller, with `replace` also instead of a native one; one `ClaimOutcome` must follow.
+
+    Shape:
+        The controller epoch rises by `raise_by`.
+    """
 
     replace: bool
+    raise_by: int = 1
 
 
 class BeginTerm(Struct, frozen=True):

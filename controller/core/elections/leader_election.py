@@ -47,7 +47,7 @@ def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Clust
 def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Cluster) -> Next:
     """No in-sync replica is online: take one that may lack records where that is allowed, else have no leader.
 
-    Replicas that are being let go are no candidates, nor are those that are still being added.
+    Replicas that are being let go are no candidates, nor are those that are still being added and never were in sync.
     """
     candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
     if candidate is not None:
@@ -65,6 +65,8 @@ def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Clu
 def elect_any(case: Case, cluster: Cluster) -> Change | None:
     """A leader at any price, because a person asks for it: an in-sync replica if one is online, else any other.
 
+    One that has nothing leads only where no other is online.
+
     None where no replica is online.
     """
     state = case.state
@@ -74,7 +76,8 @@ def elect_any(case: Case, cluster: Cluster) -> Change | None:
     if isinstance(clean, Change) and clean.state is not None and clean.state.leader != NO_LEADER:
         return clean
     replicas = in_force(case.assignment, state).replicas
-    candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
+    online = [r for r in replicas if cluster.is_online(r, case.at)]
+    candidate = next((r for r in online if _may_have_records(r, case, cluster)), online[0] if online else None)
     return None if candidate is None else _take(candidate, f"{candidate} is elected on request", case, state, cluster)
 
 
@@ -85,10 +88,10 @@ def _take(candidate: BrokerId, reason: str, case: Case, state: PartitionState, c
 
 
 def _may_have_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:
-    """One being added has next to nothing; one told to delete its log will have nothing, also if it is wanted again."""
-    if replica in case.assignment.adding or case.at in cluster.deleting.get(replica, ()):
+    """One being added has next to nothing until it has been in sync; one told to delete its log has nothing."""
+    if replica in case.assignment.adding and replica not in cluster.caught_up.get(case.at, ()):
         return False
-    return cluster.is_online(replica, case.at)
+    return cluster.is_online(replica, case.at) and cluster.may_have_records(replica, case.at)
 
 
 def _named(state: PartitionState) -> str:

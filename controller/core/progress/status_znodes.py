@@ -38,6 +38,7 @@ REQUESTS_UNSLOWED = 100
 PARTITIONS_UNSLOWED = 2_000
 WRITES_A_TURN = 100
 PAUSE_MS = 5_000
+MOST_FINISHED = 1_000
 ROOT = Subject("znode", StatusRootAddress().path)
 
 
@@ -64,6 +65,7 @@ class StatusZnodes:
         self._due: deque[OpenRequest] = deque()
         self._expired: deque[RequestId] = deque()
         self._expiries: list[tuple[int, RequestId]] = []
+        self._paused: deque[tuple[int, RequestId]] = deque()
 
     def begin(self, now: float) -> None:
         """Go on with what earlier terms wrote down; what cannot be read is left alone."""
@@ -83,14 +85,18 @@ class StatusZnodes:
     def next_at(self, now: float) -> float | None:
         """When the next status is to be created or deleted; None while nothing waits for a time to come."""
         times = []
-        if self._due or self._expired or self._ledger.finished:
+        has_too_many = len(self._expiries) > MOST_FINISHED
+        if self._due or self._expired or self._ledger.finished or has_too_many:
             times.append(now)
-        if self._expiries:
-            times.append(now + max(0, self._expiries[0][0] - self._text.at_ms(now)) / 1000)
+        now_ms = self._text.at_ms(now)
+        times.extend(now + max(0, w[0][0] - now_ms) / 1000 for w in (self._expiries, self._paused) if w)
         return min(times, default=None)
 
     def review(self, now: float) -> None:
-        """Find what is due by now: news that has settled, figures that have grown old, statuses kept long enough."""
+        """Find what is due by now: news that has settled, figures that have grown old, statuses kept long enough.
+
+        Of the finished ones only so many are kept: whoever asks again and again would fill ZooKeeper.
+        """
         slower = max(1.0, len(self._ledger.open) / REQUESTS_UNSLOWED)
         for asked in self._ledger.open.values():
             age_s = now - asked.written_at
@@ -99,8 +105,10 @@ class StatusZnodes:
             if is_due and not asked.is_being_written and asked.finished_ms is None and asked not in self._due:
                 self._due.append(asked)
         now_ms = self._text.at_ms(now)
-        while self._expiries and self._expiries[0][0] <= now_ms:
+        while self._expiries and (self._expiries[0][0] <= now_ms or len(self._expiries) > MOST_FINISHED):
             self._expired.append(heapq.heappop(self._expiries)[1])
+        while self._paused and self._paused[0][0] <= now_ms:
+            self._expired.append(self._paused.popleft()[1])
 
     # ---- proposing ------------------------------------------------------------------------------------------
 
@@ -159,7 +167,7 @@ class StatusZnodes:
         if kept is None or kept.status is None:
             return
         if not self._transactions.may_propose(_subject(request)):
-            self._retain(request, self._text.at_ms(now) - self._retention_ms + PAUSE_MS)
+            self._pause(request, now)
             return
         write = Delete(ReassignmentStatusAddress(request), kept.version)
         why = f"the status of request {request} was kept long enough"
@@ -184,7 +192,7 @@ class StatusZnodes:
             self._go_without(asked, out)
         elif asked is None:
             if kept is not None:
-                self._retain(memo.request, self._text.at_ms(out.now) - self._retention_ms + PAUSE_MS)
+                self._pause(memo.request, out.now)
         elif kept is not None and kept.status == memo.status:
             self._written(memo, out)
         elif asked.request is None:
@@ -235,6 +243,10 @@ class StatusZnodes:
             self._opening.popleft()
             _answer(asked, None, out)
         self._ledger.forget(asked)
+
+    def _pause(self, request: RequestId, now: float) -> None:
+        """It cannot be deleted now."""
+        self._paused.append((self._text.at_ms(now) + PAUSE_MS, request))
 
     def _retain(self, request: RequestId, finished_ms: int) -> None:
         heapq.heappush(self._expiries, (finished_ms + self._retention_ms, request))

@@ -10,7 +10,7 @@ from controller.core.errors import ErrorCode, Refusal
 from controller.core.requests import Mode
 from controller.core.steps.change import Case, Change, listed, raised
 from controller.core.view import Cluster
-from zk_layout.ids import NO_LEADER, BrokerId, Replicas
+from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
 from zk_layout.znodes.topics import Assignment
 
@@ -59,15 +59,12 @@ def _warning(case: Case, to: Assignment, given_up: Replicas) -> str:
 def _given_up(case: Case, state: PartitionState, to: Assignment, cluster: Cluster) -> PartitionState:
     """No in-sync replica is kept: the first online one leads with what it has, as after an unclean election.
 
-    Where none is online, whichever of the old ones returns first will lead.
+    Where none is online, whichever of the old ones returns first will lead. Those that were told to delete their logs
+    lead only where all of them were.
     """
-    leader = next((r for r in to.original if _has_records(r, case, cluster)), None)
+    left = tuple(r for r in to.original if cluster.may_have_records(r, case.at)) or to.original
+    leader = next((r for r in left if cluster.is_online(r, case.at)), None)
     if leader is None:
-        return raised(state, cluster.controller_epoch, NO_LEADER, to.original)
+        return raised(state, cluster.controller_epoch, NO_LEADER, left)
     recovery = RECOVERING if cluster.has_leader_recovery else RECOVERED
     return raised(state, cluster.controller_epoch, leader, (leader,), recovery)
-
-
-def _has_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:
-    """One told to delete its log will have nothing, also if it is wanted again."""
-    return cluster.is_online(replica, case.at) and case.at not in cluster.deleting.get(replica, ())

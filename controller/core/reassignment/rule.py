@@ -142,8 +142,13 @@ def _let_go(case: Case, cluster: Cluster) -> Next:
 
 def _settle_owed(case: Case) -> Next:
     """Drop owed deletions that are confirmed or no longer wanted."""
-    owed = tuple(r for r in case.owed if r not in case.confirmed and r not in case.assignment.replicas)
-    if owed == case.owed:
+    wanted_again = tuple(r for r in case.owed if r in case.assignment.replicas)
+    deleted = tuple(r for r in case.owed if r in case.confirmed and r not in wanted_again)
+    if not wanted_again and not deleted:
         return None
-    done = tuple(r for r in case.owed if r not in owed)
-    return Change(f"{listed(done)} deleted their replica of {case.at}", owed=owed)
+    why = []
+    if deleted:
+        why.append(f"{listed(deleted)} deleted their replica of {case.at}")
+    if wanted_again:
+        why.append(f"{listed(wanted_again)} host {case.at} again: nothing is to be deleted there")
+    return Change("; ".join(why), owed=tuple(r for r in case.owed if r not in (*wanted_again, *deleted)))

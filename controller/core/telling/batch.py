@@ -196,8 +196,9 @@ class Batch:
     def _metadata(
         self, recipients: Iterable[BrokerId], brokers: tuple[LiveBroker, ...], brokers_changed: bool
     ) -> Iterator[tuple[BrokerId, Command]]:
-        changed = self._gone + [v for of_topic in self._views.values() for v in of_topic.values()]
-        parts = [UpdateMetadata(part, brokers) for part in cut(changed)]
+        # Apart: a broker that drops a topic forgets the id, also the one that the same request gives its successor.
+        changed = (v for of_topic in self._views.values() for v in of_topic.values())
+        parts = [UpdateMetadata(part, brokers) for part in (*cut(self._gone), *cut(changed))]
         if not parts and brokers_changed:
             parts = [UpdateMetadata((), brokers)]
         full = [UpdateMetadata(part, brokers) for part in cut(self._everything)] if self._fresh else []

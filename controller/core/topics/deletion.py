@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from controller.core.commands import PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Survey
+from controller.core.effects import Create, Survey
 from controller.core.events import Acknowledged, Surveyed
 from controller.core.memory import Memory
 from controller.core.outbox import Outbox
@@ -29,8 +29,8 @@ from controller.core.transactions.proposal import Atom
 from controller.core.view import Cluster
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.configs import TopicConfigAddress
-from zk_layout.znodes.topics import TopicAddress
 
 DURING_DELETE = LeaderEpoch(-2)  # obeyed whatever leader epoch a broker knows
 NOTICE = "delayed topic deletion"
@@ -67,24 +67,45 @@ class TopicDeletions:
         self._cluster = cluster
         self._memory = memory
         self._deletions: dict[TopicName, _Deletion] = {}
+        self._withdrawn: dict[TopicName, None] = {}
 
     # ---- following ------------------------------------------------------------------------------------------
 
-    def follow(self, changes: Changes) -> None:
-        """Take in which topics are to be deleted now, which no longer, and whose replicas have changed."""
+    def follow(self, changes: Changes) -> list[TopicName]:
+        """Take in which topics are to be deleted now, which no longer, and whose replicas have changed.
+
+        Answers those whose request was taken back too late; brokers hear nothing of them until it is there again.
+        """
         for name in changes.configs:
             if name in self._deletions:
                 self._deletions[name].needs_config = False
-        for name in (*changes.gone_topics, *changes.marks):
-            topic = self._cluster.topics.get(name)
-            if name in changes.gone_topics or topic is None or not topic.is_queued_for_deletion:
-                self._deletions.pop(name, None)
-            if topic is not None and topic.is_queued_for_deletion and name not in self._deletions:
+        too_late = [name for name in {**changes.gone_topics, **changes.marks} if self._follow_one(name, changes)]
+        for name in self._withdrawn:
+            changes.partitions.pop(name, None)
+        for name in changes.partitions if self._deletions else ():
+            if name in self._deletions:
+                self._deletions[name].is_due = True
+        return too_late
+
+    def _follow_one(self, name: TopicName, changes: Changes) -> bool:
+        """Whether a deletion that has begun was withdrawn. It goes on, as in Kafka.
+
+        Some logs are gone: a replica without its log that is in the ISR would make the others drop their records.
+        """
+        topic, former = self._cluster.topics.get(name), self._deletions.get(name)
+        is_another = name in changes.gone_topics
+        if topic is None or is_another:
+            self._withdrawn.pop(name, None)
+        if topic is not None and topic.is_queued_for_deletion:
+            self._withdrawn.pop(name, None)
+            if former is None or is_another:
                 self._deletions[name] = _Deletion()
-        if self._deletions:
-            for name in changes.partitions:
-                if name in self._deletions:
-                    self._deletions[name].is_due = True
+            return False
+        self._deletions.pop(name, None)
+        has_begun = former is not None and not is_another and any(former.told.values())
+        if topic is not None and has_begun:
+            self._withdrawn[name] = None
+        return topic is not None and has_begun
 
     def hear(self, event: Acknowledged) -> list[TopicName]:
         """A broker answered a StopReplica: the topics that this concerns."""
@@ -182,19 +203,16 @@ class TopicDeletions:
     # ---- deciding -------------------------------------------------------------------------------------------
 
     def is_under_way(self, name: TopicName) -> bool:
-        """Whether a topic is being deleted."""
-        return name in self._deletions
+        """Whether a topic is being deleted, be it that somebody has taken the request back too late."""
+        return name in self._deletions or name in self._withdrawn
 
     def next_step(self, name: TopicName, out: Outbox) -> tuple[Atom, ...]:
-        """What is to be written next for a topic that somebody wants to be deleted; nothing while it waits."""
+        """What is to be written next for a topic that is being deleted; nothing while it waits."""
         cluster = self._cluster
-        mark, topic = cluster.deletion_marks[name], cluster.topics.get(name)
-        if topic is None or not topic.is_queued_for_deletion:
-            dropped = deletion_writes.dropped(name, mark, topic, cluster)
-            if dropped is None:
-                out.read([TopicAddress(name)])
-                return ()
-            return (dropped,)
+        if name in self._withdrawn:
+            why = f"topic {name} goes on being deleted: its request was taken back too late"
+            return (Atom((Create(TopicDeletionAddress(name), None),), (why,)),)
+        mark, topic = cluster.deletion_marks[name], cluster.topics[name]
         deletion = self._deletions[name]
         if topic.is_malformed or self._unconfirmed(name, deletion):
             self._say_what_is_awaited(topic, deletion, out)

@@ -23,16 +23,19 @@ from controller.core.requests import (
 )
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
+from controller.core.state.topics import TopicView
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.telling.sending import is_accepted
-from controller.core.topics import create_partitions, create_topics, delete_topics
+from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
-from controller.core.transactions.proposal import Outcome, Refused
+from controller.core.transactions.proposal import Outcome, Proposal, Refused, Subject
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.topics import TopicAddress
 
 ASK_AGAIN_AFTER_S = 30.0
+WITHDRAWN = "withdrawn topic deletion"
 
 
 class AskAgainToDelete(Alarm, frozen=True):
@@ -53,6 +56,7 @@ class Topics(TopicDuty):
         self._creation = TopicCreation(shared)
         self._deletions = TopicDeletions(shared.cluster, shared.memory)
         self._is_alarm_set = False
+        self._marks: dict[TopicName, None] = {}
 
     # ---- requests -------------------------------------------------------------------------------------------
 
@@ -127,6 +131,8 @@ class Topics(TopicDuty):
                 self._settle(item, denied(item, create_topics.already_exists(step.name)), out)
             case Growth():
                 self._grow(item, wanted, step, out)
+            case TopicReference() if step.name in self._cluster.deletion_marks:
+                self._shared.requests.put_back((item,))  # until a mark that means another topic has been dropped
             case TopicReference():
                 why = f"asked to delete topic {step.name}"
                 step.planned.request(Create(TopicDeletionAddress(step.name), None), why)
@@ -152,13 +158,15 @@ class Topics(TopicDuty):
     # ---- topics that nobody else decides about --------------------------------------------------------------
 
     def owns(self, name: TopicName) -> bool:
-        """Whether a topic does not exist, or somebody asked for its deletion."""
-        return name in self._cluster.deletion_marks or name not in self._cluster.topics
+        """Whether a topic does not exist, or is being deleted; a request that is not carried out says nothing of it."""
+        topic = self._cluster.topics.get(name)
+        return topic is None or topic.is_queued_for_deletion or self._deletions.is_under_way(name)
 
     def decide(self, step: Step, items: list[Item], out: Outbox) -> None:
-        """Create it, go on deleting it, or drop the request to."""
-        if step.name in self._cluster.deletion_marks:
-            self._delete(step, items, out)
+        """Create it, or go on deleting it."""
+        topic = self._cluster.topics.get(step.name)
+        if topic is not None:
+            self._delete(step, topic, items, out)
             return
         for item in items:
             if step.accepted:
@@ -168,13 +176,12 @@ class Topics(TopicDuty):
             else:
                 self._settle(item, self._missing(item), out)
 
-    def _delete(self, step: Step, items: list[Item], out: Outbox) -> None:
-        topic = self._cluster.topics.get(step.name)
-        if topic is None or not topic.is_queued_for_deletion:
-            self._shared.requests.put_back(items)  # until the mark has been dropped
-        else:
+    def _delete(self, step: Step, topic: TopicView, items: list[Item], out: Outbox) -> None:
+        if topic.is_queued_for_deletion:
             for item in items:
                 self._refuse_while_deleting(item, out)
+        else:
+            self._shared.requests.put_back(items)  # until the mark is there again
         step.atoms = self._deletions.next_step(step.name, out)
 
     def _refuse_while_deleting(self, item: Item, out: Outbox) -> None:
@@ -200,7 +207,10 @@ class Topics(TopicDuty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Deletions begin and end with the facts."""
-        self._deletions.follow(changes)
+        for name in self._deletions.follow(changes):
+            text = f"topic {name} goes on being deleted: brokers were told to delete replicas of it"
+            out.notice(WITHDRAWN, f"{text} before {TopicDeletionAddress(name).path} was removed; it is written again")
+        self._marks.update(changes.marks)
         for name in changes.configs:
             if self._deletions.is_under_way(name):
                 self._shared.agenda.add(name)
@@ -228,6 +238,35 @@ class Topics(TopicDuty):
         """Ask again those who could not delete a replica."""
         self._is_alarm_set = False
         self._deletions.ask_again()
+
+    def propose(self, out: Outbox) -> Sequence[Proposal]:
+        """Drop requests that are not carried out. Whatever ZooKeeper says to that, nothing waits for it."""
+        due, self._marks = self._marks, {}
+        proposals = []
+        for name in due:
+            mark, topic = self._cluster.deletion_marks.get(name), self._cluster.topics.get(name)
+            if mark is None or (topic is not None and topic.is_queued_for_deletion):
+                continue
+            subject = Subject("znode", TopicDeletionAddress(name).path)
+            if self._shared.transactions.is_busy(subject):
+                self._marks[name] = None
+            elif self._shared.transactions.may_propose(subject):
+                dropped = deletion_writes.dropped(name, mark, topic, self._cluster)
+                if dropped is None:
+                    out.read([TopicAddress(name)])
+                else:
+                    proposals.append(Proposal(subject, (dropped,), memo=name))
+        return proposals
+
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        """A request that could not be dropped is looked at again."""
+        if isinstance(outcome, Refused) and not outcome.is_waiting:
+            self.retry(proposal, out)
+
+    def retry(self, proposal: Proposal, out: Outbox) -> None:
+        """Try again to drop a request."""
+        assert isinstance(proposal.memo, str)
+        self._marks[TopicName(proposal.memo)] = None
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """A topic without an id gets one; one whose id was dropped by an old tool gets it back."""

@@ -21,6 +21,7 @@ from controller.core.transactions.sizes import ZnodeSizes
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import TopicName, ZnodeVersion, Zxid
+from zk_layout.watched import watched
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
 
@@ -51,6 +52,7 @@ class _UnderWay(Struct, eq=False):
     unread: dict[Address, None] = field(default_factory=dict)
 
 
+SHARED_FOLDERS = watched(follows_reassignments=True).families
 UNKNOWN = Zxid(0)  # when a znode that we wrote was created
 
 
@@ -236,6 +238,14 @@ def facts_of(commit: Commit, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | 
         if isinstance(write, Create) and isinstance(write.address, TopicAddress) and isinstance(write.value, Topic):
             # Nothing can be below a znode that has just been created.
             yield from (absent(StateAddress(write.address.topic, n), zxid) for n in write.value.partitions)
+
+
+def may_be_deleted_unseen(commit: Commit) -> Iterator[Address]:
+    """What was created where others delete too: gone before its folder is listed, nobody would know of it but we."""
+    for write in commit.writes:
+        is_named = isinstance(write, Create) and not write.is_sequential
+        if is_named and write.address.path.rpartition("/")[0] in SHARED_FOLDERS:
+            yield write.address
 
 
 def _fact(write: Write, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | None]) -> Fact:

@@ -571,3 +571,23 @@ def test_each_step_from_phase_to_phase_is_one_line_that_says_why() -> None:
         ("active → resigning", "the process was told to stop", "SIGTERM received"),
         ("resigning → ended", "nothing is in flight", ""),
     ]
+
+
+def test_who_was_outranked_by_what_zookeeper_has_lost_claims_far_above_it() -> None:
+    replica = Replica(*TO_LEAD)
+    replica.hears(
+        TermFailed("brokers know a higher epoch", is_outranked=True), HolderSeen(None, False, claimed().epoch)
+    )
+
+    assert replica.sleeps() == [Claim(replace=False, raise_by=1000)]
+
+    replica.hears(claimed(1005), mine(1005), TermFailed("fenced"), HolderSeen(None, False, ControllerEpoch(1005)))
+    assert replica.sleeps() == [Claim(replace=False)]
+
+
+def test_who_was_outranked_by_another_controller_claims_right_above_it() -> None:
+    replica = Replica(*TO_LEAD)
+    replica.hears(TermFailed("brokers know a higher epoch", is_outranked=True), another(6))
+
+    replica.hears(HolderSeen(None, False, ControllerEpoch(6)))
+    assert replica.sleeps() == [Claim(replace=False)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from controller.core.elections import first_leader, leader_election, preferred_leader
 from controller.core.reassignment import own_replica
+from controller.core.state.topics import BLANK
 from controller.core.steps.change import Change, Look
 from controller.core.view import Cluster
-from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, written
+from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, state, written
 from zk_layout.facts import Stat, present
 from zk_layout.ids import LeaderEpoch, PartitionId, TopicPartition, ZnodeVersion, Zxid
-from zk_layout.znodes.partition_state import RECOVERING
+from zk_layout.znodes.partition_state import RECOVERING, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 STAT = Stat(Zxid(1), Zxid(1), ZnodeVersion(0))
@@ -85,6 +86,66 @@ def test_a_replica_being_let_go_is_no_candidate() -> None:
     assert isinstance(step, Change)
     assert step.state is not None
     assert step.state.leader == -1
+
+
+CATCHING_UP = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2", config={"unclean.leader.election.enable": "true"})
+
+
+def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_to_delete_its_log() -> None:
+    term = Term("1,2,4")
+    term.memory.emptied[AT] = frozenset(ids("1,2"))
+    term.memory.caught_up[AT] = frozenset(ids("4"))
+
+    step = leader_election.next_step(CATCHING_UP, term.cluster)
+
+    assert isinstance(step, Change)
+    assert step.state is not None
+    assert step.state.leader == 4
+
+
+def test_a_replica_with_nothing_leads_only_if_a_person_asks_and_nobody_else_is_there() -> None:
+    term = Term("1,2")
+    term.memory.emptied[AT] = frozenset(ids("1"))
+    assert leader_election.elect_any(CATCHING_UP, term.cluster) == leader_election.next_step(CATCHING_UP, term.cluster)
+
+    term.memory.emptied[AT] = frozenset(ids("1,2"))
+    step = leader_election.next_step(CATCHING_UP, term.cluster)
+    assert isinstance(step, Change)
+    assert step.state == written(-1, "3")
+
+    asked = leader_election.elect_any(CATCHING_UP, term.cluster)
+    assert asked is not None
+    assert asked.state is not None
+    assert asked.state.leader == 1
+
+
+def test_whoever_joins_the_isr_has_records_again() -> None:
+    term = Term("1,2,3")
+    moving = Assignment(ids("3,1"), ids("3"), ids("1"))
+
+    def becomes(isr: str) -> None:
+        former = term.cluster.partition(AT) or BLANK
+        term.zxid += 1
+        at = Stat(Zxid(1), Zxid(term.zxid), ZnodeVersion(1))
+        term.fold(present(StateAddress(AT.topic, AT.partition), state(3, isr), at))
+        held = term.cluster.partition(AT)
+        assert held is not None
+        term.memory.note_in_sync(AT, held, former)
+
+    term.fold(present(TopicAddress(AT.topic), Topic({AT.partition: moving}), STAT))
+    becomes("1")
+    term.memory.note_emptied(AT, ids("1")[0])
+    becomes("1,3")
+    becomes("3")
+    assert (term.memory.emptied[AT], term.memory.caught_up[AT]) == (frozenset(ids("1")), frozenset(ids("3")))
+
+    becomes("3,1")
+    assert AT not in term.memory.emptied
+
+    term.memory.note_emptied(AT, ids("1")[0])
+    term.memory.forget_topic(AT.topic, [AT.partition])
+    assert not term.memory.emptied
+    assert not term.memory.caught_up
 
 
 def test_a_new_partition_is_led_by_its_first_online_replica() -> None:

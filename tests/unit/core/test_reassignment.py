@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.commands import ReplicaStop
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.reassignment import rule as reassignment
 from controller.core.requests import Mode
 from controller.core.steps.change import Change, Gather
 from tests.unit.core.builders import Term, case, cluster, ids, written
-from zk_layout.ids import LeaderEpoch
 from zk_layout.znodes.topics import Assignment
 
 
@@ -272,7 +270,7 @@ def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_
 def test_a_forced_cancel_elects_no_replica_that_was_told_to_delete_its_log() -> None:
     moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
     held = Term("1,2,3")
-    held.memory.note_deleting(ids("1")[0], [ReplicaStop(moving.at.topic, moving.at.partition, LeaderEpoch(3), True)])
+    held.memory.note_emptied(moving.at, ids("1")[0])
 
     forced = reassignment.cancel(moving, held.cluster, Mode.FORCED)
 

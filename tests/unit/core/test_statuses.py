@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from controller.core.progress import status_znodes
 from tests.unit.traps.play import Play, some
 
 STATUS = "/admin/reassign_partitions_status/1"
@@ -63,3 +66,25 @@ def test_an_end_that_never_left_is_written_again() -> None:
 
     assert len(some(lines, "request 1 is finished")) == 2
     assert '"finished' in (play.data(STATUS) or "")
+
+
+def test_only_so_many_finished_statuses_are_kept_whoever_asks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_znodes, "MOST_FINISHED", 3)
+    play, _ = moving()
+    for target in ("1,2", "1,3", "1,2", "1,3"):
+        play.do(f"ask reassign o-0 to={target}", "time +10s")
+
+    kept = [n for n in range(1, 6) if play.data(f"/admin/reassign_partitions_status/{n}") is not None]
+    assert kept == [2, 3, 4, 5]  # one of them is in progress
+
+    play.do("refuse /admin/reassign_partitions_status/2", "elect", "time +10s", "isr o-0 1,2,3", "time +60s")
+    kept = [n for n in range(1, 6) if play.data(f"/admin/reassign_partitions_status/{n}") is not None]
+    assert kept == [2, 3, 4, 5]
+
+    play.do("allow /admin/reassign_partitions_status/2", "time +60s")
+    kept = [n for n in range(1, 6) if play.data(f"/admin/reassign_partitions_status/{n}") is not None]
+    assert kept == [3, 4, 5]
+
+    play.do("elect", "time +10s", "isr o-0 1,2,3", "time +10s")
+    kept = [n for n in range(1, 6) if play.data(f"/admin/reassign_partitions_status/{n}") is not None]
+    assert kept == [3, 4, 5]

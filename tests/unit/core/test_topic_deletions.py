@@ -8,12 +8,14 @@ from msgspec import Struct
 
 from controller.core.brokers.duty import Brokers
 from controller.core.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Create, Delete, Effect, Notice, Read, Survey
+from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Survey
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Surveyed
 from controller.core.topics.deletion import TopicDeletions
+from controller.core.topics.duty import Topics
 from controller.core.transactions.proposal import Atom
-from tests.unit.core.builders import OWN, Term, ids, state
+from tests.unit.core.builders import OWN, Term, commits, ids, state
+from tests.unit.traps.play import Play, some
 from zk_layout.facts import Malformed, Stat, absent, present
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
@@ -277,32 +279,76 @@ def test_after_a_refused_removal_what_is_there_is_listed_and_exactly_that_delete
 
 def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain() -> None:
     desk = Desk("1")
+    duty = Topics(desk.shared)
     desk.mark()
-    assert desk.step().effects == [Read((TopicAddress(NAME),))]
+    assert desk.follow(duty) + desk.propose(duty) == [Read((TopicAddress(NAME),))]
 
     desk.fold(absent(TopicAddress(NAME), Zxid(MARKED_AT)))
 
-    (atom,) = desk.step().atoms
-    assert atom.writes == (Delete(TopicDeletionAddress(NAME), 0),)
-    assert atom.why == ("topic orders is not deleted: the topic does not exist",)
+    (commit,) = commits(desk.follow(duty) + desk.propose(duty))
+    assert commit.writes == (Delete(TopicDeletionAddress(NAME), 0),)
+    assert commit.why == ("topic orders is not deleted: the topic does not exist",)
 
 
 def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:
     desk = Desk("1")
+    duty = Topics(desk.shared)
     desk.mark()
     desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT + 1)
 
-    assert desk.tells() == []
-    (atom,) = desk.step().atoms
-    assert atom.writes == (Delete(TopicDeletionAddress(NAME), 0),)
+    (commit,) = desk.follow(duty) + desk.propose(duty)
+    assert isinstance(commit, Commit)
+    assert commit.writes == (Delete(TopicDeletionAddress(NAME), 0),)
 
 
 def test_where_topics_may_not_be_deleted_the_request_is_dropped() -> None:
     desk = Desk("1", "1", deletes_topics=False)
+    duty = Topics(desk.shared)
     desk.mark()
 
-    assert desk.tells() == []
-    assert desk.step().atoms[0].why == ("topic orders is not deleted: delete.topic.enable is false",)
+    (commit,) = desk.follow(duty) + desk.propose(duty)
+    assert isinstance(commit, Commit)
+    assert commit.why == ("topic orders is not deleted: delete.topic.enable is false",)
+
+
+def test_a_request_that_cannot_be_dropped_holds_nothing_up() -> None:
+    path = "/admin/delete_topics/orders"
+    play = Play("brokers 1,2", "delete topic orders", "topic orders 0=1,2", f"refuse {path}", "elect")
+
+    assert some(play.do("broker 1 dies"), "set /brokers/topics/orders/partitions/0/state", "leader=2")
+    assert not some(play.do("ask delete orders"), "answer")
+
+    lines = play.do("time +5s", f"allow {path}", "time +60s", "broker 1 returns")
+    assert some(lines, "answer orders NONE")
+    assert play.data("/brokers/topics/orders") is None
+
+
+def test_a_request_for_an_unknown_topic_that_cannot_be_dropped_keeps_nobody_from_creating_it() -> None:
+    path = "/admin/delete_topics/orders"
+    play = Play("brokers 1,2", f"refuse {path}", "elect", "delete topic orders")
+
+    assert some(play.do("ask create orders 0=1,2"), "answer orders NONE")
+
+
+def test_a_deletion_that_has_begun_cannot_be_withdrawn() -> None:
+    play = Play("brokers 1,2", "topic orders 0=1,2", "elect", "broker 2 hangs", "delete topic orders")
+
+    lines = play.do("refuse /admin/delete_topics/orders", "remove /admin/delete_topics/orders", "broker 1 bounces")
+    assert some(lines, "notice (withdrawn topic deletion)")
+    assert not some(lines, "set /brokers/topics/orders")
+    assert not some(lines, "LeaderAndIsr orders-0")
+
+    lines = play.do("allow /admin/delete_topics/orders", "broker 2 goes-on", "time +60s")
+    assert some(lines, "topic orders is deleted")
+    assert play.data("/brokers/topics/orders") is None
+
+
+def test_a_deletion_that_nobody_has_heard_of_can_be_withdrawn() -> None:
+    play = Play("brokers 1", "topic orders 0=2", "state orders-0 leader=-1 isr=2", "elect", "delete topic orders")
+
+    lines = play.do("remove /admin/delete_topics/orders", "broker 2 returns")
+    assert not some(lines, "notice")
+    assert some(lines, "set /brokers/topics/orders/partitions/0/state", "leader=2")
 
 
 def test_a_topic_created_again_is_another_one() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controller.core.duty import Duty
-from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Set, Wake, Write
+from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Set, Wake, Write, operation
 from controller.core.events import CommitId
 from controller.core.outbox import Outbox
 from controller.core.transactions.back_off import AT_ONCE, wait_s
-from controller.core.transactions.owner import TryAgain, facts_of
+from controller.core.transactions.owner import TryAgain, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, TooLarge
 from tests.unit.core.builders import Term, commits, ids
 from zk_layout.catalog import Address
@@ -19,6 +19,7 @@ from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.configs import Config, TopicConfigAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenChangeAddress, TokenChange
 from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 ZERO = PartitionId(0)
@@ -319,6 +320,21 @@ def test_what_zookeeper_accepted_is_known_without_reading_it() -> None:
     ]
     desk.accept(commit)
     assert desk.cluster.topics[name].partitions[ZERO].assignment == Assignment(ids("2"))
+
+
+def test_what_others_may_delete_before_it_is_listed_is_known_from_the_commit() -> None:
+    topic, child = TopicAddress(TopicName("a")), ReassignmentAddress(TopicName("a"), PartitionId(0))
+    written: list[Write] = [
+        Create(topic, Topic({})),
+        Create(TopicConfigAddress(TopicName("a")), Config({})),
+        Set(TopicAddress(TopicName("b")), Topic({}), ZnodeVersion(0)),
+        Create(TopicDeletionAddress(TopicName("b")), None),
+        Create(child, Reassignment(ids("1"))),
+        Create(TopicDeletionAddress(TopicName("c")), None, is_sequential=True),
+    ]
+    commit = Commit(CommitId(1), tuple(map(operation, written)), ())
+
+    assert list(may_be_deleted_unseen(commit)) == [topic, TopicDeletionAddress(TopicName("b")), child]
 
 
 def test_nothing_can_be_below_a_topic_that_has_just_been_created() -> None:

@@ -42,13 +42,29 @@ def test_topic_ids_in_znodes_are_kept_although_old_brokers_are_not_sent_any() ->
     assert '"topic_id":"id-of-orders__________"' in (play.data("/brokers/topics/orders") or "").replace(" ", "")
 
 
-def test_a_broker_that_knows_a_higher_controller_epoch_makes_us_step_down_and_says_so() -> None:
-    play = cluster("next refusal LeaderAndIsr STALE_CONTROLLER_EPOCH")
+def test_one_broker_that_knows_a_higher_controller_epoch_does_not_end_the_term() -> None:
+    play = cluster("know epoch 1 7")
 
-    lines = play.do(MOVE)
+    assert some(play.do("broker 2 bounces"), "LeaderAndIsr orders-0")
 
-    assert some(lines, "notice (", "STALE_CONTROLLER_EPOCH")
-    assert some(lines, "step down: broker", "knows a higher controller epoch")
+    lines = play.do("elect", "time +60s")
+    assert len(some(lines, "notice (refused command) broker 1", "STALE_CONTROLLER_EPOCH")) == 1
+    assert len(some(lines, "notice (higher controller epoch) broker 1 knows a higher controller epoch than 2")) == 1
+    assert len(some(lines, "tell 1", "LeaderAndIsr orders-0")) > 2
+    assert not some(lines, "step down")
+
+    lines = play.do("broker 1 bounces", "time +60s")
+    assert some(lines, "tell 1", "LeaderAndIsr orders-0")
+    assert not some(lines, "notice")
+
+
+def test_most_brokers_with_a_higher_controller_epoch_end_the_term() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2,3")
+
+    lines = play.do("know epoch 1,3 7", "elect")
+
+    assert some(lines, "notice (higher controller epoch) broker 1")
+    assert lines[-1] == "step down: most brokers know a higher controller epoch: 1, 3"
 
 
 def test_every_list_of_brokers_names_all_that_are_registered() -> None:

@@ -1,0 +1,159 @@
+"""Which replicas are brokers told to delete, and which never?"""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.commands import ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.effects import Notice, Tell
+from controller.core.telling.sending import send
+from controller.core.topics.deletion import DURING_DELETE
+from tests.unit.core.builders import AT, Term, ids, state
+from tests.unit.traps.play import Play, some
+from zk_layout.facts import Fact, Stat, present
+from zk_layout.ids import BrokerId, LeaderEpoch, TopicId, ZnodeVersion, Zxid
+from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+FORMER, LATTER = TopicId("F" * 22), TopicId("L" * 22)
+OWED = "/kafka_zk_controller/replica_deletions/orders"
+
+
+def stat(czxid: int, mzxid: int | None = None) -> Stat:
+    return Stat(Zxid(czxid), Zxid(czxid if mzxid is None else mzxid), ZnodeVersion(0))
+
+
+def topic(assignment: Assignment, czxid: int = 10, topic_id: TopicId | None = None) -> Fact:
+    return present(TopicAddress(AT.topic), Topic({AT.partition: assignment}, topic_id), stat(czxid))
+
+
+def known(assignment: Assignment, leads: PartitionState | None, *more: Fact) -> Term:
+    term = Term("1,2,3")
+    term.fold(topic(assignment), *more)
+    if leads is not None:
+        term.fold(present(StateAddress(AT.topic, AT.partition), leads, stat(11)))
+    return term
+
+
+def told(term: Term, broker: int, *stops: ReplicaStop) -> tuple[list[ReplicaStop], list[str]]:
+    """What a broker is told when somebody wants it to hear this, and the kinds of notices."""
+    out = term.out()
+    send(BrokerId(broker), StopReplica(stops), term.cluster, term.memory, out)
+    commands = [e.command for e in out.effects if isinstance(e, Tell)]
+    heard = [stop for command in commands if isinstance(command, StopReplica) for stop in command.stops]
+    return heard, [e.kind for e in out.effects if isinstance(e, Notice)]
+
+
+def stop(*, is_deletion: bool = True, leader_epoch: int = 3) -> ReplicaStop:
+    return ReplicaStop(AT.topic, AT.partition, LeaderEpoch(leader_epoch), is_deletion)
+
+
+MOVING = Assignment(ids("3,1"), adding=ids("3"), removing=ids("1"))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "leads", "broker"),
+    [
+        pytest.param(MOVING, state(1, "1"), 1, id="the leader"),
+        pytest.param(MOVING, state(-1, "1"), 1, id="in sync without a leader"),
+        pytest.param(MOVING, state(3, "3,1"), 1, id="in sync behind a new leader"),
+        pytest.param(MOVING, state(2, "2"), 1, id="leaving before the hand-over"),
+        pytest.param(MOVING, state(-1, ""), 1, id="leaving, and nobody in sync"),
+        pytest.param(MOVING, state(3, "3"), 3, id="the target"),
+        pytest.param(Assignment(ids("1,2")), state(1, "1"), 2, id="a replica that is behind"),
+        pytest.param(Assignment(ids("1,2")), state(-1, ""), 3, id="no replica, and nobody in sync"),
+        pytest.param(Assignment(ids("1,2")), state(1, "1,3"), 3, id="no replica, but in sync"),
+        pytest.param(Assignment(ids("1,2")), None, 3, id="of which no state is known"),
+    ],
+)
+def test_no_broker_is_ever_told_to_delete_a_replica_that_is(
+    assignment: Assignment, leads: PartitionState | None, broker: int
+) -> None:
+    term = known(assignment, leads)
+
+    assert told(term, broker, stop()) == ([], ["withheld replica deletion"])
+    assert term.cluster.may_have_records(BrokerId(broker), AT)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "leads", "broker"),
+    [
+        pytest.param(MOVING, state(3, "3"), 1, id="has been handed over"),
+        pytest.param(MOVING, state(-1, "3"), 1, id="has been handed over to a leader that is gone"),
+        pytest.param(Assignment(ids("1,2")), state(1, "1"), 3, id="is assigned elsewhere"),
+    ],
+)
+def test_a_broker_deletes_its_replica_of_a_partition_that(
+    assignment: Assignment, leads: PartitionState, broker: int
+) -> None:
+    term = known(assignment, leads)
+
+    assert told(term, broker, stop()) == ([stop()], [])
+    assert term.cluster.may_have_records(BrokerId(broker), AT) is (broker not in assignment.replicas)
+
+
+def test_a_leader_deletes_its_replica_with_its_whole_topic_only() -> None:
+    deletion = stop(leader_epoch=DURING_DELETE)
+    mark = present(TopicDeletionAddress(AT.topic), None, stat(20))
+
+    assert told(known(Assignment(ids("1,2")), state(1, "1,2"), mark), 1, deletion) == ([deletion], [])
+    assert told(known(Assignment(ids("1,2")), state(1, "1,2")), 1, deletion)[0] == []
+    assert told(Term("1"), 1, deletion)[0] == []
+
+
+def test_what_is_withheld_keeps_nothing_else_back() -> None:
+    term = known(Assignment(ids("1,2")), state(1, "1,2"))
+    other = stop(is_deletion=False)
+
+    assert told(term, 1, other, stop())[0] == [other]
+
+
+def test_commands_of_other_kinds_pass() -> None:
+    out = (term := Term("1")).out()
+
+    send(BrokerId(1), UpdateMetadata((), ()), term.cluster, term.memory, out)
+
+    assert len(out.told) == 1
+
+
+@pytest.mark.parametrize(
+    ("written_for", "there_now"),
+    [
+        pytest.param(None, None, id="without ids"),
+        pytest.param(FORMER, None, id="that had an id"),
+        pytest.param(None, LATTER, id="that had no id"),
+        pytest.param(FORMER, LATTER, id="with another id"),
+    ],
+)
+def test_nobody_owes_deletions_of_an_earlier_topic(written_for: TopicId | None, there_now: TopicId | None) -> None:
+    term = Term("1,2,3")
+    owed = ReplicaDeletions({AT.partition: ids("3")}, written_for)
+
+    term.fold(
+        topic(Assignment(ids("1,2")), 10, FORMER if written_for else None),
+        present(ReplicaDeletionsAddress(AT.topic), owed, stat(12, 14)),
+        topic(Assignment(ids("1,2")), 20, there_now),
+    )
+
+    assert term.cluster.topics[AT.topic].deletions == {}
+    assert not term.cluster.owing.get(BrokerId(3))
+
+
+def test_a_deletion_owed_from_before_is_forgotten_where_the_replica_is_wanted_again() -> None:
+    """Kafka's own controller has led in between: it has moved the partition back, and begins to move it away."""
+    play = Play(
+        "brokers 1,2,3",
+        "topic orders 0=1 id=none",
+        f'znode {OWED} {{"version":1,"topic_id":null,"replicas":{{"0":[1]}}}}',
+        'znode /brokers/topics/orders {"version":3,"partitions":{"0":[3,1]},'
+        '"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}',
+        "state orders-0 leader=1 isr=1 leader_epoch=4",
+    )
+
+    lines = play.do("set assigns_topic_ids=false", "elect")
+
+    assert not some(lines, "StopReplica")
+    assert play.data(OWED) is None
+    assert some(play.do("isr orders-0 1,3"), "tell 1  StopReplica orders-0", "delete")
