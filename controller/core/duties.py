@@ -17,6 +17,7 @@ from controller.core.notifications import Notifications
 from controller.core.producer_ids import ProducerIds
 from controller.core.progress.duty import RequestProgress
 from controller.core.reassignment.folder import ReassignmentFolder
+from controller.core.reassignment.foreign_writes import ForeignWrites
 from controller.core.reassignment.legacy_znode import LegacyZnode
 from controller.core.reassignment.moves import Moves
 from controller.core.shared import Shared
@@ -42,11 +43,13 @@ def all_duties(shared: Shared, intake: Intake) -> tuple[Duty, ...]:
     """The duties of one term."""
     folder = (ReassignmentFolder(shared),) if shared.settings.keeps_reassignment_znodes else ()
     legacy = LegacyZnode(shared)
+    foreign = ForeignWrites(shared)
     deciders = (*(decider(shared) for decider in DECIDERS), *folder, legacy)
     return (
+        foreign,  # what is not to be in force must be known before anybody follows it
         *(duty(shared) for duty in BEFORE_STEPS),
         *deciders[:-1],
-        Steps(shared, deciders),
+        Steps(shared, (foreign, *deciders)),
         legacy,  # takes its entries out after the steps, which may do it along with other writes
         *(duty(shared) for duty in AFTER_STEPS),
         intake,

@@ -70,6 +70,7 @@ class Cluster:
         self.offline: Mapping[TopicPartition, None] = memory.offline
         self.not_preferred: Mapping[TopicPartition, None] = memory.not_preferred
         self.preferring: Mapping[TopicPartition, None] = memory.preferring
+        self.overwritten: Numbers = memory.overwritten
 
     @property
     def legacy(self) -> Mapping[TopicPartition, Replicas]:
@@ -122,6 +123,10 @@ class Cluster:
     def is_online(self, broker: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica can serve: its broker is live and its log directory is good."""
         return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())
+
+    def is_leaving(self, broker: BrokerId, of: TopicPartition) -> bool:
+        """Whether a replica still serves although its broker is shutting down."""
+        return broker in self.shutting_down and broker not in self.offline_replicas.get(of, ())
 
     def live_brokers(self) -> tuple[BrokerId, ...]:
         """The brokers replicas may be placed on, by id."""

@@ -97,8 +97,11 @@ request_statuses = st.builds(
 
 @st.composite
 def assignments(draw: st.DrawFn) -> topics.Assignment:
-    """Any three lists: a znode may hold what arithmetic would not."""
-    return topics.Assignment(draw(replicas), draw(replicas), draw(replicas))
+    """Any replicas, and any of them being added or removed: a znode may hold what arithmetic would not."""
+    held = draw(replicas)
+    adding = tuple(r for r in held if draw(st.booleans()))
+    removing = tuple(r for r in held if r not in adding and draw(st.booleans()))
+    return topics.Assignment(held, adding, removing if len(set(removing)) < len(set(held)) else ())
 
 
 @st.composite

@@ -36,7 +36,7 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
         return Change(f"{why}, forced", to, _given_up(case, state, to, cluster), owed, warning)
     leader = state.leader
     if leader not in to.replicas or not cluster.is_online(leader, case.at):
-        still_serves = leader in to.replicas and leader in cluster.shutting_down
+        still_serves = leader in to.replicas and cluster.is_leaving(leader, case.at)
         leader = electable[0] if electable else leader if still_serves else NO_LEADER
     return Change(why, to, raised(state, cluster.controller_epoch, leader, kept or state.isr), owed, warning)
 

@@ -9,6 +9,7 @@ from typing import assert_never
 from controller.core.agenda import Numbers
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, oversized
 from controller.core.duty import Duty
+from controller.core.effects import Notice
 from controller.core.events import Again
 from controller.core.outbox import Outbox
 from controller.core.shared import Shared
@@ -209,6 +210,8 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster) -> 
                 continue
             case Change():
                 step.planned.take(case.at.partition, decided)
+                if decided.warning is not None:
+                    step.notices.append(Notice("overwritten assignment", decided.warning))
             case Look(addresses=addresses):
                 step.looks.extend(addresses)
             case Gather():

@@ -25,7 +25,7 @@ def view(
 ) -> PartitionView:
     """One partition with the replicas in force."""
     assignment = held.assignment
-    if assignment.is_moving:
+    if assignment.is_moving or state.isr != assignment.replicas:
         assignment = in_force(assignment, state)
     return PartitionView(
         topic.name,
