@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from controller.core.brokers.duty import Brokers
+from controller.core.controller_ids import RecordedControllers
 from controller.core.counts import PartitionCounts
 from controller.core.delegation_tokens import DelegationTokens
 from controller.core.duty import Duty
@@ -34,7 +35,7 @@ BEFORE_STEPS: Sequence[Callable[[Shared], Duty]] = (
     Notifications,
     Metadata,
 )
-AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (ProducerIds, DelegationTokens, RequestProgress)
+AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (ProducerIds, DelegationTokens, RecordedControllers, RequestProgress)
 # These decide about single topics, together: what they decide about one is one step.
 DECIDERS: Sequence[Callable[[Shared], TopicDuty]] = (IsrChanges, Topics, Elections, Moves)
 

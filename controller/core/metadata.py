@@ -39,7 +39,7 @@ class Metadata(Duty):
 def describe(request: DescribeCluster, listener: str, cluster_id: str | None, cluster: Cluster) -> ClusterDescription:
     """Brokers that have the client's listener, ourselves among them, and the topics asked for."""
     nodes = []
-    for broker in sorted(cluster.brokers):
+    for broker in cluster.nodes():
         registration = cluster.brokers[broker].registration
         endpoint = registration.endpoint(listener)
         if endpoint is not None:

@@ -59,6 +59,7 @@ class Cluster:
         self.moving: Numbers = state.placement.moving
         self.replica_counts: Mapping[BrokerId, int] = state.placement.replica_counts
         self.preferred_counts: Mapping[BrokerId, int] = state.placement.preferred_counts
+        self.controllers: Mapping[BrokerId, bool] = memory.controllers
         self.brokers: Mapping[BrokerId, Broker] = memory.brokers
         self.shutting_down: Mapping[BrokerId, None] = memory.shutting_down
         self.offline_replicas: Mapping[TopicPartition, frozenset[BrokerId]] = memory.offline_replicas
@@ -113,12 +114,12 @@ class Cluster:
         return self._state.placement.partition_count
 
     def is_live(self, broker: BrokerId) -> bool:
-        """Whether a real broker is registered and means to stay; our own registration hosts nothing."""
-        return broker in self.brokers and broker not in self.shutting_down and broker != self.own_id
+        """Whether a real broker is registered and means to stay; registrations of controllers host nothing."""
+        return self.is_registered(broker) and broker not in self.shutting_down
 
     def is_registered(self, broker: BrokerId) -> bool:
         """Whether a real broker can be talked to: live, or shutting down."""
-        return broker in self.brokers and broker != self.own_id
+        return broker in self.brokers and broker not in self.controllers
 
     def is_online(self, broker: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica can serve: its broker is live and its log directory is good."""
@@ -134,7 +135,11 @@ class Cluster:
 
     def registered_brokers(self) -> tuple[BrokerId, ...]:
         """The brokers that can be talked to, by id."""
-        return tuple(sorted(b for b in self.brokers if b != self.own_id))
+        return tuple(sorted(b for b in self.brokers if b not in self.controllers))
+
+    def nodes(self) -> tuple[BrokerId, ...]:
+        """Whom brokers and clients may talk to, by id: the real brokers, and ourselves."""
+        return tuple(sorted(b for b in self.brokers if b not in self.controllers or b == self.own_id))
 
     def partition(self, at: TopicPartition) -> Partition | None:
         """A partition that its topic's znode lists."""

@@ -24,6 +24,8 @@ from controller.core.view import Cluster
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.topics import Assignment, TopicAddress
 
+KIND = "overwritten assignment"
+
 Assignments = dict[PartitionId, Assignment]
 Formers = Mapping[PartitionId, Partition]
 
@@ -103,9 +105,9 @@ def next_step(case: Case, cluster: Cluster) -> Next:
         return None
     target, unlisted = listed(case.assignment.target), listed(case.unlisted)
     why = f"{unlisted} are in sync but not among the replicas {target} of {case.at}: they stay until those are in sync"
-    warning = f"{TopicAddress(case.at.topic).path} does not list all in-sync replicas: {why}"
+    text = f"{TopicAddress(case.at.topic).path} does not list all in-sync replicas: {why}"
     state = raised(case.state, cluster.controller_epoch)
-    return Change(why, case.assignment, state, warning=warning)
+    return Change(why, case.assignment, state, notice=Notice(KIND, text))
 
 
 def _notice(topic: TopicView, lost: Assignments) -> Notice:
@@ -114,4 +116,4 @@ def _notice(topic: TopicView, lost: Assignments) -> Notice:
     what = f"{TopicPartition(topic.name, number)} the replicas {listed(found.replicas)}, not {listed(kept.replicas)}"
     more = f", and {len(lost) - 1} more partitions" if len(lost) > 1 else ""
     text = f"{TopicAddress(topic.name).path} was written by somebody else: it gives {what}{more}"
-    return Notice("overwritten assignment", f"{text}; that is put right. Ask the controller to move replicas")
+    return Notice(KIND, f"{text}; that is put right. Ask the controller to move replicas")

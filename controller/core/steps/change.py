@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from controller.core.effects import Notice
 from controller.core.state.topics import TopicView
 from controller.core.view import Cluster
 from zk_layout.catalog import Address
@@ -45,15 +46,15 @@ class Change(Struct, frozen=True):
     """A decision about one partition: what its znodes must say, and the reason.
 
     Shape:
-        None means "stays as it is"; an empty `owed` means that nothing is owed any more. `warning` is what an operator
-        must find in the log, where the decision was forced or made good what somebody else wrote.
+        None means "stays as it is"; an empty `owed` means that nothing is owed any more. `notice` is what an operator
+        must find in the log.
     """
 
     why: str
     assignment: Assignment | None = None
     state: PartitionState | None = None
     owed: Replicas | None = None
-    warning: str | None = None
+    notice: Notice | None = None
 
 
 class Look(Struct, frozen=True):

@@ -14,10 +14,8 @@ DELETED = BrokerId(-2)
 
 def live_brokers(cluster: Cluster) -> tuple[LiveBroker, ...]:
     """Every registered broker with all its endpoints, by id; ourselves included, so that we can be found."""
-    return tuple(
-        LiveBroker(broker, held.registration.endpoints, held.registration.rack)
-        for broker, held in sorted(cluster.brokers.items())
-    )
+    registrations = ((broker, cluster.brokers[broker].registration) for broker in cluster.nodes())
+    return tuple(LiveBroker(broker, held.endpoints, held.rack) for broker, held in registrations)
 
 
 def view(
