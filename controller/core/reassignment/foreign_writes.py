@@ -62,10 +62,9 @@ class ForeignWrites(TopicDuty):
         for name, former in changes.topics.items():
             view = self._topics.views.get(name)
             if view is None or former is None or view.version != former.version:
-                self._overwritten.pop(name, None)  # what is written now is looked at below
-        if not changes.is_initial:
-            for name, numbers in list(changes.partitions.items()):
-                self._compare(self._topics.views[name], dict(numbers), changes, out)
+                self._overwritten.pop(name, None)
+                if view is not None and former is not None and not changes.is_initial:
+                    self._compare(view, dict(changes.partitions.get(name, {})), changes, out)
         for name in self._accepted:
             self._keep(name, self._ours.pop(name, {}))
         self._accepted.clear()

@@ -155,3 +155,12 @@ def test_a_topic_on_nothing_but_the_controller_waits_for_a_broker() -> None:
     play.do("brokers 1")
 
     assert state(play) == (1, [1])
+
+
+def test_a_broker_may_get_the_id_of_a_controller_that_was_there_a_moment_ago() -> None:
+    play = Play("brokers 1", "elect", "controllers 101", "broker 101 dies")
+
+    lines = play.do("brokers 101", "ask create clicks 0=101")
+
+    assert some(lines, "connect 101")
+    assert state(play) == (101, [101])
