@@ -164,3 +164,12 @@ def test_a_broker_may_get_the_id_of_a_controller_that_was_there_a_moment_ago() -
 
     assert some(lines, "connect 101")
     assert state(play) == (101, [101])
+
+
+def test_several_ids_of_controllers_are_replaced_at_once() -> None:
+    play = Play("brokers 1,2", "controllers 101", "elect")
+
+    lines = play.do("create topic clicks 0=100,101")
+
+    assert some(lines, "[100, 101] are controllers and host nothing")
+    assert sorted(replicas(play)["0"]) == [1, 2]
