@@ -111,6 +111,10 @@ REASSIGNMENTS = (
         "unconfirmed_replica_deletions",
         "Replicas removed from an assignment whose broker has not confirmed that it deleted them.",
     ),
+    _gauge(
+        "replicas_without_broker",
+        "Replicas assigned to the id of a controller because no other broker was there. A broker that comes gets them.",
+    ),
     _counter("reassignments_started", "Partition moves that started, or were in progress when a term started."),
     _gauge("reassignment_remaining_bytes", "Bytes that a receiving broker has yet to copy.", ("broker",)),
     _gauge("reassignment_bytes_per_second", "Rate at which a receiving broker copies moving partitions.", ("broker",)),

@@ -15,6 +15,7 @@ from zk_layout.znodes import (
     brokers,
     configs,
     controller,
+    controller_ids,
     delegation_tokens,
     features,
     notifications,
@@ -36,6 +37,7 @@ Address = (
     | partition_state.PartitionsAddress
     | controller.ControllerAddress
     | controller.ControllerEpochAddress
+    | controller_ids.ControllerIdsAddress
     | admin.LegacyReassignmentAddress
     | admin.PreferredElectionAddress
     | admin.TopicDeletionAddress
@@ -61,6 +63,7 @@ Value = (
     | topics.Topic
     | partition_state.PartitionState
     | controller.ControllerClaim
+    | controller_ids.ControllerIds
     | ControllerEpoch
     | admin.LegacyReassignment
     | admin.PreferredElection
@@ -86,6 +89,7 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     partition_state.StateAddress: partition_state.decode,
     controller.ControllerAddress: controller.decode_claim,
     controller.ControllerEpochAddress: controller.decode_epoch,
+    controller_ids.ControllerIdsAddress: controller_ids.decode,
     admin.LegacyReassignmentAddress: admin.decode_reassignment,
     admin.PreferredElectionAddress: admin.decode_election,
     notifications.IsrChangeAddress: notifications.decode_isr_change,
@@ -110,6 +114,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     topics.Topic: topics.encode,
     partition_state.PartitionState: partition_state.encode,
     controller.ControllerClaim: controller.encode_claim,
+    controller_ids.ControllerIds: controller_ids.encode,
     int: controller.encode_epoch,
     admin.LegacyReassignment: admin.encode_reassignment,
     admin.PreferredElection: admin.encode_election,
@@ -135,6 +140,7 @@ _FIXED: dict[str, Address] = {
     for address in (
         controller.ControllerAddress(),
         controller.ControllerEpochAddress(),
+        controller_ids.ControllerIdsAddress(),
         admin.LegacyReassignmentAddress(),
         admin.PreferredElectionAddress(),
         features.FeatureAddress(),

@@ -11,6 +11,7 @@ from zk_layout.znodes import (
     admin,
     brokers,
     configs,
+    controller_ids,
     features,
     notifications,
     producer_ids,
@@ -73,6 +74,7 @@ _ALWAYS: Final = Watched(
         address.path
         for address in (
             features.FeatureAddress(),
+            controller_ids.ControllerIdsAddress(),
             configs.DefaultBrokerConfigAddress(),
             admin.LegacyReassignmentAddress(),
             admin.PreferredElectionAddress(),

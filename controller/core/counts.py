@@ -58,7 +58,7 @@ class PartitionCounts(Duty):
 
     def _can_lead(self, leader: BrokerId, at: TopicPartition) -> bool:
         """A broker that shuts down still leads; one whose log directory has failed does not, though it is there."""
-        return leader in self._cluster.brokers and leader not in self._cluster.offline_replicas.get(at, ())
+        return self._cluster.is_registered(leader) and leader not in self._cluster.offline_replicas.get(at, ())
 
     def figures(self) -> dict[str, float]:
         """The gauges of this moment, by measure."""

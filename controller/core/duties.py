@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from controller.core.brokers.duty import Brokers
+from controller.core.controller_ids import RecordedControllers
 from controller.core.counts import PartitionCounts
 from controller.core.delegation_tokens import DelegationTokens
 from controller.core.duty import Duty
@@ -17,6 +18,7 @@ from controller.core.notifications import Notifications
 from controller.core.producer_ids import ProducerIds
 from controller.core.progress.duty import RequestProgress
 from controller.core.reassignment.folder import ReassignmentFolder
+from controller.core.reassignment.foreign_writes import ForeignWrites
 from controller.core.reassignment.legacy_znode import LegacyZnode
 from controller.core.reassignment.moves import Moves
 from controller.core.shared import Shared
@@ -33,7 +35,7 @@ BEFORE_STEPS: Sequence[Callable[[Shared], Duty]] = (
     Notifications,
     Metadata,
 )
-AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (ProducerIds, DelegationTokens, RequestProgress)
+AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (ProducerIds, DelegationTokens, RecordedControllers, RequestProgress)
 # These decide about single topics, together: what they decide about one is one step.
 DECIDERS: Sequence[Callable[[Shared], TopicDuty]] = (IsrChanges, Topics, Elections, Moves)
 
@@ -42,11 +44,13 @@ def all_duties(shared: Shared, intake: Intake) -> tuple[Duty, ...]:
     """The duties of one term."""
     folder = (ReassignmentFolder(shared),) if shared.settings.keeps_reassignment_znodes else ()
     legacy = LegacyZnode(shared)
+    foreign = ForeignWrites(shared)
     deciders = (*(decider(shared) for decider in DECIDERS), *folder, legacy)
     return (
+        foreign,  # what is not to be in force must be known before anybody follows it
         *(duty(shared) for duty in BEFORE_STEPS),
         *deciders[:-1],
-        Steps(shared, deciders),
+        Steps(shared, (foreign, *deciders)),
         legacy,  # takes its entries out after the steps, which may do it along with other writes
         *(duty(shared) for duty in AFTER_STEPS),
         intake,

@@ -29,11 +29,15 @@ class Memory:
         `fresh_configs` are topics whose settings were read for the decision at hand. `asked_by_child` are moves that a
         child of `/admin/reassignments` asked for. `offline` partitions have no leader that can serve, `not_preferred`
         ones another leader than their first replica. `touched` are partitions to look at, and to tell of, because of
-        what brokers said.
+        what brokers said. `controllers` are the ids of replicas of ours, which host nothing: our own, those of
+        registrations seen in this term, and those recorded; False where that is all that is known, for a broker may
+        have the id now. `overwritten` are partitions whose replicas somebody else has changed in the topic's znode:
+        that does not count, and is written back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own_id: BrokerId) -> None:
         """Nothing was said yet."""
+        self.controllers: dict[BrokerId, bool] = {own_id: True}
         self.brokers: dict[BrokerId, Broker] = {}
         self.told_everything: dict[BrokerId, None] = {}
         self.shutting_down: dict[BrokerId, None] = {}
@@ -52,6 +56,7 @@ class Memory:
         self.offline: dict[TopicPartition, None] = {}
         self.not_preferred: dict[TopicPartition, None] = {}
         self.touched: dict[TopicPartition, None] = {}
+        self.overwritten: dict[TopicName, dict[PartitionId, None]] = {}
 
     def fail_replica(self, at: TopicPartition, broker: BrokerId) -> None:
         """A broker said that the log directory of its replica is bad."""

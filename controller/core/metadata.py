@@ -52,7 +52,7 @@ def describe(
 ) -> ClusterDescription:
     """Brokers that have the client's listener, ourselves among them, and the topics asked for: all means `names`."""
     nodes = []
-    for broker in sorted(cluster.brokers):
+    for broker in cluster.nodes():
         registration = cluster.brokers[broker].registration
         endpoint = registration.endpoint(listener)
         if endpoint is not None:

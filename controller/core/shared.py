@@ -52,7 +52,11 @@ def at_beginning(
     settings: MachineSettings, controller_epoch: ControllerEpoch, random: SeededRandom, is_allowed: Authorizer
 ) -> Shared:
     """What the duties of a term share before anything is known."""
-    state, memory, requests = ClusterState(deletes_topics=settings.deletes_topics), Memory(), OpenRequests()
+    state, memory, requests = (
+        ClusterState(deletes_topics=settings.deletes_topics),
+        Memory(settings.own_id),
+        OpenRequests(),
+    )
     identity = Identity(
         settings.own_id,
         controller_epoch,

@@ -59,7 +59,23 @@ def in_force(assignment: Assignment, state: PartitionState | None) -> Assignment
     """
     if assignment.is_moving and stage(assignment, state) is Stage.LETTING_GO:
         return Assignment(assignment.target)
-    return assignment
+    return complete(assignment, state)
+
+
+def complete(assignment: Assignment, state: PartitionState | None) -> Assignment:
+    """The assignment with the in-sync replicas that it does not name: they stay until those that it names are in sync.
+
+    >>> complete(Assignment((1, 2)), PartitionState(3, 7, 1, (3, 4)))
+    Assignment(replicas=(1, 2, 3, 4), adding=(), removing=(3, 4))
+
+    Nobody who knows what moves writes such a list: it was written by hand, or somebody died between two writes.
+    """
+    if state is None or state.isr == assignment.replicas:
+        return assignment
+    unlisted = tuple(r for r in state.isr if r not in assignment.replicas)
+    if not unlisted:
+        return assignment
+    return Assignment(assignment.replicas + unlisted, assignment.adding, assignment.removing + unlisted)
 
 
 def still_to_go(

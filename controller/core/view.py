@@ -59,6 +59,7 @@ class Cluster:
         self.moving: Numbers = state.placement.moving
         self.replica_counts: Mapping[BrokerId, int] = state.placement.replica_counts
         self.preferred_counts: Mapping[BrokerId, int] = state.placement.preferred_counts
+        self.controllers: Mapping[BrokerId, bool] = memory.controllers
         self.brokers: Mapping[BrokerId, Broker] = memory.brokers
         self.shutting_down: Mapping[BrokerId, None] = memory.shutting_down
         self.offline_replicas: Mapping[TopicPartition, frozenset[BrokerId]] = memory.offline_replicas
@@ -71,6 +72,7 @@ class Cluster:
         self.offline: Mapping[TopicPartition, None] = memory.offline
         self.not_preferred: Mapping[TopicPartition, None] = memory.not_preferred
         self.preferring: Mapping[TopicPartition, None] = memory.preferring
+        self.overwritten: Numbers = memory.overwritten
 
     @property
     def legacy(self) -> Mapping[TopicPartition, Replicas]:
@@ -113,12 +115,12 @@ class Cluster:
         return self._state.placement.partition_count
 
     def is_live(self, broker: BrokerId) -> bool:
-        """Whether a real broker is registered and means to stay; our own registration hosts nothing."""
-        return broker in self.brokers and broker not in self.shutting_down and broker != self.own_id
+        """Whether a real broker is registered and means to stay; registrations of controllers host nothing."""
+        return self.is_registered(broker) and broker not in self.shutting_down
 
     def is_registered(self, broker: BrokerId) -> bool:
         """Whether a real broker can be talked to: live, or shutting down."""
-        return broker in self.brokers and broker != self.own_id
+        return broker in self.brokers and broker not in self.controllers
 
     def is_online(self, broker: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica can serve: its broker is live and its log directory is good."""
@@ -128,13 +130,21 @@ class Cluster:
         """Whether a replica was not told to delete its log since it was last in sync, as far as this term knows."""
         return replica not in self.emptied.get(of, ())
 
+    def is_leaving(self, broker: BrokerId, of: TopicPartition) -> bool:
+        """Whether a replica still serves although its broker is shutting down."""
+        return broker in self.shutting_down and broker not in self.offline_replicas.get(of, ())
+
     def live_brokers(self) -> tuple[BrokerId, ...]:
         """The brokers replicas may be placed on, by id."""
         return tuple(sorted(b for b in self.brokers if self.is_live(b)))
 
     def registered_brokers(self) -> tuple[BrokerId, ...]:
         """The brokers that can be talked to, by id."""
-        return tuple(sorted(b for b in self.brokers if b != self.own_id))
+        return tuple(sorted(b for b in self.brokers if b not in self.controllers))
+
+    def nodes(self) -> tuple[BrokerId, ...]:
+        """Whom brokers and clients may talk to, by id: the real brokers, and ourselves."""
+        return tuple(sorted(b for b in self.brokers if b not in self.controllers or b == self.own_id))
 
     def partition(self, at: TopicPartition) -> Partition | None:
         """A partition that its topic's znode lists."""

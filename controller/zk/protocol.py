@@ -208,11 +208,14 @@ class SetWatches(Struct, frozen=True):
 
 
 class Create(Struct, frozen=True):
-    """Create a znode, as a request or as part of a transaction."""
+    """Create a znode, as a request or as part of a transaction.
+
+    Without data it holds null, as those that brokers create: they tell that from no bytes, which is not JSON.
+    """
 
     type: ClassVar[int] = 1
     path: str
-    data: bytes = b""
+    data: bytes | None = None
     ephemeral: bool = False
     acl: bytes = OPEN_TO_ALL
     sequential: bool = False
@@ -220,7 +223,8 @@ class Create(Struct, frozen=True):
     def serialize(self) -> bytes:
         """Path, data, ACL, kind."""
         kind = _int.pack(self.ephemeral + 2 * self.sequential)
-        return b"".join((text(self.path), _int.pack(len(self.data)), self.data, self.acl, kind))
+        size = -1 if self.data is None else len(self.data)
+        return b"".join((text(self.path), _int.pack(size), self.data or b"", self.acl, kind))
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
         """The path comes back, and is known."""

@@ -78,8 +78,9 @@ class Writer:
     def _operation(self, write: Write, data: bytes) -> protocol.Operation:
         path = self._bridge.full(write.address.path)
         match write:
-            case Create(is_sequential=is_sequential):
-                return protocol.Create(path, data, acl=self._bridge.settings.acl, sequential=is_sequential)
+            case Create(value=value, is_sequential=is_sequential):
+                held = None if value is None else data
+                return protocol.Create(path, held, acl=self._bridge.settings.acl, sequential=is_sequential)
             case Set(expected=version):
                 return protocol.SetData(path, data, version)
             case Delete(expected=version):

@@ -90,7 +90,7 @@ class Terms:
         cluster = self._clusters.get(position)
         if cluster is None:
             term = self._terms[position]
-            state, memory = ClusterState(), Memory()
+            state, memory = ClusterState(), Memory(NOBODY)
             stat = Stat(Zxid(term.since), Zxid(term.since), ZnodeVersion(0), SessionId(0))
             state.apply_all(present(BrokerAddress(BrokerId(b)), Registration(()), stat) for b in sorted(term.brokers))
             memory.brokers.update(state.brokers)

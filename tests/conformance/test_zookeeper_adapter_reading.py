@@ -87,6 +87,7 @@ def test_loading_shows_every_znode_once_topics_with_their_states_and_then_says_s
             "IsrChangeAddress": 1,
             "LogDirEventAddress": 1,
             "FeatureAddress": 1,
+            "ControllerIdsAddress": 1,
             "LegacyReassignmentAddress": 1,
             "PreferredElectionAddress": 1,
             "ProducerIdBlockAddress": 1,

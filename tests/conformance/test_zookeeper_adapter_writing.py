@@ -7,10 +7,12 @@ from kazoo.client import KazooClient
 
 from controller.core.effects import Commit, Create, Delete, Operation, Set, Write, operation
 from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Unknown
+from controller.zk.preparation import create_parents
 from controller.zk.writer import OversizedTransaction, Writer
 from tests.conformance.adapter_world import Line, connected, someone, until
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicName, ZnodeVersion
+from zk_layout.watched import PERSISTENT
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -39,6 +41,24 @@ def creation_of_orders(number: int = 1) -> Commit:
 def prepare(client: KazooClient) -> None:
     client.create("/controller_epoch", b"1")
     client.create("/brokers/topics/orders", b"{}", makepath=True)
+
+
+def test_a_znode_without_data_holds_null_as_those_that_brokers_create(zookeeper: str) -> None:
+    """Empty is something else: brokers below 3.0 take `/latest_producer_id_block` for JSON unless it is null."""
+
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            async with connected(zookeeper) as bridge:
+                await create_parents(bridge)
+                assert [other.get(path)[0] for path in PERSISTENT] == [None] * len(PERSISTENT)
+
+                prepare(other)
+                outcomes: list[Event] = []
+                Writer(bridge, outcomes.append, fence_version=FENCE).submit(creation_of_orders())
+                await until(lambda: outcomes)
+                assert other.get(PartitionAddress(ORDERS, ZERO).path)[0] is None
+
+    asyncio.run(story())
 
 
 def test_a_commit_is_told_with_the_zxid_that_its_znodes_have(zookeeper: str) -> None:

@@ -37,6 +37,7 @@ from zk_layout.znodes.admin import (
 )
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
+from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, TokenTimes
 from zk_layout.znodes.features import FeatureAddress, Features
 from zk_layout.znodes.notifications import (
@@ -112,6 +113,7 @@ LONE: Mapping[Address, Make] = {
     DefaultBrokerConfigAddress(): lambda n: Config({"unclean.leader.election.enable": str(bool(n % 2)).lower()}),
     ProducerIdBlockAddress(): lambda n: ProducerIdBlock(BROKERS[0], n * 1000, n * 1000 + 999),
     FeatureAddress(): lambda n: Features(bool(n % 2)),
+    ControllerIdsAddress(): lambda n: ControllerIds(_replicas(n)),
     IsrChangeAddress("isr_change_0000000001"): lambda _: IsrChange((AT,)),
     LogDirEventAddress("log_dir_event_0000000001"): lambda _: LogDirEvent(BROKERS[0]),
     ConfigChangeAddress("config_change_0000000001"): lambda n: ConfigChange(f"topics/{NAMES[n % 2]}"),

@@ -20,6 +20,7 @@ from zk_layout.znodes.admin import (
 )
 from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
+from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import (
     DelegationTokenAddress,
     DelegationTokenChangeAddress,
@@ -97,8 +98,11 @@ request_statuses = st.builds(
 
 @st.composite
 def assignments(draw: st.DrawFn) -> topics.Assignment:
-    """Any three lists: a znode may hold what arithmetic would not."""
-    return topics.Assignment(draw(replicas), draw(replicas), draw(replicas))
+    """Any replicas, and any of them being added or removed: a znode may hold what arithmetic would not."""
+    held = draw(replicas)
+    adding = tuple(r for r in held if draw(st.booleans()))
+    removing = tuple(r for r in held if r not in adding and draw(st.booleans()))
+    return topics.Assignment(held, adding, removing if len(set(removing)) < len(set(held)) else ())
 
 
 @st.composite
@@ -130,6 +134,7 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     notifications.ConfigChangeAddress("config_change_0000000001"): st.builds(
         notifications.ConfigChange, texts.filter(lambda text: text not in ("", "/"))
     ),
+    ControllerIdsAddress(): st.builds(ControllerIds, replicas),
     FeatureAddress(): st.builds(Features, st.booleans()),
     replica_deletions.ReplicaDeletionsAddress(TopicName("t")): st.builds(
         replica_deletions.ReplicaDeletions, st.dictionaries(ids, replicas, max_size=4), st.none() | topic_ids

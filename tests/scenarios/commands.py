@@ -108,6 +108,13 @@ def _brokers(theatre: Theatre, brokers: str) -> None:
     theatre.run()
 
 
+def _controllers(theatre: Theatre, controllers: str) -> None:
+    """`controllers 101`: another replica of ours is registered; `broker 101 dies` is its end, too."""
+    for controller in _replicas(controllers):
+        theatre.register(controller, is_ours=True)
+    theatre.run()
+
+
 def _broker(theatre: Theatre, broker: BrokerId, verb: str) -> None:
     """`broker 3 dies|returns|bounces|hangs|goes-on`."""
     match verb:
@@ -232,8 +239,9 @@ def _remove(theatre: Theatre, path: str) -> None:
 # the controller
 
 
-def _elect(theatre: Theatre) -> None:
-    """`elect`: a controller begins its term; also what follows after a crash."""
+def _elect(theatre: Theatre, own_id: str = "100") -> None:
+    """`elect [101]`: a controller begins its term, whatever its id; also what follows after a crash."""
+    theatre.own_id = BrokerId(int(own_id))
     theatre.elect()
 
 
@@ -401,6 +409,7 @@ def _token(theatre: Theatre, name: str, *words: str) -> None:
 _COMMANDS: dict[str, Callable[..., None]] = {
     "set": _set,
     "brokers": _brokers,
+    "controllers": _controllers,
     "next refusal": _refuses,
     "know epoch": _knows,
     "topic": _topic_there,

@@ -92,6 +92,7 @@ class Theatre:
     def __init__(self) -> None:
         self.output: list[str] = []
         self.settings: dict[str, Any] = {}
+        self.own_id = OWN_ID
         self.now = 0.0
         self.zookeeper = ZooKeeper(lambda *_: None, lambda *_: None)
         # A story says itself whether producer ids were ever given.
@@ -139,10 +140,10 @@ class Theatre:
             raise ValueError(f"a scenario's write failed: {operations} {done.errors}")
         self.run()
 
-    def register(self, broker: BrokerId) -> None:
+    def register(self, broker: BrokerId, *, is_ours: bool = False) -> None:
         """A broker's registration appears."""
         session = self.brokers[broker] = self.zookeeper.open_session()
-        registration = Registration((Endpoint("PLAINTEXT", f"host{broker}", 9092),))
+        registration = Registration((Endpoint("PLAINTEXT", f"host{broker}", 9092),), is_ours=is_ours)
         path = f"/brokers/ids/{broker}"
         self.zookeeper.multi(
             session, [MakeNode(path, b"", is_ephemeral=True), SetData(path, catalog.encode(registration), 0)]
@@ -171,9 +172,9 @@ class Theatre:
         epoch = ControllerEpoch(int(self.zookeeper.nodes[EPOCH].data) + 1)
         self.zookeeper.multi(self._session, [SetData(EPOCH, str(epoch).encode())])
         self._fence = self.zookeeper.nodes[EPOCH].version
-        own = catalog.encode(Registration((Endpoint("PLAINTEXT", "controller", 9092),)))
-        self.zookeeper.multi(self._session, [MakeNode(f"/brokers/ids/{OWN_ID}", own, is_ephemeral=True)])
-        settings = MachineSettings(own_id=OWN_ID, cluster_id="scenario", **self.settings)
+        own = catalog.encode(Registration((Endpoint("PLAINTEXT", "controller", 9092),), is_ours=True))
+        self.zookeeper.multi(self._session, [MakeNode(f"/brokers/ids/{self.own_id}", own, is_ephemeral=True)])
+        settings = MachineSettings(own_id=self.own_id, cluster_id="scenario", **self.settings)
         self.machine = Machine(settings, epoch, SeededRandom(str(epoch).encode()), self._is_allowed)
         self.say(f"controller epoch {epoch}")
         self.reader.load()

@@ -106,6 +106,9 @@ def decode(data: bytes) -> Topic:
     >>> decode(b'{"version":2,"partitions":{"0":[3,1]},"adding_replicas":{"0":[3]},"removing_replicas":{}}')
     Topic(partitions={0: Assignment(replicas=(3, 1), adding=(3,), removing=())}, topic_id=None)
 
+    Shape:
+        What is being added or removed without being a replica, or both at once, does not count, nor does a move that
+        leaves no replica: somebody wrote that by hand, and nobody could ever finish it.
     Raises:
         Undecodable: not a topic's JSON.
     """
@@ -115,11 +118,22 @@ def decode(data: bytes) -> Topic:
         return Topic({p: Assignment(replicas) for p, replicas in json.partitions.items()}, json.topic_id)
     return Topic(
         {
-            p: Assignment(replicas, adding.get(p, NOTHING), removing.get(p, NOTHING))
+            p: _move(replicas, adding.get(p, NOTHING), removing.get(p, NOTHING))
             for p, replicas in json.partitions.items()
         },
         json.topic_id,
     )
+
+
+def _move(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assignment:
+    if not adding and not removing:
+        return Assignment(replicas)
+    move = Assignment(
+        replicas,
+        tuple(r for r in adding if r in replicas and r not in removing),
+        tuple(r for r in removing if r in replicas and r not in adding),
+    )
+    return move if move.target else Assignment(replicas)
 
 
 def encode(topic: Topic) -> bytes:

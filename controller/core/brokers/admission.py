@@ -14,8 +14,10 @@ from enum import Enum
 from controller.core.memory import Memory
 from controller.core.state.brokers import Broker
 from controller.core.state.changes import Changes
+from controller.core.state.cluster import ClusterState
 from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, TopicPartition
+from zk_layout.znodes.controller_ids import ControllerIds
 
 
 class Passage(Enum):
@@ -29,15 +31,20 @@ class Passage(Enum):
 class Admission:
     """Follows registrations as they come and go."""
 
-    def __init__(self, cluster: Cluster, memory: Memory, registered: dict[BrokerId, Broker]) -> None:
-        """Nobody is let in yet. `registered` is what ZooKeeper says."""
+    def __init__(self, cluster: Cluster, memory: Memory, state: ClusterState) -> None:
+        """Nobody is let in yet."""
         self._cluster = cluster
         self._memory = memory
-        self._registered = registered
+        self._state = state
+        self._registered = state.brokers
         self._departing: dict[BrokerId, None] = {}
 
     def follow(self, changes: Changes) -> dict[BrokerId, Passage]:
         """Who has come, changed or gone with these changes, by id; a bounce is a going, its coming follows later."""
+        if changes.is_initial:
+            recorded = self._state.controller_ids.value
+            for broker in recorded.ids if isinstance(recorded, ControllerIds) else ():
+                self._memory.controllers.setdefault(broker, False)
         passages: dict[BrokerId, Passage] = {}
         for broker in sorted(changes.brokers):
             passage = self._follow_one(broker, changes)
@@ -47,6 +54,8 @@ class Admission:
 
     def _follow_one(self, broker: BrokerId, changes: Changes) -> Passage | None:
         seen, held = self._registered.get(broker), self._memory.brokers.get(broker)
+        if seen is not None and broker != self._cluster.own_id:
+            self._tell_apart(broker, seen)
         if held is not None and (seen is None or (held.epoch != seen.epoch and broker != self._cluster.own_id)):
             self._lose(broker, changes)
             return Passage.VANISHED
@@ -59,6 +68,13 @@ class Admission:
             return None
         self._memory.brokers[broker] = seen
         return Passage.CHANGED
+
+    def _tell_apart(self, broker: BrokerId, seen: Broker) -> None:
+        """Whether it is a replica of ours; it stays one when its registration is gone."""
+        if seen.registration.is_ours:
+            self._memory.controllers[broker] = True
+        else:
+            self._memory.controllers.pop(broker, None)
 
     def readmit(self, broker: BrokerId, changes: Changes) -> bool:
         """A broker's former life has been dealt with; whether it is let in, because it has returned meanwhile."""
@@ -74,7 +90,8 @@ class Admission:
         if changes.is_initial:
             return  # all partitions are new anyway
         self.touch_hosted(broker, changes)
-        self.touch_hosted(self._cluster.own_id, changes)  # a broker has come that may take our place
+        for controller in self._memory.controllers:
+            self.touch_hosted(controller, changes)  # a broker has come that may take its place
 
     def _lose(self, broker: BrokerId, changes: Changes) -> None:
         memory = self._memory

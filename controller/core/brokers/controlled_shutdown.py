@@ -15,7 +15,7 @@ from zk_layout.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
     """Why the request is not for the broker's present life; NONE where it is."""
     held = cluster.brokers.get(request.broker)
-    if held is None or request.broker == cluster.own_id:
+    if held is None or request.broker in cluster.controllers:
         unknown_by_epoch = request.broker_epoch != NO_BROKER_EPOCH
         return ErrorCode.UNKNOWN_SERVER_ERROR if unknown_by_epoch else ErrorCode.BROKER_NOT_AVAILABLE
     if request.broker_epoch not in (NO_BROKER_EPOCH, held.epoch) and request.broker_epoch < held.epoch:

@@ -55,7 +55,7 @@ class Brokers(Duty):
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = shared.memory
-        self._admission = Admission(shared.cluster, shared.memory, shared.state.brokers)
+        self._admission = Admission(shared.cluster, shared.memory, shared.state)
         self._fresh: dict[BrokerId, None] = {}
         self._refusals: dict[BrokerId, int] = {}
         self._outranking: dict[BrokerId, None] = {}
@@ -70,11 +70,12 @@ class Brokers(Duty):
         passages = self._admission.follow(changes)
         if changes.is_initial and self._cluster.own_id not in self._cluster.brokers:
             out.step_down("this controller's own registration is missing")
+        controllers = self._cluster.controllers
         readmitted, self._readmitted = self._readmitted, {}
         for broker in readmitted:
             if self._admission.readmit(broker, changes):
                 passages[broker] = Passage.APPEARED
-        self._have_brokers_changed = bool(passages)
+        self._have_brokers_changed = any(b not in controllers or b == self._cluster.own_id for b in passages)
         for broker, passage in sorted(passages.items()):
             self._pass(broker, passage, changes, out)
         leaving, self._leaving = self._leaving, {}
@@ -94,6 +95,10 @@ class Brokers(Duty):
         if broker == self._cluster.own_id:
             if passage is Passage.VANISHED:
                 out.step_down("this controller's own registration was deleted")
+            return
+        if broker in self._cluster.controllers:
+            if passage is Passage.VANISHED:
+                self._shared.rest.put_off(lambda out: self._let_in_again(broker, out), {})
             return
         changes.brokers.setdefault(broker, None)
         if passage is Passage.VANISHED:
@@ -277,6 +282,7 @@ class Brokers(Duty):
         owing = self._cluster.owing
         return {
             "live_brokers": len(self._cluster.live_brokers()),
+            "replicas_without_broker": sum(self._cluster.replica_counts.get(c, 0) for c in self._cluster.controllers),
             "unconfirmed_replica_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
         }
 

@@ -142,7 +142,7 @@ class Outcomes:
     def _waits_for_a_broker(self, topic: TopicView) -> bool:
         """Whether a deletion cannot end before some broker returns: for clients the topic is gone, as in Kafka."""
         hosts = {replica for held in topic.partitions.values() for replica in held.assignment.replicas}
-        return any(not self._cluster.is_registered(host) for host in hosts if host != self._cluster.own_id)
+        return any(not self._cluster.is_registered(host) for host in hosts if host not in self._cluster.controllers)
 
     def _know(self, broker: BrokerId, command: UpdateMetadata | None, out: Outbox) -> None:
         """A broker knows what it was told up to this command; None where it is gone."""

@@ -5,6 +5,7 @@ Source: Kafka's ZkPartitionStateMachine.initializeLeaderAndIsrForPartitions.
 
 from __future__ import annotations
 
+from controller.core.effects import Notice
 from controller.core.steps.change import Case, Change, Next, listed
 from controller.core.view import Cluster
 from zk_layout.ids import LeaderEpoch
@@ -14,12 +15,22 @@ from zk_layout.znodes.partition_state import PartitionState
 def next_step(case: Case, cluster: Cluster) -> Next:
     """The first online replica leads, all online ones are in sync: there is no data yet to be behind on.
 
-    None while no replica is online, or while a broker's id is still to be put in our place.
+    None while no replica is online.
     """
-    if case.state is not None or cluster.own_id in case.assignment.target:
+    if case.state is not None:
         return None
     online = tuple(r for r in case.assignment.replicas if cluster.is_online(r, case.at))
     if not online:
         return None
     state = PartitionState(online[0], LeaderEpoch(0), cluster.controller_epoch, online)
-    return Change(f"new partition {case.at}: {online[0]} leads, ISR {listed(online)}", state=state)
+    why = f"new partition {case.at}: {online[0]} leads, ISR {listed(online)}"
+    return Change(why, state=state, notice=_missing(case, cluster))
+
+
+def _missing(case: Case, cluster: Cluster) -> Notice | None:
+    """What an operator must know of a partition that begins with fewer replicas than it is to have."""
+    ids = tuple(r for r in case.assignment.replicas if r in cluster.controllers)
+    if not ids:
+        return None
+    what = f"{case.at} lacks {len(ids)} of {len(case.assignment.replicas)} replicas until there are brokers for them"
+    return Notice("missing replicas", f"{what}: {listed(ids)} are ids of controllers, which host nothing")

@@ -31,7 +31,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
         gone = f"leader {_named(state)} of {case.at} is {_reason(case, state, cluster)}"
         why = f"{gone}; {leader} is the first online in-sync replica"
         return Change(why, state=raised(state, cluster.controller_epoch, leader, in_sync))
-    if state.leader in cluster.shutting_down:
+    if cluster.is_leaving(state.leader, case.at):
         return None
     return _unclean(case, state, replicas, cluster)
 

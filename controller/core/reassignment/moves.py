@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from controller.core.clients.open_requests import Item, denied, moved
 from controller.core.clients.refusal import refusal
 from controller.core.duty import Report
-from controller.core.effects import Notice
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.events import Acknowledged, Alarm, Asked
 from controller.core.outbox import Outbox
@@ -93,8 +92,8 @@ class Moves(TopicDuty):
             step.planned.take(number, outcome)
             step.accepted.append(item)
             step.requested[number] = None
-            if outcome.warning is not None:
-                step.notices.append(Notice("forced reassignment", outcome.warning))
+            if outcome.notice is not None:
+                step.notices.append(outcome.notice)
 
     def missing(self, item: Item) -> Result:
         """Kafka looks at what is asked for first."""

@@ -1,37 +1,76 @@
-"""Which real broker takes the place of this controller, where somebody placed a replica on its id?
+"""Which real broker takes the place of a controller, where somebody placed a replica on its id?
 
 Brokers and old tools place replicas on every registered id. A partition that never had a leader gets another
-assignment before its first election; one that had is moved.
+assignment before its first election; one that had is moved. Where no broker is left to take its place, the id stays in
+the assignment: that is how it is known that a replica is owed, until a broker comes.
 """
 
 from __future__ import annotations
 
+from controller.core.effects import Notice
 from controller.core.reassignment import rule
-from controller.core.steps.change import Case, Change, Next, listed
+from controller.core.steps.change import Case, Change, Next, listed, raised
 from controller.core.view import Cluster
-from zk_layout.ids import BrokerId, Replicas
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas
+from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """Replace our own id; None where it is not named, is already leaving, or no live broker could take its place."""
-    own = cluster.own_id
-    if own not in case.assignment.target:
+    """Replace the ids of controllers; None where none is named, or no live broker could take its place."""
+    controllers, state = cluster.controllers, case.state
+    if controllers.keys().isdisjoint(case.assignment.replicas):
         return None
-    replacement = _replacement(case, cluster)
-    target = tuple(r for r in (replacement if r == own else r for r in case.assignment.target) if r is not None)
-    if not target:
+    target = _replaced(case, cluster)
+    if state is not None and all(controllers.get(r) for r in state.isr):
+        return _revived(case, state, target, cluster)
+    if target == case.assignment.target:
         return None
-    why = f"{own} is the controller and hosts nothing: {listed(case.assignment.target)} becomes {listed(target)}"
-    if case.state is None:
+    ids = tuple(r for r in case.assignment.target if r in controllers and r not in target)
+    why = f"{_named(ids, cluster)}: {listed(case.assignment.target)} becomes {listed(target)}"
+    if state is None:
         return Change(why, Assignment(target))
     begun = rule.begin(case, cluster, target)
     return Change(why, begun.assignment, begun.state, begun.owed) if isinstance(begun, Change) else None
 
 
-def _replacement(case: Case, cluster: Cluster) -> BrokerId | None:
+def _named(ids: Replicas, cluster: Cluster) -> str:
+    if len(ids) > 1:
+        return f"{listed(ids)} are controllers and host nothing"
+    return f"{ids[0]} is {'the' if ids[0] == cluster.own_id else 'a'} controller and hosts nothing"
+
+
+def _revived(case: Case, state: PartitionState, target: Replicas, cluster: Cluster) -> Next:
+    """Nobody but controllers is in sync: nothing was ever written to the partition since they were given it.
+
+    With one other replica, that has all there is. Among several nobody knows: an unclean election has to choose.
+    """
+    others = tuple(r for r in case.assignment.replicas if r not in cluster.controllers)
+    if len(others) > 1:
+        return None
+    holders = others or tuple(r for r in target if cluster.is_online(r, case.at))
+    if not holders:
+        return None
+    leader = holders[0] if cluster.is_online(holders[0], case.at) else NO_LEADER
+    why = f"only controllers were in sync for {case.at}, and they host nothing: {listed(holders)} take their place"
+    text = f"{why}; " + ("it has all records that there are" if others else "the partition begins without records")
+    changed = raised(state, cluster.controller_epoch, leader, holders)
+    return Change(why, None if others else Assignment(target), changed, notice=Notice("replica on controller", text))
+
+
+def _replaced(case: Case, cluster: Cluster) -> Replicas:
+    """The target with brokers in the place of controllers, as far as there are any."""
+    target: list[BrokerId] = []
+    for replica in case.assignment.target:
+        taken = (*case.assignment.replicas, *target)
+        instead = _replacement(case, taken, cluster) if replica in cluster.controllers else replica
+        target.append(replica if instead is None else instead)
+    return tuple(target)
+
+
+def _replacement(case: Case, taken: Replicas, cluster: Cluster) -> BrokerId | None:
     """The live broker with the fewest replicas; neighbours among equals differ by partition, to spread them."""
-    candidates: Replicas = tuple(b for b in cluster.live_brokers() if b not in case.assignment.replicas)
+    candidates: Replicas = tuple(b for b in cluster.live_brokers() if b not in taken)
     if not candidates:
         return None
     fewest = min(cluster.replica_counts.get(b, 0) for b in candidates)

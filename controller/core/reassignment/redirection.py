@@ -6,6 +6,7 @@ dropped replicas hold the only in-sync copies that can serve, unless it is force
 
 from __future__ import annotations
 
+from controller.core.effects import Notice
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.requests import Mode
 from controller.core.steps.change import Case, Change, listed, raised
@@ -13,6 +14,8 @@ from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
 from zk_layout.znodes.topics import Assignment
+
+FORCED = "forced reassignment"
 
 
 def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode) -> Change | Refusal:
@@ -24,21 +27,21 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
     if state is None:
         return Change(why, to, owed=())  # the partition never had a leader: nobody was told to make a log
     dropped = tuple(r for r in case.assignment.replicas if r not in to.replicas)
-    owed = tuple(r for r in (*case.owed, *dropped) if r not in to.replicas and r != cluster.own_id)
+    owed = tuple(r for r in (*case.owed, *dropped) if r not in to.replicas and r not in cluster.controllers)
     kept = tuple(r for r in state.isr if r in to.replicas)
     stopped = tuple(r for r in state.isr if r in dropped)
     electable = tuple(r for r in to.replicas if r in kept and cluster.is_online(r, case.at))
     is_unsafe = bool(stopped) and not electable
     if is_unsafe and mode is not Mode.FORCED:
         return _unsafe(case, to, stopped)
-    warning = _warning(case, to, stopped if is_unsafe else ()) if mode is Mode.FORCED else None
+    notice = _notice(case, to, stopped if is_unsafe else ()) if mode is Mode.FORCED else None
     if is_unsafe and not kept:
-        return Change(f"{why}, forced", to, _given_up(case, state, to, cluster), owed, warning)
+        return Change(f"{why}, forced", to, _given_up(case, state, to, cluster), owed, notice)
     leader = state.leader
     if leader not in to.replicas or not cluster.is_online(leader, case.at):
-        still_serves = leader in to.replicas and leader in cluster.shutting_down
+        still_serves = leader in to.replicas and cluster.is_leaving(leader, case.at)
         leader = electable[0] if electable else leader if still_serves else NO_LEADER
-    return Change(why, to, raised(state, cluster.controller_epoch, leader, kept or state.isr), owed, warning)
+    return Change(why, to, raised(state, cluster.controller_epoch, leader, kept or state.isr), owed, notice)
 
 
 def _unsafe(case: Case, to: Assignment, stopped: Replicas) -> Refusal:
@@ -49,11 +52,12 @@ def _unsafe(case: Case, to: Assignment, stopped: Replicas) -> Refusal:
     return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _warning(case: Case, to: Assignment, given_up: Replicas) -> str:
+def _notice(case: Case, to: Assignment, given_up: Replicas) -> Notice:
     what = f"{case.at} was forced to {listed(to.target)}"
     if not given_up:
-        return f"{what}; an in-sync replica stays, so nothing is lost"
-    return f"{what}: the only in-sync replicas {listed(given_up)} that can serve are stopped; records may be lost"
+        return Notice(FORCED, f"{what}; an in-sync replica stays, so nothing is lost")
+    lost = f"the only in-sync replicas {listed(given_up)} that can serve are stopped; records may be lost"
+    return Notice(FORCED, f"{what}: {lost}")
 
 
 def _given_up(case: Case, state: PartitionState, to: Assignment, cluster: Cluster) -> PartitionState:

@@ -128,13 +128,14 @@ def _let_go(case: Case, cluster: Cluster) -> Next:
 
     Moves of a topic that end about the same time share one write of its znode.
     """
-    waiting = still_to_go(case.assignment, case.state, (), case.confirmed)
+    # Controllers host nothing that could be deleted.
+    waiting = still_to_go(case.assignment, case.state, (), {*case.confirmed, *cluster.controllers})
     if not case.is_patience_over and any(cluster.is_registered(r) for r in waiting):
         return None
     if case.is_gathering:
         return Gather()
     target = case.assignment.target
-    settled = (*target, *case.confirmed, cluster.own_id)  # our own id hosts nothing that could be deleted
+    settled = (*target, *case.confirmed, *cluster.controllers)
     owed = tuple(r for r in (*case.owed, *waiting) if r not in settled)
     note = f"; {listed(waiting)} did not confirm the deletion and will be asked again" if waiting else ""
     return Change(f"{case.at} has moved to {listed(target)}{note}", Assignment(target), owed=owed)

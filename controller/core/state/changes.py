@@ -54,6 +54,13 @@ class Changes(Struct):
             of_topic = self.partitions[name] = {}
         of_topic.setdefault(number, former)
 
+    def untouch(self, name: TopicName, number: PartitionId) -> None:
+        """Nothing has changed after all."""
+        of_topic = self.partitions[name]
+        del of_topic[number]
+        if not of_topic:
+            del self.partitions[name]
+
     def forget_topic(self, view: TopicView) -> None:
         """A topic is gone, be it that another has its name already."""
         self.partitions.pop(view.name, None)

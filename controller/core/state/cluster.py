@@ -26,6 +26,7 @@ from zk_layout.znodes.admin import (
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
+from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
 from zk_layout.znodes.features import FeatureAddress
 from zk_layout.znodes.notifications import (
@@ -54,6 +55,7 @@ _Lone = (
     | LegacyReassignmentAddress
     | ProducerIdBlockAddress
     | FeatureAddress
+    | ControllerIdsAddress
     | ReassignmentsAddress
     | ReassignmentAddress
     | ReassignmentStatusAddress
@@ -112,6 +114,7 @@ class ClusterState:
         self.preferred_election = absent(PreferredElectionAddress(), NEVER)
         self.producer_ids = absent(ProducerIdBlockAddress(), NEVER)
         self.features = absent(FeatureAddress(), NEVER)
+        self.controller_ids = absent(ControllerIdsAddress(), NEVER)
         self.broker_defaults = Config({})
         self.notifications: dict[Notification, ZnodeVersion] = {}
         self.tokens: dict[str, Token] = {}
@@ -160,7 +163,7 @@ class ClusterState:
                 if is_news:
                     self._apply_lone(address, fact)
 
-    def _apply_lone(self, address: _Lone, fact: Fact) -> None:
+    def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match over a closed union)
         """Znodes that are remembered by their path."""
         match address:
             case ReassignmentStatusAddress() | StatusRootAddress():
@@ -174,6 +177,8 @@ class ClusterState:
             case FeatureAddress():
                 self.features = fact
                 self.changes.features = True
+            case ControllerIdsAddress():
+                self.controller_ids = fact
             case ReassignmentsAddress() | ReassignmentAddress():
                 self.reassignments.apply(fact)
             case DefaultBrokerConfigAddress():

@@ -227,6 +227,15 @@ class Topics:
         self.changes.configs[name] = None
         return is_news
 
+    def put_back(self, name: TopicName, number: PartitionId, assignment: Assignment) -> Partition:
+        """What the topic's znode says of a partition's replicas does not count: this does, until it is written anew."""
+        record = self._records[name]
+        held = record.partitions[number]
+        record.partitions[number] = replace(held, assignment=assignment)
+        is_moving = assignment.is_moving and not self.views[name].is_queued_for_deletion
+        self._placement.assign(name, number, held.assignment, assignment, is_moving=is_moving)
+        return record.partitions[number]
+
     # ---- inside ---------------------------------------------------------------------------------------------
 
     def _record(self, name: TopicName) -> _Record:

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from controller.core.effects import Notice
 from controller.core.state.topics import TopicView
 from controller.core.view import Cluster
 from zk_layout.catalog import Address
@@ -22,8 +23,9 @@ class Case(Struct, frozen=True):
     Shape:
         `state` is None only where the partition never had one. `confirmed` are the brokers that said they deleted
         their replica; `is_patience_over` says that no more waiting is due for the others. `owed` are replicas that
-        left the assignment earlier and whose deletion is unconfirmed. `is_gathering` says that the topic's znode was
-        written a moment ago and that other moves of the topic will soon end too. `config` are the topic's settings,
+        left the assignment earlier and whose deletion is unconfirmed. `unlisted` are in-sync replicas that the
+        topic's znode does not name; in `assignment` they are being removed. `is_gathering` says that the topic's znode
+        was written a moment ago and that other moves of the topic will soon end too. `config` are the topic's settings,
         None unless they have just been read.
     """
 
@@ -37,21 +39,22 @@ class Case(Struct, frozen=True):
     is_gathering: bool = False
     owed: Replicas = ()
     config: Config | None = None
+    unlisted: Replicas = ()
 
 
 class Change(Struct, frozen=True):
     """A decision about one partition: what its znodes must say, and the reason.
 
     Shape:
-        None means "stays as it is"; an empty `owed` means that nothing is owed any more. `warning` is what an operator
-        must find in the log, where the decision was forced.
+        None means "stays as it is"; an empty `owed` means that nothing is owed any more. `notice` is what an operator
+        must find in the log.
     """
 
     why: str
     assignment: Assignment | None = None
     state: PartitionState | None = None
     owed: Replicas | None = None
-    warning: str | None = None
+    notice: Notice | None = None
 
 
 class Look(Struct, frozen=True):
@@ -76,8 +79,9 @@ class Precedence(IntEnum):
     OWN_REPLICA = 1
     FIRST_LEADER = 2
     LEADER = 3
-    REASSIGNMENT = 4
-    PREFERENCE = 5
+    UNLISTED = 4
+    REASSIGNMENT = 5
+    PREFERENCE = 6
 
 
 def raised(

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from controller.core.effects import Create, Delete, Set, Write
 from controller.core.memory import NOBODY
+from controller.core.stage import complete
 from controller.core.state.topics import TopicView
-from controller.core.steps.change import Case, Change
+from controller.core.steps.change import Case, Change, listed
 from controller.core.transactions.proposal import Atom
 from controller.core.view import Cluster
 from zk_layout.ids import LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
@@ -41,6 +42,7 @@ class Draft:
         self._owed: dict[PartitionId, Replicas] = {}
         self._why: dict[PartitionId, list[str]] = {}
         self._topic_id: TopicId | None = None
+        self._overwritten = {} if topic.is_malformed else cluster.overwritten.get(topic.name, {})
         self._added: dict[PartitionId, Replicas] = {}
         self._requests: list[Atom] = []
 
@@ -63,20 +65,23 @@ class Draft:
         held, cluster = self.topic.partitions.get(number), self._cluster
         if held is None or not held.assignment.replicas or not held.is_state_known or held.is_malformed:
             return None
+        written, state = self._assignments.get(number, held.assignment), self._states.get(number, held.state)
+        assignment = complete(written, state)
         at = TopicPartition(self.topic.name, number)
         decided = self._states.get(number)
         is_told_here = decided is not None and (held.state is None or decided.leader_epoch != held.state.leader_epoch)
         return Case(
             at,
             self.topic,
-            self._assignments.get(number, held.assignment),
-            self._states.get(number, held.state),
+            assignment,
+            state,
             at in cluster.untold and not is_told_here,
             cluster.confirmed.get(at, NOBODY),
             at in cluster.out_of_patience,
             at.topic in cluster.gathering,
             self._owed.get(number, self.topic.deletions.get(number, ())),
             cluster.fresh_config(at.topic),
+            assignment.replicas[len(written.replicas) :],
         )
 
     def take(self, number: PartitionId, change: Change) -> None:
@@ -132,18 +137,20 @@ class Draft:
         if self._added:
             count = min(self._added) + len(self._added)
             why = (f"asked to give topic {name} {len(self._added)} more: {count} partitions", *why)
-        return why
+        kept = [TopicPartition(name, n) for n in sorted(self._overwritten) if n not in self._assignments]
+        replicas = (listed(self.topic.partitions[at.partition].assignment.replicas) for at in kept)
+        return (*(f"{at} keeps the replicas {its}" for at, its in zip(kept, replicas, strict=True)), *why)
 
     def _topic_write(self) -> Iterable[Write]:
-        if not self._assignments and self._topic_id is None and not self._added:
+        if not (self._assignments or self._topic_id is not None or self._added or self._overwritten):
             return
-        listed = {
+        assignments = {
             n: self._assignments.get(n, held.assignment)
             for n, held in self.topic.partitions.items()
             if held.assignment.replicas
         }
-        listed |= {n: Assignment(replicas) for n, replicas in self._added.items()}
-        topic = Topic(listed, self._topic_id or self.topic.topic_id)
+        assignments |= {n: Assignment(replicas) for n, replicas in self._added.items()}
+        topic = Topic(assignments, self._topic_id or self.topic.topic_id)
         yield Set(TopicAddress(self.topic.name), topic, self.topic.version)
 
     def _deletions_write(self) -> Iterable[Write]:

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from controller.core.agenda import Numbers
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, oversized
 from controller.core.duty import Duty
+from controller.core.effects import Notice
 from controller.core.events import Again
 from controller.core.outbox import Outbox
 from controller.core.shared import Shared
@@ -30,6 +33,7 @@ from controller.core.view import Cluster
 from zk_layout.ids import TopicName, TopicPartition
 
 # While a topic's znode cannot be read, its partitions keep their leaders by what it said before.
+Noticed = dict[str, list[Notice]]
 WITHOUT_TOPIC_ZNODE = (Precedence.LEADER,)
 
 
@@ -147,6 +151,7 @@ class Steps(Duty):
         topic = draft.topic
         left_alone = {item.at.partition for item in step.accepted} | step.decided.keys()
         asked_for = bool(cluster.legacy or cluster.preferring)
+        noticed: Noticed = {}
         rules = self._rules_without_topic if topic.is_malformed else self._rules
         for number in sorted(n for n in step.numbers if n not in left_alone):
             held = topic.partitions.get(number)
@@ -158,7 +163,10 @@ class Steps(Duty):
                 continue
             case = draft.case(number)
             if case is not None:
-                _follow(case, rules, step, cluster)
+                _follow(case, rules, step, cluster, noticed)
+        for notices in noticed.values():  # many partitions of a topic most often have the same trouble
+            more = f" (and {len(notices) - 1} more partitions)" if len(notices) > 1 else ""
+            step.notices.append(replace(notices[0], text=f"{notices[0].text}{more}"))
 
     # ---- what became of it ----------------------------------------------------------------------------------
 
@@ -201,7 +209,7 @@ class Steps(Duty):
         self._shared.agenda.add(step.name, step.numbers, is_urgent=True)
 
 
-def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster) -> None:
+def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, noticed: Noticed) -> None:
     for rule in rules:
         decided = rule(case, cluster)
         match decided:
@@ -209,6 +217,8 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster) -> 
                 continue
             case Change():
                 step.planned.take(case.at.partition, decided)
+                if decided.notice is not None:
+                    noticed.setdefault(decided.notice.kind, []).append(decided.notice)
             case Look(addresses=addresses):
                 step.looks.extend(addresses)
             case Gather():
@@ -224,7 +234,7 @@ def is_sound(held: Partition, topic: TopicView, at: TopicPartition, cluster: Clu
     if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.untold:
         return False
     brokers, replicas = cluster.brokers, held.assignment.replicas
-    if cluster.shutting_down or cluster.offline_replicas or cluster.own_id in replicas:
+    if cluster.shutting_down or cluster.offline_replicas or not cluster.controllers.keys().isdisjoint(replicas):
         return False
     if state.leader not in brokers or state.leader not in replicas:
         return False

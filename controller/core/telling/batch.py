@@ -125,7 +125,7 @@ class Batch:
         is_created = before is None and not circumstances.is_initial
         cluster = self._cluster
         for broker in seen.replicas:
-            if broker not in cluster.brokers or broker == cluster.own_id or broker in self._fresh:
+            if not cluster.is_registered(broker) or broker in self._fresh:
                 continue
             if broker in cluster.shutting_down and broker not in (seen.leader, former_leader):
                 self._stop(broker, ReplicaStop(topic.name, number, seen.leader_epoch, False))

@@ -14,10 +14,8 @@ DELETED = BrokerId(-2)
 
 def live_brokers(cluster: Cluster) -> tuple[LiveBroker, ...]:
     """Every registered broker with all its endpoints, by id; ourselves included, so that we can be found."""
-    return tuple(
-        LiveBroker(broker, held.registration.endpoints, held.registration.rack)
-        for broker, held in sorted(cluster.brokers.items())
-    )
+    registrations = ((broker, cluster.brokers[broker].registration) for broker in cluster.nodes())
+    return tuple(LiveBroker(broker, held.endpoints, held.rack) for broker, held in registrations)
 
 
 def view(
@@ -25,7 +23,7 @@ def view(
 ) -> PartitionView:
     """One partition with the replicas in force."""
     assignment = held.assignment
-    if assignment.is_moving:
+    if assignment.is_moving or state.isr != assignment.replicas:
         assignment = in_force(assignment, state)
     return PartitionView(
         topic.name,

@@ -135,7 +135,7 @@ def _problem_of(placed: list[tuple[PartitionId, Replicas]], cluster: Cluster) ->
     for number, replicas in placed:
         if len(set(replicas)) < len(replicas):
             return f"Duplicate replica assignment found: partition {number} on {listed(replicas)}"
-        if cluster.own_id in replicas or min(replicas) < 0:
+        if not cluster.controllers.keys().isdisjoint(replicas) or min(replicas) < 0:
             return f"Partition {number} cannot be placed on {listed(replicas)}: not all of them are brokers"
     if sorted(number for number, _ in placed) != list(range(len(placed))):
         return "partitions should be a consecutive 0-based integer sequence"

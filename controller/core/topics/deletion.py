@@ -236,12 +236,12 @@ class TopicDeletions:
         return {*assigned, *cluster.owing.get(broker, {}).get(name, {})}
 
     def _unconfirmed(self, name: TopicName, deletion: _Deletion) -> dict[BrokerId, int]:
-        """How many replicas each broker has still to delete; nobody waits for our own id, which hosts nothing."""
+        """How many replicas each broker has still to delete; controllers host nothing."""
         cluster = self._cluster
         left = {}
         for broker in sorted({**cluster.hosted, **cluster.owing}):
             numbers = self._replicas(broker, name)
-            if broker != cluster.own_id and numbers:
+            if broker not in cluster.controllers and numbers:
                 missing = len(numbers - deletion.confirmed.get(broker, NONE))
                 if missing:
                     left[broker] = missing

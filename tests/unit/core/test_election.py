@@ -166,14 +166,17 @@ def test_our_own_id_is_replaced_before_the_first_election() -> None:
 
     assert isinstance(step, Change)
     assert (step.assignment, step.state) == (Assignment(ids("1,2")), None)
-    assert first_leader.next_step(named, cluster("1,2")) is None
 
 
-def test_our_own_id_is_dropped_where_no_other_broker_is_left() -> None:
-    step = own_replica.next_step(case(f"{OWN},2"), cluster("2"))
+def test_our_own_id_stays_where_no_other_broker_is_left() -> None:
+    named = case(f"{OWN},2")
+    assert own_replica.next_step(named, cluster("2")) is None
+
+    step = first_leader.next_step(named, cluster("2"))
 
     assert isinstance(step, Change)
-    assert step.assignment == Assignment(ids("2"))
+    assert step.state == written(2, "2", leader_epoch=0)
+    assert step.notice is not None
 
 
 def test_a_partition_that_had_a_leader_is_moved_away_from_our_id() -> None:

@@ -29,6 +29,13 @@ def test_who_may_lead_instead_of_it_depends_on_the_settings_of_the_topic(is_allo
     assert some(play.do("disk 1 fails orders-0"), "no in-sync replica of", why)
 
 
+@pytest.mark.parametrize(("is_allowed", "leader"), [("true", "leader=2"), ("false", "leader=-1")])
+def test_a_leader_that_shuts_down_and_loses_its_log_serves_nobody(is_allowed: str, leader: str) -> None:
+    play = failed(f"config orders unclean.leader.election.enable={is_allowed}", "shutdown 1")
+
+    assert some(play.do("disk 1 fails orders-0"), "set /brokers/topics/orders/partitions/0/state", leader)
+
+
 def test_a_replica_may_fail_on_several_brokers_and_heals_on_each_by_itself() -> None:
     play = failed("disk 1 fails orders-0", "disk 2 fails orders-0")
     assert some(play.do("disk 3 fails"), "UpdateMetadata orders-0", "offline=[1, 2]")

@@ -254,8 +254,8 @@ def test_a_forced_cancel_gives_up_the_only_in_sync_replica_and_says_so() -> None
     assert forced.assignment == Assignment(ids("1,2"))
     assert forced.state is not None
     assert (forced.state.leader, forced.state.isr, forced.state.leader_recovery_state) == (2, ids("2"), 1)
-    assert forced.warning is not None
-    assert "records may be lost" in forced.warning
+    assert forced.notice is not None
+    assert "records may be lost" in forced.notice.text
 
 
 def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_of_them() -> None:

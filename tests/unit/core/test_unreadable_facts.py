@@ -11,6 +11,7 @@ from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, ZnodeVers
 from zk_layout.znodes.admin import LegacyReassignmentAddress, PreferredElectionAddress
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import DefaultBrokerConfigAddress, TopicConfigAddress
+from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress
 from zk_layout.znodes.features import FeatureAddress
 from zk_layout.znodes.notifications import ConfigChangeAddress, IsrChangeAddress, LogDirEventAddress
@@ -38,6 +39,7 @@ FAMILIES: tuple[Address, ...] = (
     ProducerIdBlockAddress(),
     ReassignmentStatusAddress(RequestId(1)),
     FeatureAddress(),
+    ControllerIdsAddress(),
     DelegationTokenAddress("token"),
 )
 

@@ -26,6 +26,7 @@ def test_single_requests_are_those_of_kazoo(path: str, data: bytes, version: int
         (protocol.GetData(path, flag), kazoo.GetData(path, flag)),
         (protocol.GetChildren(path, flag), kazoo.GetChildren(path, flag)),
         (protocol.Create(path, data, flag), kazoo.Create(path, data, OPEN_ACL_UNSAFE, int(flag))),
+        (protocol.Create(path, None), kazoo.Create(path, None, OPEN_ACL_UNSAFE, 0)),
         (protocol.SetData(path, data, version), kazoo.SetData(path, data, version)),
         (protocol.Delete(path, version), kazoo.Delete(path, version)),
         (protocol.Check(path, version), kazoo.CheckVersion(path, version)),

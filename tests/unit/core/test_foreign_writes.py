@@ -1,0 +1,192 @@
+"""What follows where somebody else writes the replicas of a partition into its topic's znode?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.traps.play import Play, some
+
+ORDERS = "/brokers/topics/orders"
+STATE = f"{ORDERS}/partitions/0/state"
+
+
+def written(partitions: dict[str, list[int]], **fields: object) -> str:
+    """The command with which somebody writes the topic's znode as a whole."""
+    topic = {"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}, **fields}
+    return f"znode {ORDERS} {json.dumps(topic)}"
+
+
+def moved() -> Play:
+    """A partition that was moved from 1,2 to 3,4,5 in this term."""
+    return Play("brokers 1,2,3,4,5", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=3,4,5", *MOVED)
+
+
+MOVED = ("isr orders-0 1,2,3,4,5", "time +10s")
+
+
+def topic_of(play: Play) -> dict[str, dict[str, list[int]]]:
+    held: dict[str, dict[str, list[int]]] = json.loads(play.data(ORDERS) or "{}")
+    return held
+
+
+def state_of(play: Play) -> tuple[int, list[int]]:
+    state = json.loads(play.data(STATE) or "{}")
+    return state["leader"], state["isr"]
+
+
+def test_former_replicas_that_an_old_tool_writes_back_do_not_come_back() -> None:
+    play = moved()
+    assert state_of(play) == (3, [3, 4, 5])
+
+    lines = play.do(written({"0": [1, 2], "1": [1, 2]}))
+
+    assert state_of(play) == (3, [3, 4, 5])
+    assert topic_of(play)["partitions"] == {"0": [3, 4, 5], "1": [1, 2]}
+    assert some(lines, "notice (overwritten assignment)", "orders-0", "[1, 2]", "[3, 4, 5]")
+    assert some(lines, "new partition orders-1: 1 leads")
+    assert not some(lines, "StopReplica")
+    assert not [line for line in some(lines, "LeaderAndIsr") if "orders-0" in line]
+
+
+def test_a_move_goes_on_that_somebody_overwrites() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=3")
+
+    play.do(written({"0": [1, 2]}))
+
+    assert topic_of(play)["adding_replicas"] == {"0": [3]}
+    play.do("isr orders-0 1,2,3", "time +10s")
+    assert topic_of(play)["partitions"] == {"0": [3]}
+
+
+def test_a_partition_that_somebody_leaves_out_is_written_back() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2 1=2,3", "elect")
+
+    lines = play.do(written({"1": [2, 3]}))
+
+    assert topic_of(play)["partitions"] == {"0": [1, 2], "1": [2, 3]}
+    assert some(lines, "notice (overwritten assignment)", "orders-0")
+    assert state_of(play) == (1, [1, 2])
+
+
+def test_what_somebody_writes_while_our_write_is_under_way_conflicts_and_both_are_put_right() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "hold reply", "ask reassign orders-0 to=3")
+    play.do(written({"0": [2, 1]}))
+
+    play.do("reply")
+
+    assert topic_of(play)["partitions"] == {"0": [3, 1, 2]}
+    assert topic_of(play)["adding_replicas"] == {"0": [3]}
+
+
+def test_our_own_write_whose_answer_was_lost_is_not_somebody_elses() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "lose reply")
+
+    lines = play.do("ask reassign orders-0 to=3")
+
+    assert topic_of(play)["adding_replicas"] == {"0": [3]}
+    assert not some(lines, "notice (overwritten assignment)")
+
+
+def test_what_was_written_before_the_term_is_kept_in_a_znode_that_could_not_be_read_meanwhile() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", f"malformed {ORDERS}")
+
+    play.do(written({"0": [3]}))
+
+    assert topic_of(play)["partitions"] == {"0": [1, 2]}
+
+
+def test_somebody_may_write_back_himself_what_was_there() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", f"refuse {ORDERS}", written({"0": [3]}))
+
+    play.do(written({"0": [1, 2]}), f"allow {ORDERS}", "time +60s")
+
+    assert topic_of(play)["partitions"] == {"0": [1, 2]}
+    assert state_of(play) == (1, [1, 2])
+
+
+def test_a_leader_dies_while_its_topics_znode_cannot_be_put_right() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", f"refuse {ORDERS}", written({"0": [3]}))
+
+    play.do("broker 1 dies", "time +60s")
+
+    assert state_of(play)[0] == 2
+
+
+@pytest.mark.parametrize("written_before", ["1,2", "1,2,9"])
+def test_replicas_in_sync_that_a_new_controller_does_not_find_in_the_list_go_on_until_the_others_are_in_sync(
+    written_before: str,
+) -> None:
+    play = Play("brokers 1,2,3,4,5", f"topic orders 0={written_before}", "state orders-0 leader=3 isr=3,4,5")
+
+    lines = play.do("elect")
+
+    assert state_of(play) == (3, [3, 4, 5])
+    assert some(lines, "notice (overwritten assignment)", "orders-0", "[3, 4, 5]")
+    assert topic_of(play)["removing_replicas"] == {"0": [3, 4, 5]}
+    assert not some(lines, "StopReplica")
+
+
+def test_the_written_replicas_take_over_once_they_are_in_sync() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "state orders-0 leader=3 isr=3,4", "elect")
+
+    lines = play.do("isr orders-0 3,4,1,2", "time +10s")
+
+    assert state_of(play) == (1, [1, 2])
+    assert topic_of(play)["partitions"] == {"0": [1, 2]}
+    assert some(lines, "tell 3,4  StopReplica", "delete")
+
+
+def test_such_a_move_can_be_turned_round() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "state orders-0 leader=3 isr=3,4", "elect")
+
+    play.do("ask reassign orders-0 to=3,4", "time +10s")
+
+    assert topic_of(play)["partitions"] == {"0": [3, 4]}
+    assert state_of(play) == (3, [3, 4])
+
+
+def test_a_replica_in_sync_that_is_not_listed_is_cleared_away_where_the_listed_ones_are_in_sync() -> None:
+    """Kafka's controller died between the two writes of a cancel."""
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "state orders-0 leader=1 isr=1,2,3")
+
+    lines = play.do("elect", "time +10s")
+
+    assert state_of(play) == (1, [1, 2])
+    assert some(lines, "tell 3  StopReplica", "delete")
+    assert topic_of(play)["partitions"] == {"0": [1, 2]}
+
+
+def test_the_only_copy_is_waited_for_where_it_is_down_and_not_listed() -> None:
+    play = Play("brokers 1,2", "topic orders 0=1,2", "state orders-0 leader=3 isr=3", "elect")
+    assert state_of(play) == (-1, [3])
+
+    play.do("brokers 3")
+
+    assert state_of(play) == (3, [3])
+
+
+def test_a_leader_that_is_not_listed_may_change_its_isr() -> None:
+    commands = ("topic orders 0=1,2", "state orders-0 leader=3 isr=3,4", f"refuse {ORDERS}", "elect")
+    play = Play("brokers 1,2,3,4", *commands)
+
+    lines = play.do("isr orders-0 3", "time +60s")
+
+    assert some(lines, "answer orders-0 NONE leader=3 isr=[3]")
+
+
+@pytest.mark.parametrize(
+    ("fields", "target"),
+    [
+        ({"removing_replicas": {"0": [1, 2]}}, [1, 2]),
+        ({"adding_replicas": {"0": [9]}}, [1, 2]),
+        ({"removing_replicas": {"0": [9]}}, [1, 2]),
+        ({"adding_replicas": {"0": [2]}, "removing_replicas": {"0": [2]}}, [1, 2]),
+    ],
+)
+def test_fields_that_make_no_sense_move_nothing(fields: dict[str, object], target: list[int]) -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", written({"0": [1, 2]}, **fields), "elect", "time +10s")
+
+    assert topic_of(play)["partitions"] == {"0": target}
+    assert state_of(play) == (1, [1, 2])

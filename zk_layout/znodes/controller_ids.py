@@ -1,0 +1,52 @@
+"""Which ids of controllers do assignments name in place of brokers that are still to come?
+
+A znode of our own, `/kafka_zk_controller/controller_ids`, there only while an assignment names one. A controller's id
+hosts nothing; a successor has another id, and could not tell this one from a broker that is down.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.bounds import Brokers
+from zk_layout.codec import decode_json, encode_json, json_decoder
+
+
+class ControllerIdsAddress(Struct, frozen=True, gc=False):
+    """The ids of controllers that assignments name."""
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return "/kafka_zk_controller/controller_ids"
+
+
+class ControllerIds(Struct, frozen=True):
+    """The ids of controllers that assignments name.
+
+    Shape:
+        Ascending, without duplicates.
+    """
+
+    ids: Brokers
+
+
+_decoder = json_decoder(ControllerIds)
+
+
+def decode(data: bytes) -> ControllerIds:
+    """The ids of controllers.
+
+    Raises:
+        Undecodable: not this znode's JSON.
+    """
+    return decode_json(_decoder, data)
+
+
+def encode(controllers: ControllerIds) -> bytes:
+    """The ids of controllers.
+
+    >>> encode(ControllerIds((100, 101)))
+    b'{"version":1,"ids":[100,101]}'
+    """
+    return encode_json({"version": 1, "ids": controllers.ids})
