@@ -114,6 +114,7 @@ class Daemon:
             is_ready=candidacy.is_ready,
             since=self._since,
             reason=candidacy.reason,
+            set_aside=self._monitoring.set_aside,
         )
 
     async def _listen(self) -> bool:
