@@ -168,8 +168,10 @@ class Steps(Duty):
         if step.draft is None:
             rest.note_topic(step.name)
             return
-        unsettled = step.looking.keys() | step.unasked.keys()
-        rest.note(step.name, [n for n in step.numbers if n not in unsettled and not step.draft.touches(n)], out)
+        is_touched = step.draft.touches
+        unsettled = step.looking.keys() | step.unasked.keys() | step.elected.keys()
+        at_rest = [n for n in step.numbers if n not in unsettled and (n in step.left_alone or not is_touched(n))]
+        rest.note(step.name, at_rest, out)
 
     # ---- deciding -------------------------------------------------------------------------------------------
 

@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from controller.core.effects import Answer, Commit, Effect, Notice, StepDown, Wake
+from controller.core.effects import Answer, Connect, Effect, Notice, Set, StepDown, Wake
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Asked, CallId, Committed, Event, Loaded, Observed, Woke
 from controller.core.machine import Machine
+from controller.core.reassignment.legacy_znode import SUBJECT
 from controller.core.replies import PartitionsCreated, ReassignmentsAltered
-from controller.core.requests import AlterReassignments, Caller, CreatePartitions, Growth, PartitionReassignment
+from controller.core.requests import (
+    AlterPartition,
+    AlterReassignments,
+    Caller,
+    CreatePartitions,
+    Growth,
+    IsrProposal,
+    Mode,
+    PartitionReassignment,
+    Request,
+    TopicReference,
+)
 from controller.core.seeded_random import SeededRandom
 from controller.core.set_aside import MOST_SHOWN, SetAside, described
 from controller.core.settings import MachineSettings
 from controller.core.steps.aside import LookAgain
+from controller.core.transactions.owner import TryAgain
 from tests.unit.core.builders import EPOCH, OWN, Term, commits, ids, registration, state
 from tests.unit.traps.play import Play, cluster, some
 from zk_layout.facts import Fact, Stat, absent, present
-from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionId,
+    TopicId,
+    TopicName,
+    TopicPartition,
+    ZnodeVersion,
+    Zxid,
+)
+from zk_layout.znodes.admin import (
+    LegacyMove,
+    LegacyReassignment,
+    LegacyReassignmentAddress,
+    TopicDeletionAddress,
+    encode_reassignment,
+)
 from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.notifications import IsrChange, IsrChangeAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
-from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress, encode
 
 CALLER = Caller("PLAINTEXT", "127.0.0.1")
 ID = TopicId("AAECAwQFBgcICQoLDA0ODw")
@@ -30,9 +63,9 @@ STAT = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
 INT32_MAX = 2**31 - 1
 
 
-def topic(name: str, *states: PartitionState) -> tuple[Fact, ...]:
-    """A topic whose partitions are all on brokers 1 and 2."""
-    partitions = {PartitionId(n): Assignment(ids("1,2")) for n in range(len(states))}
+def topic(name: str, *states: PartitionState, replicas: str = "1,2") -> tuple[Fact, ...]:
+    """A topic whose partitions are all on the same brokers."""
+    partitions = {PartitionId(n): Assignment(ids(replicas)) for n in range(len(states))}
     of_states = (present(StateAddress(TopicName(name), PartitionId(n)), s, STAT) for n, s in enumerate(states))
     return (present(TopicAddress(TopicName(name)), Topic(partitions, ID), STAT), *of_states)
 
@@ -43,7 +76,7 @@ class Turns:
     def __init__(self, *facts: Fact, **settings: Any) -> None:
         self.machine = Machine(MachineSettings(own_id=OWN, **settings), EPOCH, SeededRandom(b"0"))
         self.now, self.zxid = 0.0, 5000
-        brokers = tuple(registration(broker) for broker in (OWN, *ids("1,2")))
+        brokers = tuple(registration(broker) for broker in (OWN, *ids("1,2,3")))
         self.turn(Observed((*brokers, *facts)), Loaded())
 
     def turn(self, *events: Event) -> list[Effect]:
@@ -68,8 +101,8 @@ class Turns:
 
 def led(effects: list[Effect]) -> dict[str, int]:
     """The leaders written, by path."""
-    written = (write for effect in effects if isinstance(effect, Commit) for write in effect.writes)
-    return {w.address.path: w.value.leader for w in written if isinstance(getattr(w, "value", None), PartitionState)}
+    writes = (write for commit in commits(effects) for write in commit.writes if isinstance(write, Set))
+    return {w.address.path: w.value.leader for w in writes if isinstance(w.value, PartitionState)}
 
 
 def notices(effects: list[Effect], kind: str = "set aside") -> list[str]:
@@ -289,3 +322,127 @@ def test_of_very_many_the_first_are_shown() -> None:
 def test_without_memory_nothing_is_contained() -> None:
     with pytest.raises(MemoryError):
         described(MemoryError())
+
+
+# ---- what cannot be done holds up nothing else ----------------------------------------------------------------
+
+
+def test_a_step_that_is_always_too_large_keeps_no_election_off() -> None:
+    """A topic that needs an id, for which its znode has no room."""
+    partitions = {PartitionId(n): Assignment(ids("1,2")) for n in range(60)}
+    name = TopicName("a")
+    states = (present(StateAddress(name, n), state(1, "1,2"), STAT) for n in partitions)
+    data = len(encode(Topic(partitions)))
+    turns = Turns(present(TopicAddress(name), Topic(partitions), STAT), *states, znode_size_limit=data + 90)
+
+    effects = turns.dies(1)
+
+    assert len(led(effects)) == 60
+    assert set(led(effects).values()) == {2}
+    assert len(notices(effects, "oversized znode")) <= 1
+    assert any("topic a: writing /brokers/topics/a would take" in shown for shown in turns.machine.set_aside())
+
+
+def alter(broker: int, number: int, isr: str, partition_epoch: int) -> AlterPartition:
+    """A leader proposes an ISR, as of leader epoch 3."""
+    proposal = IsrProposal(
+        TopicReference(name=TopicName("a")),
+        PartitionId(number),
+        LeaderEpoch(3),
+        PartitionEpoch(partition_epoch),
+        ids(isr),
+    )
+    return AlterPartition(BrokerId(broker), BrokerEpoch(broker), (proposal,))
+
+
+def busy(turns: Turns, request: Callable[[int], Request], *events: Event) -> list[Effect]:
+    """A request at every look, each granted: the topic is never at rest. What comes of it in some turns."""
+    every: list[Effect] = []
+    pending = list(events)
+    for n in range(12):
+        effects = turns.machine.turn([*pending, Asked(CallId(n), request(n), CALLER)], float(n))
+        every += effects
+        pending = []
+        for commit in commits(effects):
+            turns.zxid += 1
+            pending.append(Committed(commit.commit, Zxid(turns.zxid)))
+    return every
+
+
+def test_a_broker_comes_back_into_a_topic_one_of_whose_leaders_asks_all_the_time() -> None:
+    turns = Turns(*topic("a", state(1, "1,3"), state(2, "2,1"), replicas="1,2,3"))
+    bounces = Observed((absent(BrokerAddress(BrokerId(2)), Zxid(5001)), registration(BrokerId(2), zxid=5002)))
+    turns.zxid = 7000
+
+    effects = busy(turns, lambda n: alter(1, 0, "1,3" if n % 2 else "1", n), bounces)
+
+    assert len([e for e in effects if isinstance(e, Answer)]) > 5
+    assert [e.broker for e in effects if isinstance(e, Connect)] == [2]
+
+
+def test_requests_at_every_look_keep_no_election_of_their_partition_off() -> None:
+    turns = Turns(*topic("a", state(1, "1,2")))
+    dies = Observed((absent(BrokerAddress(BrokerId(1)), Zxid(5001)),))
+    turns.zxid = 7000
+    at = TopicPartition(TopicName("a"), PartitionId(0))
+
+    def move(n: int) -> AlterReassignments:
+        return AlterReassignments((PartitionReassignment(at, ids("1,2") if n % 2 else ids("2,1")),), Mode.FORCED)
+
+    assert 2 in [led([e]).get(path("a", 0)) for e in busy(turns, move, dies)]
+
+
+def test_a_notification_with_a_name_of_nearly_a_megabyte_is_deleted_like_others() -> None:
+    names = ("isr_change_0000000001", "x" * 999_300, "isr_change_0000000002")
+    facts = tuple(present(IsrChangeAddress(name), IsrChange(()), STAT) for name in names)
+
+    turns = Turns(*facts)
+
+    assert turns.machine.snapshot().in_flight == 0
+    again = turns.turn(Observed(tuple(present(IsrChangeAddress(n), IsrChange(()), STAT) for n in ("new",))))
+    assert [write.address for commit in commits(again) for write in commit.writes] == [IsrChangeAddress("new")]
+
+
+def test_a_shutdown_is_answered_before_its_broker_gives_up_though_zookeeper_is_silent() -> None:
+    play = Play("brokers 1,2", "topic orders 0=1,2", "elect", "hold reply")
+
+    assert not some(play.do("shutdown 1", "time +19s"), "answer NONE")
+    assert some(play.do("time +2s"), "answer NONE remaining: orders-0")
+    assert some(play.do("reply", "shutdown 1"), "answer NONE remaining: none")
+
+
+def test_a_broker_that_is_back_is_let_in_when_nothing_has_come_to_rest_for_long() -> None:
+    play = Play("brokers 1,2", "topic orders 0=1,2", "elect", "hold reply")
+
+    assert "connect 1" not in play.do("broker 1 bounces", "time +29s")
+    assert "connect 1" in play.do("time +2s")
+
+
+# ---- sizes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_legacy_znode_too_large_to_be_struck_from_is_when_less_is_left_and_nothing_loops() -> None:
+    """Its writer needed less room than we do, who check the controller epoch too."""
+    names = [TopicName(f"{n}{'t' * 200}") for n in range(3)]
+    targets = (ids("1,2"), ids("3,2"), ids("3,2"))  # the first is where it wants to be
+    moves = tuple(LegacyMove(name, PartitionId(0), target) for name, target in zip(names, targets, strict=True))
+    too_much = len(encode_reassignment(LegacyReassignment(moves[1:])))
+    facts = [fact for name in names for fact in topic(name, state(1, "1,2"))]
+    turns = Turns(*facts, znode_size_limit=too_much + 50)
+    znode = LegacyReassignmentAddress()
+
+    began = turns.turn(Observed((present(znode, LegacyReassignment(moves), STAT),)))
+
+    struck = [w for c in commits(began) for w in c.writes if w.address == znode]
+    assert struck == []
+    (notice,) = notices(began, "oversized znode")
+    assert notice.startswith("writing /admin/reassign_partitions would take a request of")
+    moving = [w.address for c in commits(began) for w in c.writes if isinstance(w.address, TopicAddress)]
+    assert moving == [TopicAddress(names[1]), TopicAddress(names[2])]
+
+    deleting = present(TopicDeletionAddress(names[1]), None, Stat(Zxid(8000), Zxid(8000), ZnodeVersion(0)))
+    turns.turn(Observed((deleting,)))
+    turns.now = 40.0
+    again = turns.turn(Woke(TryAgain(SUBJECT)))
+    struck = [w for c in commits(again) for w in c.writes if w.address == znode]
+    assert struck == [Set(znode, LegacyReassignment(moves[2:]), ZnodeVersion(0))]
