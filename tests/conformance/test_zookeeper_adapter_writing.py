@@ -168,7 +168,7 @@ def test_a_lost_answer_is_unknown_and_the_next_commit_goes_through(zookeeper: st
     asyncio.run(story())
 
 
-def test_a_transaction_that_the_server_would_never_take_is_refused_and_not_sent(zookeeper: str) -> None:
+def test_a_transaction_that_the_server_would_never_take_is_not_sent(zookeeper: str) -> None:
     async def story() -> None:
         with someone(zookeeper) as other:
             prepare(other)
