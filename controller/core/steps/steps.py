@@ -185,11 +185,16 @@ class Steps(Duty):
             else:
                 owner.decide(step, items, out)
             return
+        if aside.whole is Limit.NOTHING:
+            aside.due.update(step.numbers)
+            for item in items:
+                self._fail(item, f"topic {name} is set aside after an internal error", out)
+            return
         step.draft = Draft(topic, self._cluster)
         overdue = {n: None for n in self._overdue.get(name, ()) if n in step.numbers}
         self._ask_rules(step, overdue, aside, is_election=True)
         for item in items:
-            self._consider(item, step, aside, out)
+            self._consider(item, step, out)
         deciders = self._electing if aside.whole and not step.accepted else self._deciders
         for decider in deciders:
             decider.open_step(step, out)
@@ -205,16 +210,11 @@ class Steps(Duty):
         step.unasked = dict.fromkeys(left_alone.keys() - overdue.keys())
         step.left_alone = left_alone
 
-    def _consider(self, item: Item, step: Step, aside: Aside, out: Outbox) -> None:
+    def _consider(self, item: Item, step: Step, out: Outbox) -> None:
         """A topic is deleted or grows by one request a step, and some requests want a partition for themselves."""
         number = item.at.partition
-        if aside.whole is Limit.NOTHING:
-            self._fail(item, f"topic {step.name} is set aside after an internal error", out)
-        elif (
-            number in step.closed
-            or (number in step.elected)
-            or (number == WHOLE_TOPIC and step.planned.is_about_the_whole)
-        ):
+        is_second = number == WHOLE_TOPIC and step.planned.is_about_the_whole
+        if number in step.closed or number in step.elected or is_second:
             step.postponed.append(item)
         else:
             step.at = item

@@ -7,20 +7,24 @@ from typing import Any
 
 import pytest
 
-from controller.core.effects import Answer, Connect, Effect, Notice, Set, StepDown, Wake
+from controller.core.effects import Answer, Connect, Effect, Measured, Notice, Set, StepDown, Wake
+from controller.core.elections.duty import Elections
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Asked, CallId, Committed, Event, Loaded, Observed, Woke
 from controller.core.machine import Machine
+from controller.core.notifications import Notifications
 from controller.core.reassignment.legacy_znode import SUBJECT
-from controller.core.replies import PartitionsCreated, ReassignmentsAltered
+from controller.core.replies import PartitionsCreated, ReassignmentsAltered, TopicsCreated
 from controller.core.requests import (
     AlterPartition,
     AlterReassignments,
     Caller,
     CreatePartitions,
+    CreateTopics,
     Growth,
     IsrProposal,
     Mode,
+    NewTopic,
     PartitionReassignment,
     Request,
     TopicReference,
@@ -29,6 +33,8 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.set_aside import MOST_SHOWN, SetAside, described
 from controller.core.settings import MachineSettings
 from controller.core.steps.aside import LookAgain
+from controller.core.topics import create_topics
+from controller.core.topics.duty import Topics
 from controller.core.transactions.owner import TryAgain
 from tests.unit.core.builders import EPOCH, OWN, Term, commits, ids, registration, state
 from tests.unit.traps.play import Play, cluster, some
@@ -446,3 +452,91 @@ def test_a_legacy_znode_too_large_to_be_struck_from_is_when_less_is_left_and_not
     again = turns.turn(Woke(TryAgain(SUBJECT)))
     struck = [w for c in commits(again) for w in c.writes if w.address == znode]
     assert struck == [Set(znode, LegacyReassignment(moves[2:]), ZnodeVersion(0))]
+
+
+# ---- whole topics ---------------------------------------------------------------------------------------------
+
+
+def raises(*_: Any) -> None:
+    raise RuntimeError("a bug")
+
+
+def test_what_is_wrong_with_a_topic_as_a_whole_keeps_no_election_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(*topic("a", state(1, "1,2")), *topic("b", state(1, "1,2")))
+    monkeypatch.setattr(Topics, "close_step", raises)
+
+    effects = turns.dies(1)
+
+    assert led(effects) == {path("a", 0): 2, path("b", 0): 2}
+    assert len(turns.machine.set_aside()) == 2
+
+
+def test_about_a_topic_where_even_elections_raise_nothing_is_decided_and_requests_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns(*topic("a", state(1, "1,2")))
+    monkeypatch.setattr(Topics, "close_step", raises)
+    monkeypatch.setattr(Elections, "close_step", raises)
+    assert led(turns.dies(1)) == {}
+    move = PartitionReassignment(TopicPartition(TopicName("a"), PartitionId(0)), ids("2,1"))
+
+    effects = turns.turn(Asked(CallId(1), AlterReassignments((move,)), CALLER))
+
+    (answer,) = [e for e in effects if isinstance(e, Answer)]
+    assert isinstance(answer.reply, ReassignmentsAltered)
+    assert [r.error for r in answer.reply.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    monkeypatch.undo()
+    turns.now = 1.0
+    assert led(turns.turn(Woke(LookAgain(TopicName("a"))))) == {path("a", 0): 2}
+
+
+def test_many_partitions_that_raise_are_set_aside_as_one_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = state(1, "1,2", leader_epoch=INT32_MAX)
+    turns = Turns(*topic("a", *(last for _ in range(40))), *topic("b", state(1, "1,2")))
+
+    effects = turns.dies(1)
+
+    assert led(effects) == {path("b", 0): 2}
+    assert len([e for e in effects if isinstance(e, Measured) and e.measure == "contained_errors"]) < 30
+
+
+def test_a_topic_that_cannot_be_created_because_of_a_bug_costs_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(*topic("a", state(1, "1,2")))
+    monkeypatch.setattr(create_topics, "consider", raises)
+    new = CreateTopics((NewTopic(TopicName("new"), 1, 1),))
+
+    effects = turns.turn(Asked(CallId(1), new, CALLER))
+
+    (answer,) = [e for e in effects if isinstance(e, Answer)]
+    assert isinstance(answer.reply, TopicsCreated)
+    assert [r.error for r in answer.reply.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+def test_whoever_cannot_be_judged_has_no_right() -> None:
+    machine = Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"), lambda *_: 1 / 0 == 0)
+    machine.turn([Observed((registration(OWN),)), Loaded()], 0.0)
+
+    effects = machine.turn([Asked(CallId(1), CreatePartitions((Growth(TopicName("a"), 3),)), CALLER)], 0.0)
+
+    (answer,) = [e for e in effects if isinstance(e, Answer)]
+    assert isinstance(answer.reply, PartitionsCreated)
+    assert [r.error for r in answer.reply.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+def test_a_duty_that_cannot_say_what_it_wants_written_keeps_no_other_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(*topic("a", state(1, "1,2")))
+    monkeypatch.setattr(Notifications, "propose", raises)
+
+    assert led(turns.dies(1)) == {path("a", 0): 2}
+    (shown,) = turns.machine.set_aside()
+    assert shown.startswith("what Notifications wants written: RuntimeError: a bug (")
+
+
+def test_an_outcome_that_raises_keeps_no_other_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(*topic("a", state(1, "1,2")), present(IsrChangeAddress("x"), IsrChange(()), STAT))
+    monkeypatch.setattr(Notifications, "settled", raises)
+
+    effects = turns.turn(Observed((present(IsrChangeAddress("y"), IsrChange(()), STAT),))) + turns.dies(1)
+
+    assert led(effects) == {path("a", 0): 2}
+    assert turns.machine.snapshot().in_flight == 0
