@@ -19,15 +19,15 @@ def test_what_is_set_aside_is_shown_while_the_term_lasts() -> None:
     machine._set_aside._reasons["topic a"] = "why"
 
     async def scenario() -> None:
-        monitoring = Monitoring("127.0.0.1", 0, Process(LEADING), str)
+        monitoring = Monitoring("127.0.0.1", 0, Process(LEADING), lambda key: f"api {key}")
         monitoring.term_began(EPOCH, machine)
         await monitoring.start()
         await asyncio.sleep(0.05)
-        assert monitoring.set_aside == ("topic a: why",)
+        assert list(monitoring.set_aside) == ["topic a: why"]
         assert monitoring.recorder.value("set_aside") == 1.0
 
         monitoring.term_ended()
-        assert monitoring.set_aside == ()
+        assert list(monitoring.set_aside) == []
         assert monitoring.recorder.value("set_aside") == 0.0
         await monitoring.stop()
 
