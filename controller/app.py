@@ -172,6 +172,7 @@ class Daemon:
             is_ready=candidacy.is_ready,
             since=self._since,
             reason=candidacy.reason,
+            set_aside=self._monitoring.set_aside,
         )
 
     def _told_to_stop(self, reason: str) -> None:

@@ -13,7 +13,7 @@ from controller.claiming import Claimant
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
 from controller.core.effects import Notice
-from controller.machine_settings import machine_settings, request_limit_bytes
+from controller.machine_settings import machine_settings
 from controller.monitoring import Monitoring
 from controller.runtime.journal import Journal
 from controller.server.listener import Server
@@ -117,7 +117,7 @@ class Leading:
             protocol=self._protocol,
             inter_broker_listener=settings.inter_broker_listener,
             request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
-            request_limit_bytes=request_limit_bytes(settings),
+            request_limit_bytes=settings.number("jute.maxbuffer"),
             drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
             answer=server.answer,
             counter=monitoring,

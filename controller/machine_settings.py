@@ -6,14 +6,9 @@ import asyncio
 import time
 
 from controller.core.settings import MachineSettings, TopicDefaults
-from controller.settings import JUTE_MARGIN_BYTES, Settings
+from controller.settings import Settings
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerId
-
-
-def request_limit_bytes(settings: Settings) -> int:
-    """The most that one write may add to a request, which also carries its path, the fence and headers."""
-    return settings.number("jute.maxbuffer") - JUTE_MARGIN_BYTES
 
 
 def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_id: str | None) -> MachineSettings:
@@ -29,7 +24,8 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
         assigns_topic_ids=protocol.has_topic_ids,
         deletes_topics=settings.flag("delete.topic.enable"),
         deletion_patience_s=settings.number("reassignment.deletion.patience.ms") / 1000,
-        znode_size_limit=request_limit_bytes(settings),
+        znode_size_limit=settings.number("jute.maxbuffer"),
+        chroot_bytes=_chroot_bytes(settings.text("zookeeper.connect")),
         rebalance_every_s=float(rebalance_every_s) if settings.flag("auto.leader.rebalance.enable") else None,
         shutdown_redundancy=settings.number("controlled.shutdown.redundancy"),
         imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
@@ -39,3 +35,8 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
         keeps_reassignment_znodes=settings.flag("controller.reassignments.znodes"),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
     )
+
+
+def _chroot_bytes(connect: str) -> int:
+    _, slash, chroot = connect.partition("/")
+    return len((slash + chroot).encode())

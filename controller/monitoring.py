@@ -138,6 +138,7 @@ class Monitoring:
         self.links = LinkMeasures(self.recorder)
         self.server = ServerMeasures(self.recorder, api_name)
         self._exporter = Exporter(self.recorder, source, address, moves=self, allowed_hosts=hosts)
+        self.set_aside: tuple[str, ...] = ()
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -208,7 +209,7 @@ class Monitoring:
                 self.recorder.forget(name)
             for name in OF_MOVES:
                 self.recorder.record(name, 0)
-        self._machine = None
+        self._machine, self.set_aside = None, ()
         self.turns.forget()
         for name in (
             "is_leader",
@@ -229,5 +230,6 @@ class Monitoring:
             if self._machine is not None and snapshot is not None and snapshot.is_loaded:
                 for name, value in self._machine.figures().items():
                     self.recorder.record(name, value)
+                self.set_aside = self._machine.set_aside()
                 self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
             await asyncio.sleep(GAUGES_EVERY_S)

@@ -51,7 +51,7 @@ from controller.wire.versions import InterBrokerProtocol
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
-from controller.zk.writer import OversizedTransaction, Writer
+from controller.zk.writer import Writer
 from zk_layout.ids import ControllerEpoch
 
 _log = structlog.get_logger(__name__)
@@ -257,10 +257,7 @@ class Term:
             _log.debug("commit", commit=commit.commit, why=why)
         if len(commit.why) > len(commit.why[:3]):
             _log.debug("commit", commit=commit.commit, more=len(commit.why) - 3)
-        try:
-            self._writer.submit(commit)
-        except OversizedTransaction as error:
-            self._broken(error)
+        self._writer.submit(commit)
 
     def _notice(self, notice: Notice) -> None:
         self._parts.counter.noticed(notice)

@@ -75,6 +75,7 @@ CLUSTER = (
     _gauge("topics", "Topics.", kafkas="GlobalTopicCount"),
     _gauge("partitions", "Partitions.", kafkas="GlobalPartitionCount"),
     _gauge("live_brokers", "Brokers that are registered and not shutting down.", kafkas="ActiveBrokerCount"),
+    _gauge("set_aside", "Topics, requests and writes that went wrong and are to be tried again; /readyz names them."),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
     _gauge(
         "under_replicated_partitions",
@@ -161,7 +162,10 @@ CLIENTS = (
     _counter("clients_disconnected", "Clients that the controller disconnected or turned away, by reason.", "reason"),
 )
 TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens deleted."),)
-NOTICES = (_counter("notices", "Notices (warnings that need attention), by kind; each is also logged.", "kind"),)
+NOTICES = (
+    _counter("notices", "Notices (warnings that need attention), by kind; each is also logged.", "kind"),
+    _counter("contained_errors", "Errors that cost one topic, request or write and nothing else."),
+)
 LOG = (
     _counter(
         "log_lines_dropped",

@@ -11,15 +11,17 @@ from collections.abc import Callable
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
 
 from controller.brokers.observing import LinkObserver
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import Tell
+from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged
 from controller.wire.commands import CommandEncoder, CommandRequest
 from controller.wire.cursor import Malformed
-from zk_layout.ids import BrokerEpoch, BrokerId
+from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint
 
 FIRST_WAIT_S = 0.1
@@ -111,14 +113,28 @@ class Link:
         async with terms.packing:
             # One command a round of the event loop: ten brokers' worth of partitions at once would hold up everybody.
             await asyncio.sleep(0)
-            requests = terms.encoder.encode(tell, self._connection.next_correlation_id(_MOST_REQUESTS))
-        acknowledged: Acknowledged = await self._again_and_again()(self._attempt, tell, requests)
+            sent, unsendable, requests = self._encode(tell)
+        acknowledged: Acknowledged = await self._again_and_again()(self._attempt, sent, requests)
+        if unsendable:
+            errors = {**acknowledged.errors, **dict.fromkeys(unsendable, ErrorCode.UNKNOWN_SERVER_ERROR)}
+            acknowledged = replace(acknowledged, command=tell.command, errors=errors)
         self._queue.popleft()
         terms.observer.acknowledged(self.broker, type(tell.command).__name__, self._loop.time() - began)
         terms.observer.depth_changed(self.broker, len(self._queue))
         terms.emit(acknowledged)
         if not self._queue:
             self._idle.set()
+
+    def _encode(self, tell: Tell) -> tuple[Tell, tuple[TopicPartition, ...], tuple[CommandRequest, ...]]:
+        """One partition that cannot be made into bytes is left out, and counts as refused by the broker."""
+        encoder, number = self._terms.encoder, self._connection.next_correlation_id(_MOST_REQUESTS)
+        try:
+            return tell, (), encoder.encode(tell, number)
+        except Exception as error:  # whatever is wrong with one partition costs no other
+            sent, unsendable = encoder.encodable(tell)
+            named = ", ".join(map(str, unsendable[:5]))
+            _log.error("partitions cannot be sent to a broker", broker=self.broker, partitions=named, exc_info=error)
+            return sent, unsendable, encoder.encode(sent, number)
 
     async def _attempt(self, tell: Tell, requests: tuple[CommandRequest, ...]) -> Acknowledged:
         try:

@@ -18,7 +18,9 @@ from controller.core.duty import Duty, Report
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Alarm, Asked, CallId
 from controller.core.outbox import Outbox
+from controller.core.replies import Reply
 from controller.core.requests import Request
+from controller.core.set_aside import described
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 
@@ -62,12 +64,30 @@ class Intake(Duty):
         arrived, self._arrived = self._arrived, {}
         allowed = []
         for asked in arrived.values():
-            refused = authorization.refuse(asked, self._shared.is_allowed)
+            try:
+                refused = authorization.refuse(asked, self._shared.is_allowed)
+            except Exception as error:  # whoever cannot be judged has no right
+                refused = self._failed(asked, described(error), out)
             if refused is None:
                 allowed.append(asked)
             else:
                 out.answer(asked.call, refused)
         return allowed
+
+    def admit_to(self, duty: Duty, asked: Asked, out: Outbox) -> None:
+        """Hand a request to whom it concerns. One that cannot be dealt with is answered so, and costs no other."""
+        try:
+            duty.admit(asked, out)
+        except Exception as error:
+            reply = self._failed(asked, described(error), out)
+            self._shared.requests.drop(asked.call)
+            out.answer(asked.call, reply)
+        else:
+            self._shared.set_aside.take_back(_what(asked))
+
+    def _failed(self, asked: Asked, why: str, out: Outbox) -> Reply:
+        self._shared.set_aside.put(_what(asked), why, out)
+        return refusal(asked.request, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
     # ---- outcome --------------------------------------------------------------------------------------------
 
@@ -111,3 +131,7 @@ class Intake(Duty):
             return
         self._shared.outcomes.give_up(call, out)
         self._shared.requests.give_up(call, out)
+
+
+def _what(asked: Asked) -> str:
+    return f"a {type(asked.request).__name__} request"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import assert_never
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec import Struct
 from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.commands import LiveBroker
 from controller.core.duties import all_duties
+from controller.core.duty import Duty
 from controller.core.effects import Drained, Effect
 from controller.core.events import (
     Acknowledged,
@@ -34,10 +36,13 @@ from controller.core.intake import Intake
 from controller.core.outbox import Outbox
 from controller.core.requests import Request
 from controller.core.seeded_random import SeededRandom
+from controller.core.set_aside import described
 from controller.core.settings import MachineSettings
 from controller.core.shared import at_beginning
 from controller.core.state.changes import Changes
+from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_of, may_be_deleted_unseen
+from controller.core.transactions.proposal import Proposal
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
 
@@ -58,6 +63,10 @@ class Machine:
 
     The state is what ZooKeeper said. What is under way, what brokers and clients said, may be lost with the machine:
     that costs a repetition, never correctness.
+
+    An error in what is decided about a topic, a request, an answer, an alarm or an outcome costs that one: it is set
+    aside. One while facts are folded, followed or told leaves state and memory half changed, and nobody could say which
+    half: it leaves `turn`, and must end the term.
     """
 
     def __init__(
@@ -71,6 +80,7 @@ class Machine:
         self._unanswered: dict[CallId, Request] = {}
         shared = at_beginning(settings, controller_epoch, random, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
+        self._set_aside = shared.set_aside
         self._intake = Intake(shared, self._unanswered)
         self._duties = all_duties(shared, self._intake)
         self._serving = {request: duty for duty in self._duties for request in duty.requests}
@@ -96,11 +106,11 @@ class Machine:
             for duty in self._duties:
                 duty.follow(changes, out)
             for asked in self._intake.take(out):
-                self._serving[type(asked.request)].admit(asked, out)
+                self._intake.admit_to(self._serving[type(asked.request)], asked, out)
             for duty in self._duties:
                 duty.tell(changes, out)
             for duty in self._duties:
-                self._transactions.send(duty, duty.drain(out) if self._is_draining else duty.propose(out), out)
+                self._transactions.send(duty, self._proposals(duty, out), out)
         is_drained = self._is_draining and not self._transactions.count and not out.is_over
         if is_drained:
             out.add(Drained())
@@ -115,7 +125,12 @@ class Machine:
 
     def figures(self) -> dict[str, float]:
         """The gauges of this moment, by measure."""
-        return {name: figure for duty in self._duties for name, figure in duty.figures().items()}
+        figures = {name: figure for duty in self._duties for name, figure in duty.figures().items()}
+        return {**figures, "set_aside": len(self._set_aside)}
+
+    def set_aside(self) -> tuple[str, ...]:
+        """What has gone wrong and is to be tried again, as people read it."""
+        return self._set_aside.sentences()
 
     def _fold(self, event: Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:
@@ -137,7 +152,7 @@ class Machine:
                 out.step_down("another controller has raised the controller epoch")
             case Acknowledged() | LogDirsDescribed() | Surveyed() | ClockShown():
                 for duty in self._duties:
-                    duty.hear(event, out)
+                    self._set_aside.attempt(f"an answer for {_name(duty)}", partial(duty.hear, event, out), out)
             case Asked():
                 self._intake.receive(event, out)
             case Woke(alarm):
@@ -157,7 +172,23 @@ class Machine:
             case TryAgain():
                 self._transactions.resume(alarm, out)
             case _:
-                self._waking[type(alarm)].woke(alarm, out)
+                self._ring(self._waking[type(alarm)], alarm, out)
+
+    def _ring(self, duty: Duty, alarm: Alarm, out: Outbox) -> None:
+        """An alarm that is not heard out rings again: many keep something going."""
+        what = f"{type(alarm).__name__} of {_name(duty)}"
+        try:
+            duty.woke(alarm, out)
+        except Exception as error:
+            self._set_aside.put(what, described(error), out)
+            out.wake(alarm, out.now + LONGEST_WAIT_S)
+        else:
+            self._set_aside.take_back(what)
+
+    def _proposals(self, duty: Duty, out: Outbox) -> Sequence[Proposal]:
+        what, ask = f"what {_name(duty)} wants written", duty.drain if self._is_draining else duty.propose
+        proposals = self._set_aside.attempt(what, partial(ask, out), out)
+        return () if proposals is None else proposals
 
     def _take_changes(self) -> Changes:
         """Nobody hears of a topic while only some of the znodes of a failed transaction have been read again.
@@ -172,3 +203,7 @@ class Machine:
     def _czxid_of(self, name: TopicName) -> Zxid | None:
         topic = self._cluster.topics.get(name)
         return None if topic is None else topic.czxid
+
+
+def _name(duty: Duty) -> str:
+    return type(duty).__name__

@@ -27,7 +27,8 @@ class MachineSettings(Struct, frozen=True):
     Units:
         `deletion_patience_s` is how long a move waits for leaving live replicas to confirm their deletion.
         `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
-        `znode_size_limit` is in bytes: a little less than ZooKeeper's jute.maxbuffer.
+        `znode_size_limit` is in bytes, of a whole request with which a znode is written: ZooKeeper's jute.maxbuffer.
+        `chroot_bytes` is how much longer than here each path is in ZooKeeper.
         `status_retention_ms` is how long the status of a finished reassignment request is kept.
         `keeps_reassignment_znodes` says that `/admin/reassignments` is followed (KIP-236). `token_expiry_check_s` is
         Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is the
@@ -43,7 +44,8 @@ class MachineSettings(Struct, frozen=True):
     assigns_topic_ids: bool = True
     deletes_topics: bool = True
     deletion_patience_s: float = 10.0
-    znode_size_limit: int = 1_000_000
+    znode_size_limit: int = 1_048_575
+    chroot_bytes: int = 0
     rebalance_every_s: float | None = None
     imbalance_percentage: int = 10
     shutdown_redundancy: int = 0

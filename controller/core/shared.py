@@ -14,9 +14,11 @@ from controller.core.memory import Memory
 from controller.core.replies import Result
 from controller.core.rest import Rest
 from controller.core.seeded_random import SeededRandom
+from controller.core.set_aside import SetAside
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.core.transactions.owner import Transactions
+from controller.core.transactions.sizes import RequestSizes
 from controller.core.view import Cluster, Identity
 from zk_layout.ids import ControllerEpoch
 
@@ -40,6 +42,8 @@ class Shared(Struct, frozen=True, eq=False):
     memory: Memory
     cluster: Cluster
     transactions: Transactions
+    sizes: RequestSizes
+    set_aside: SetAside
     agenda: Agenda
     requests: OpenRequests
     outcomes: Outcomes
@@ -65,13 +69,16 @@ def at_beginning(
         settings.deletes_topics,
     )
     cluster = Cluster(state, memory, identity)
+    sizes, set_aside = RequestSizes(settings.znode_size_limit, settings.chroot_bytes), SetAside()
     return Shared(
         settings,
         is_allowed,
         state,
         memory,
         cluster,
-        Transactions(settings.znode_size_limit),
+        Transactions(sizes, set_aside),
+        sizes,
+        set_aside,
         Agenda(),
         requests,
         Outcomes(cluster, requests),

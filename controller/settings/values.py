@@ -11,8 +11,6 @@ from controller.settings.kinds import Value
 from zk_layout.znodes.brokers import Endpoint
 
 HIDDEN = "[hidden]"
-JUTE_MARGIN_BYTES = 48 * 1024
-"""What a request of one large znode may have besides the znode: its path, the fence, headers."""
 
 _SECRETS = ("password", "secret", "jaas", "credential")
 

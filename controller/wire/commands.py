@@ -13,12 +13,14 @@ Source: Kafka's LeaderAndIsrRequest, UpdateMetadataRequest and StopReplicaReques
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Callable, Sequence
+from typing import TypeVar, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.core.commands import (
+    Command,
     LeaderAndIsr,
     LiveBroker,
     PartitionView,
@@ -32,13 +34,14 @@ from controller.wire.acknowledgements import decode_acknowledgement
 from controller.wire.frames import RequestHeader, encode_request_header
 from controller.wire.partition_bytes import PartitionPacking
 from controller.wire.versions import ApiKey, InterBrokerProtocol, is_flexible
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
 
 _SHARED_MOST_BYTES = 64 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 _EPOCHS = struct.Struct(">iq")
 _STOP = struct.Struct(">ii?")
+_Listed = TypeVar("_Listed", PartitionView, ReplicaStop)
 
 
 class CommandRequest(Struct, frozen=True):
@@ -102,6 +105,34 @@ class CommandEncoder:
                 )
             case _:
                 assert_never(tell.command)
+
+    def encodable(self, tell: Tell) -> tuple[Tell, tuple[TopicPartition, ...]]:
+        """A command without the partitions that cannot be made into bytes, and those; looked for one by one."""
+        unsendable: dict[TopicPartition, None] = {}
+
+        def sendable(
+            items: tuple[_Listed, ...], alone: Callable[[tuple[_Listed, ...]], Command]
+        ) -> tuple[_Listed, ...]:
+            for item in items:
+                try:
+                    self.encode(replace(tell, command=alone((item,))), 0)
+                except Exception:  # whoever asks has seen one like it, and names the partition
+                    unsendable[TopicPartition(item.topic, item.partition)] = None
+            return tuple(i for i in items if TopicPartition(i.topic, i.partition) not in unsendable)
+
+        match tell.command:
+            case LeaderAndIsr(partitions, new, leaders):
+                existing = sendable(partitions, lambda some: LeaderAndIsr(some, (), ()))
+                command: Command = LeaderAndIsr(
+                    existing, sendable(new, lambda some: LeaderAndIsr((), some, ())), leaders
+                )
+            case UpdateMetadata(partitions, brokers):
+                command = UpdateMetadata(sendable(partitions, lambda some: UpdateMetadata(some, ())), brokers)
+            case StopReplica(stops):
+                command = StopReplica(sendable(stops, StopReplica))
+            case _:
+                assert_never(tell.command)
+        return replace(tell, command=command), tuple(unsendable)
 
     def decode_acknowledgement(self, tell: Tell, *frames: bytes) -> Acknowledged:
         """What a broker answered: one frame, without its size, for each request `encode` made, in that order.

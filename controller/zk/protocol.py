@@ -39,6 +39,7 @@ _ERROR_NAMES: Final = {
 
 _int = struct.Struct(">i")
 _long = struct.Struct(">q")
+_REQUEST_HEADER: Final = struct.Struct(">ii")
 _header = struct.Struct(">i?i")
 _read_header = struct.Struct(">i?ii")  # multi header and the length of what follows it
 _stat = struct.Struct(">qq16xi8xq16x")  # czxid, mzxid, two times, version, two versions, owner, the rest
@@ -294,6 +295,11 @@ class Transaction(Struct, frozen=True):
 
     type: ClassVar[int] = 14
     body: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """What the server compares with its jute.maxbuffer: the header too, not the length in front of it."""
+        return _REQUEST_HEADER.size + len(self.body)
 
     def serialize(self) -> bytes:
         """As built."""

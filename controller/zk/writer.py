@@ -20,22 +20,8 @@ from zk_layout.znodes.controller import ControllerEpochAddress
 _EPOCH_PATH: Final = ControllerEpochAddress().path
 _NO_WRITES: Final = "a transaction without writes decides nothing"
 
-# ZooKeeper's default jute.maxbuffer (0xfffff bytes), less room for what the server adds before it stores it.
-DEFAULT_REQUEST_BYTES: Final = 1_048_575 - 48 * 1024
-
-
-class OversizedTransaction(Exception):
-    """A transaction that the server would answer by closing the connection, for ever; it was not sent."""
-
-    def __init__(self, size_bytes: int, limit_bytes: int, largest_path: str, largest_bytes: int) -> None:
-        super().__init__(
-            f"a transaction of {size_bytes} bytes is over the limit of {limit_bytes} (jute.maxbuffer less a margin); "
-            f"its largest znode is {largest_path} with {largest_bytes} bytes"
-        )
-        self.size_bytes = size_bytes
-        self.limit_bytes = limit_bytes
-        self.largest_path = largest_path
-        self.largest_bytes = largest_bytes
+DEFAULT_REQUEST_BYTES: Final = 1_048_575
+"""ZooKeeper's default jute.maxbuffer."""
 
 
 class Writer:
@@ -59,8 +45,7 @@ class Writer:
     def submit(self, commit: Commit) -> None:
         """Send a transaction; `emit` is called with its outcome, in the order of submission.
 
-        Raises:
-            OversizedTransaction: it would never be accepted.
+        The server would close the connection over one that is too large, again and again: that is refused here.
         """
         if not commit.operations:
             raise ValueError(_NO_WRITES)
@@ -70,9 +55,11 @@ class Writer:
         request = protocol.transaction(
             (self._fence, *(self._operation(made.write, made.data) for made in commit.operations)),
         )
-        if len(request.body) > self._max_request_bytes:
-            size, largest = max((len(made.data), made.write.address.path) for made in commit.operations)
-            raise OversizedTransaction(len(request.body), self._max_request_bytes, largest, size)
+        if request.size_bytes > self._max_request_bytes:
+            largest = max(commit.operations, key=lambda made: len(made.data) + len(made.write.address.path))
+            reason = f"not sent: {request.size_bytes} of {self._max_request_bytes} bytes (jute.maxbuffer)"
+            self._emit(Conflicted(commit.commit, largest.write.address, reason))
+            return
         self._bridge.submit(request, lambda reply: self._answered(commit, reply))
 
     def _operation(self, write: Write, data: bytes) -> protocol.Operation:

@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 
 from controller.core.candidacy.events import Claimed
-from controller.core.effects import Commit, Create, operation
+from controller.core.effects import Commit, Create, Operation, operation
 from controller.core.events import CommitId, Committed, Event
+from controller.core.transactions.sizes import RequestSizes
 from controller.lab.errors import LabError
 from controller.lab.jars import kafka_class_path
 from controller.lab.zookeeper import ZooKeeperServer
 from controller.zk.reader import Reader
 from controller.zk.session import Session
-from controller.zk.writer import Writer
+from controller.zk.writer import DEFAULT_REQUEST_BYTES, Writer
 from tests.conformance.adapter_world import Seen, connected, create_topic, registration, someone, until
-from zk_layout.ids import BrokerId, TopicName
+from zk_layout.ids import BrokerId, TopicName, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Topic, TopicAddress
 
 
 class OldServer(ZooKeeperServer):
@@ -71,3 +73,31 @@ def test_election_load_and_writing_work_without_the_multi_read(old_server: ZooKe
             session.stop()
 
     asyncio.run(story())
+
+
+def test_the_largest_transaction_is_accepted_and_read_again_after_a_restart(old_server: ZooKeeperServer) -> None:
+    """Old servers allow a kilobyte on top of jute.maxbuffer for what they add before they store it."""
+    name = TopicName("large")
+    write = Create(TopicAddress(name), Topic({}))
+    counted = RequestSizes(DEFAULT_REQUEST_BYTES)
+    largest = Operation(write, b"x" * counted.most_data_bytes(write.address.path))
+    assert counted.empty_bytes + counted.write_bytes(largest) == DEFAULT_REQUEST_BYTES
+
+    async def story() -> None:
+        async with connected(old_server.connect) as bridge:
+            with someone(old_server.connect) as other:
+                other.ensure_path("/brokers/topics")
+                other.ensure_path("/controller_epoch")
+                version = ZnodeVersion(other.get("/controller_epoch")[1].version)
+            outcomes: list[Event] = []
+            writer = Writer(bridge, outcomes.append, fence_version=version)
+            writer.submit(Commit(CommitId(1), (largest,), ("as large as may be",)))
+            await until(lambda: outcomes)
+            assert isinstance(outcomes[0], Committed)
+
+    asyncio.run(story())
+    old_server.stop()
+    old_server.start()
+    with someone(old_server.connect) as other:
+        assert other.get(write.address.path)[0] == largest.data
+        other.delete(write.address.path)

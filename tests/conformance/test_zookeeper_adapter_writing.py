@@ -7,8 +7,10 @@ from kazoo.client import KazooClient
 
 from controller.core.effects import Commit, Create, Delete, Operation, Set, Write, operation
 from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Unknown
+from controller.core.transactions.sizes import RequestSizes
+from controller.zk.answers import ConnectionState
 from controller.zk.preparation import create_parents
-from controller.zk.writer import OversizedTransaction, Writer
+from controller.zk.writer import DEFAULT_REQUEST_BYTES, Writer
 from tests.conformance.adapter_world import Line, connected, someone, until
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicName, ZnodeVersion
@@ -195,35 +197,48 @@ def test_a_transaction_that_the_server_would_never_take_is_not_sent(zookeeper: s
                 writer = Writer(bridge, outcomes.append, fence_version=FENCE)
                 wide = Topic({PartitionId(p): Assignment(tuple(map(BrokerId, range(20)))) for p in range(20_000)})
                 narrow = Create(PartitionsAddress(ORDERS), None)
-                with pytest.raises(OversizedTransaction) as oversized:
-                    writer.submit(commit(1, narrow, Set(TopicAddress(ORDERS), wide, ZnodeVersion(0))))
-                assert oversized.value.largest_path == "/brokers/topics/orders"
-                assert oversized.value.limit_bytes < oversized.value.largest_bytes < oversized.value.size_bytes
+                writer.submit(commit(1, narrow, Set(TopicAddress(ORDERS), wide, ZnodeVersion(0))))
+                (refused,) = outcomes
+                assert isinstance(refused, Conflicted)
+                assert refused.address == TopicAddress(ORDERS)
+                assert "jute.maxbuffer" in refused.reason
+
                 writer.submit(commit(2, narrow))
-                await until(lambda: outcomes)
-                assert isinstance(outcomes[0], Committed)
+                await until(lambda: len(outcomes) == 2)
+                assert isinstance(outcomes[1], Committed)
 
     asyncio.run(story())
 
 
-def test_the_largest_transaction_that_passes_our_limit_passes_the_servers(zookeeper: str) -> None:
+@pytest.mark.parametrize("chroot", ["", "/kafka"])
+def test_what_the_core_counts_is_what_the_server_counts_to_the_byte(zookeeper: str, chroot: str) -> None:
+    """The largest transaction that passes is accepted; one byte more, and the server hangs up."""
+
     async def story() -> None:
         with someone(zookeeper) as other:
-            prepare(other)
-            async with connected(zookeeper) as bridge:
+            other.create(f"{chroot}/brokers/topics/orders", b"{}", makepath=True)
+            other.create(f"{chroot}/controller_epoch", b"1")
+            async with connected(zookeeper + chroot) as bridge:
+                counted = RequestSizes(DEFAULT_REQUEST_BYTES, len(bridge.full("/controller_epoch")) - 17)
                 outcomes: list[Event] = []
-                writer = Writer(bridge, outcomes.append, fence_version=FENCE)
-                address = TopicAddress(ORDERS)
+                unbounded = Writer(bridge, outcomes.append, fence_version=FENCE, max_request_bytes=1 << 30)
+                write = Set(TopicAddress(ORDERS), Topic({}), ZnodeVersion(0))
+                overhead = counted.empty_bytes + counted.write_bytes(Operation(write, b""))
 
                 def of_size(size: int) -> Commit:
-                    write = Set(address, Topic({}), ZnodeVersion(0))
-                    return Commit(CommitId(1), (Operation(write, b"x" * size),), ("as large as may be",))
+                    made = Operation(write, b"x" * (size - overhead))
+                    assert counted.empty_bytes + counted.write_bytes(made) == size
+                    return Commit(CommitId(size), (made,), ("as large as may be",))
 
-                with pytest.raises(OversizedTransaction) as oversized:
-                    writer.submit(of_size(2_000_000))
-                overhead = oversized.value.size_bytes - 2_000_000
-                writer.submit(of_size(oversized.value.limit_bytes - overhead))
-                await until(lambda: outcomes)
-                assert isinstance(outcomes[0], Committed)
+                unbounded.submit(of_size(DEFAULT_REQUEST_BYTES + 1))
+                await until(lambda: len(outcomes) == 1)
+                assert isinstance(outcomes[0], Unknown)
+                await until(lambda: bridge.state is ConnectionState.CONNECTED)
+                unbounded.submit(of_size(DEFAULT_REQUEST_BYTES))
+                await until(lambda: len(outcomes) == 2)
+                assert isinstance(outcomes[1], Committed)
+                data, _ = other.get(f"{chroot}/brokers/topics/orders")
+                assert len(data) == DEFAULT_REQUEST_BYTES - overhead
+                other.delete(f"{chroot}/brokers/topics/orders")
 
     asyncio.run(story())

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from zk_layout.bounds import Broker, Brokers, Partition
+from zk_layout.bounds import INT32_MAX, Broker, Brokers, Partition
 from zk_layout.codec import Undecodable, decode_json, encode_json, json_decoder
 from zk_layout.ids import RequestId, TopicName
 
@@ -45,7 +45,7 @@ class ReassignmentStatusAddress(Struct, frozen=True, gc=False):
 class StatusRoot(Struct, frozen=True):
     """What the parent holds: the last request id, for people and for ids that have run ahead of the version."""
 
-    last_request_id: _Count = 0
+    last_request_id: Annotated[int, Meta(ge=0, le=INT32_MAX)] = 0
 
 
 class ReplicaProgress(Struct, frozen=True):

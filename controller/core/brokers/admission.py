@@ -2,7 +2,7 @@
 
 A broker that is back may have lost records that were not flushed, so another in-sync replica must lead first; and as an
 old leader it may have written an ISR that only the conflict of that election brings to light. So a broker that has
-gone, or was seen with another epoch, stays out until every topic it hosted has come to rest.
+gone, or was seen with another epoch, stays out until each partition it hosted was dealt with, as far as possible.
 
 Source: Kafka's onBrokerFailure, then onBrokerStartup.
 """

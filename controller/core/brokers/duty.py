@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage, touched
@@ -10,7 +11,7 @@ from controller.core.commands import LeaderAndIsr
 from controller.core.duty import Duty, Report
 from controller.core.effects import Connect, Disconnect
 from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Again, Alarm, Asked
+from controller.core.events import Acknowledged, Again, Alarm, Asked, CallId
 from controller.core.outbox import Outbox
 from controller.core.replies import ShutdownPermitted
 from controller.core.requests import ControlledShutdown
@@ -25,6 +26,10 @@ from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.topics import Assignment
 
 OWED_EVERY_S = 30.0
+# A broker that is back is let in at the latest when no partition of it has come to rest for so long.
+READMITTED_AFTER_S = 30.0
+# Less than the controller.socket.timeout.ms of a broker, which waits that long.
+SHUTDOWN_ANSWERED_WITHIN_S = 20.0
 RESEND_AFTER_S = 0.5
 RESEND_AT_MOST_S = 10.0
 # A broker answers a leader epoch that it has already with STALE_CONTROLLER_EPOCH for the partition.
@@ -60,7 +65,7 @@ class Brokers(Duty):
         self._refusals: dict[BrokerId, int] = {}
         self._outranking: dict[BrokerId, None] = {}
         self._readmitted: dict[BrokerId, None] = {}
-        self._leaving: dict[BrokerId, None] = {}
+        self._leaving: list[tuple[CallId, ControlledShutdown]] = []
         self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = False
 
     # ---- who is there ---------------------------------------------------------------------------------------
@@ -78,9 +83,11 @@ class Brokers(Duty):
         self._have_brokers_changed = any(b not in controllers or b == self._cluster.own_id for b in passages)
         for broker, passage in sorted(passages.items()):
             self._pass(broker, passage, changes, out)
-        leaving, self._leaving = self._leaving, {}
-        for broker in leaving:
-            self._admission.touch_hosted(broker, changes)
+        leaving, self._leaving = self._leaving, []
+        for call, request in leaving:
+            self._admission.touch_hosted(request.broker, changes)
+            hosted = self._cluster.hosted.get(request.broker, {})
+            self._shared.rest.put_off(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
         memory_touched, self._memory.touched = self._memory.touched, {}
         for at in memory_touched:
             touched(at, self._cluster, changes)
@@ -98,14 +105,15 @@ class Brokers(Duty):
             return
         if broker in self._cluster.controllers:
             if passage is Passage.VANISHED:
-                self._shared.rest.put_off(lambda out: self._let_in_again(broker, out), {})
+                self._shared.rest.put_off(partial(self._let_in_again, broker), {}, 0.0, out)
             return
         changes.brokers.setdefault(broker, None)
         if passage is Passage.VANISHED:
             self._fresh.pop(broker, None)
             self._outranking.pop(broker, None)
             hosted = self._cluster.hosted.get(broker, {})
-            self._shared.rest.put_off(lambda out: self._let_in_again(broker, out), hosted)
+            deed = partial(self._let_in_again, broker)
+            self._shared.rest.put_off(deed, hosted, READMITTED_AFTER_S, out, is_prolonged=True)
             out.add(Disconnect(broker))
             return
         held = self._cluster.brokers[broker]
@@ -268,14 +276,14 @@ class Brokers(Duty):
                 out.answer(asked.call, ShutdownPermitted(endangered))
                 return
         self._memory.shutting_down[broker] = None
-        self._leaving[broker] = None
-        out.wake(Again(), out.now)  # the others hear of it with the next turn
-        hosted = cluster.hosted.get(broker, {})
-        for name, numbers in hosted.items():
+        self._leaving.append((asked.call, request))
+        out.wake(Again(), out.now)  # the others hear of it with the next turn, and it is answered after that
+        for name, numbers in cluster.hosted.get(broker, {}).items():
             self._shared.agenda.add(name, numbers)
-        self._shared.rest.put_off(
-            lambda out: out.answer(asked.call, controlled_shutdown.permit(request, cluster)), hosted
-        )
+
+    def _permit(self, call: CallId, request: ControlledShutdown, out: Outbox) -> None:
+        """Everybody has been told of what could be moved; who has acknowledged it is not waited for, as in Kafka."""
+        out.answer(call, controlled_shutdown.permit(request, self._cluster))
 
     def figures(self) -> dict[str, float]:
         """Who is there, and what is still owed."""

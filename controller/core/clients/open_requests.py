@@ -106,8 +106,12 @@ class OpenRequests:
         return None if held is None else held.request
 
     def take(self, topic: TopicName) -> list[Item]:
-        """The parts that wait for this topic, in the order of arrival; not those whose request was given up."""
-        return [item for item in self._inbox.pop(topic, []) if item.call in self._open]
+        """The parts that wait for this topic, in the order of arrival; not those that have their answer."""
+        return [item for item in self._inbox.pop(topic, []) if self._is_unsettled(item)]
+
+    def _is_unsettled(self, item: Item) -> bool:
+        held = self._open.get(item.call)
+        return held is not None and held.results[item.index] is None
 
     def put_back(self, items: Iterable[Item]) -> None:
         """Consider these parts again, before any that came later."""
@@ -143,6 +147,12 @@ class OpenRequests:
         if isinstance(reply, ReassignmentsAltered):
             reply = ReassignmentsAltered(reply.results, error, MESSAGES[error])
         out.answer(call, reply)
+
+    def drop(self, call: CallId) -> None:
+        """A request is answered by somebody else: nothing more is decided for it."""
+        if self._open.pop(call, None) is not None:
+            for heard in self._on_given_up:
+                heard(call)
 
     def _close_if_done(self, call: CallId, out: Outbox) -> None:
         held = self._open[call]

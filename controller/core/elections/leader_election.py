@@ -37,8 +37,8 @@ def next_step(case: Case, cluster: Cluster) -> Next:
 
 
 def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Cluster) -> Next:
-    if len(in_sync) == len(state.isr):
-        return None
+    if len(in_sync) == len(state.isr) or not in_sync:
+        return None  # a leader outside its ISR: as in Kafka, the last member stays
     gone = tuple(r for r in state.isr if r not in in_sync)
     why = f"{listed(gone)} left the ISR {listed(state.isr)} of {case.at}: offline or no longer a replica"
     return Change(why, state=raised(state, cluster.controller_epoch, isr=in_sync))
@@ -59,7 +59,8 @@ def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Clu
         return None
     gone = f"leader {state.leader} of {case.at} is {_reason(case, state, cluster)}"
     why = f"{gone} and no in-sync replica of {listed(state.isr)} is online"
-    return Change(why, state=raised(state, cluster.controller_epoch, NO_LEADER))
+    # Where nobody is in sync, the last leader is who can have all records.
+    return Change(why, state=raised(state, cluster.controller_epoch, NO_LEADER, state.isr or (state.leader,)))
 
 
 def elect_any(case: Case, cluster: Cluster) -> Change | None:

@@ -25,10 +25,12 @@ from controller.core.requests import ListReassignments, PartitionReassignment
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
+from zk_layout.bounds import INT32_MAX
 from zk_layout.ids import RequestId, TopicPartition
-from zk_layout.znodes.reassignment_status import RequestStatus
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus
 
 GATHER_S = 0.5
+LONGEST_PATH = ReassignmentStatusAddress(RequestId(INT32_MAX)).path
 SOFTWARE = "kafka-zk-controller 0.1"
 """What tools know this controller by."""
 
@@ -49,7 +51,7 @@ class RequestProgress(Duty):
         self._cluster = shared.cluster
         self._ledger = RequestLedger(shared.cluster, shared.memory)
         self._progress = Progress(shared.cluster, self._ledger, shared.settings.clock_zero_ms)
-        self._text = StatusText(self._progress, shared.settings.znode_size_limit)
+        self._text = StatusText(self._progress, shared.sizes.most_data_bytes(LONGEST_PATH))
         self._znodes = StatusZnodes(shared, self._ledger, self._text)
         self._adopt_at: float | None = None
         self._look_at: float | None = None

@@ -50,10 +50,10 @@ class _Sums(Struct):
 class StatusText:
     """Puts statuses together, small enough for a znode or whole."""
 
-    def __init__(self, progress: Progress, znode_size_limit: int) -> None:
-        """Sizes are in bytes."""
+    def __init__(self, progress: Progress, most_data_bytes: int) -> None:
+        """`most_data_bytes` is what a status' znode can hold."""
         self._progress = progress
-        self._znode_size_limit = znode_size_limit
+        self._most_data_bytes = most_data_bytes
 
     def at_ms(self, now: float) -> int:
         """The Unix time in milliseconds at a moment of this machine's clock."""
@@ -94,10 +94,10 @@ class StatusText:
         if size_bytes > LARGEST_WITH_PROGRESS_BYTES and asked.unfinished <= MOST_WITH_PROGRESS:
             status = structs.replace(status, topics=_without_progress(status.topics))
             size_bytes = _size(status)
-        if size_bytes <= self._znode_size_limit:
+        if size_bytes <= self._most_data_bytes:
             return status
         status = _without_completed(status)
-        return status if _size(status) <= self._znode_size_limit else structs.replace(status, topics=())
+        return status if _size(status) <= self._most_data_bytes else structs.replace(status, topics=())
 
     def _with_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
         progress = self._progress.of(at, now)

@@ -21,7 +21,7 @@ from controller.core.progress.status_text import StatusText
 from controller.core.shared import Shared
 from controller.core.state.statuses import ABSENT
 from controller.core.transactions.back_off import AT_ONCE
-from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, TooLarge
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable
 from zk_layout.ids import RequestId
 from zk_layout.znodes.reassignment_status import (
     ReassignmentStatusAddress,
@@ -188,7 +188,7 @@ class StatusZnodes:
             self._written(memo, out)
             return
         kept, asked = self._statuses.kept.get(memo.request), memo.asked
-        if asked is not None and isinstance(outcome, TooLarge):
+        if asked is not None and isinstance(outcome, Unwritable):
             self._go_without(asked, out)
         elif asked is None:
             if kept is not None:

@@ -26,7 +26,7 @@ from controller.core.state.reassignment_znodes import ABSENT
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
-from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge, topic_subject
+from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, Unwritable, topic_subject
 from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 
@@ -248,7 +248,7 @@ class ReassignmentFolder(TopicDuty):
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """What a child asks for may be too much for the topic's znode: it is not followed, then."""
-        if isinstance(outcome, TooLarge):
+        if isinstance(outcome, Unwritable):
             for number in step.decided:
                 at = TopicPartition(step.name, number)
                 child = self._state.child(at)

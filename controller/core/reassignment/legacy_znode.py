@@ -93,7 +93,7 @@ class LegacyZnode(TopicDuty):
 
     def open_step(self, step: Step, out: Outbox) -> None:
         """The rule is asked about partitions of this step now."""
-        self._step = step
+        self._step, self._refused = step, {}
 
     def _next_step(self, case: Case, cluster: Cluster) -> Next:
         target = cluster.legacy.get(case.at)

@@ -147,6 +147,10 @@ class Moves(TopicDuty):
                 pass
         return step
 
+    def open_step(self, step: Step, out: Outbox) -> None:
+        """Nothing is left of a step that was not closed."""
+        self._letting_go, self._gathered, self._ends_moves = [], [], False
+
     def close_step(self, step: Step, out: Outbox) -> None:
         """Waits begin, and ends of moves that come at about the same time are gathered."""
         until = self._removal.wait_for(self._letting_go, out.now)
@@ -156,7 +160,6 @@ class Moves(TopicDuty):
             self._removal.put_off(step.name, [at.partition for at in self._gathered])
         if self._ends_moves and self._removal.gather(step.name, len(self._cluster.moving.get(step.name, ()))):
             out.wake(EndsGathered(step.name), out.now + GATHER_S)
-        self._letting_go, self._gathered, self._ends_moves = [], [], False
 
 
 def _unreadable(step: Step, at: TopicPartition) -> Refusal | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from zk_layout.bounds import INT32_MAX
 from zk_layout.facts import Fact
 from zk_layout.ids import RequestId, ZnodeVersion
 from zk_layout.znodes.reassignment_status import (
@@ -34,8 +35,15 @@ class Statuses:
 
     @property
     def next_id(self) -> RequestId:
-        """The version that the parent will have, or more where an id has run ahead of it."""
-        return RequestId(max(self.root_version, self._counted, self._highest, 0) + 1)
+        """The version that the parent will have, or more where an id has run ahead of it.
+
+        An id that nothing can come after does not count: anybody may have written it.
+        """
+        ahead = max((n for n in (self.root_version, self._counted, self._highest) if n < INT32_MAX), default=0)
+        request = max(ahead, 0) + 1
+        while request in self.kept:
+            request += 1
+        return RequestId(request)
 
     def apply(self, fact: Fact) -> None:
         """Fold in a fact that is newer than what is held of the same znode."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from controller.core.effects import Notice
 from controller.core.state.topics import TopicView
 from controller.core.view import Cluster
+from zk_layout.bounds import INT32_MAX
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Replicas, TopicPartition
 from zk_layout.znodes.configs import Config
@@ -91,7 +92,13 @@ def raised(
     isr: Replicas | None = None,
     recovery: int | None = None,
 ) -> PartitionState:
-    """The state with the next leader epoch, so that brokers accept it."""
+    """The state with the next leader epoch, so that brokers accept it.
+
+    Raises:
+        OverflowError: there is no higher leader epoch.
+    """
+    if state.leader_epoch >= INT32_MAX:
+        raise OverflowError(f"leader epoch {state.leader_epoch} is the last: delete the topic, or set a lower one")
     return PartitionState(
         state.leader if leader is None else leader,
         LeaderEpoch(state.leader_epoch + 1),

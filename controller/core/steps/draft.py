@@ -85,8 +85,14 @@ class Draft:
         )
 
     def take(self, number: PartitionId, change: Change) -> None:
-        """Decide on top of what was decided before. Two raises of a leader epoch in one step count as one."""
+        """Decide on top of what was decided before. Two raises of a leader epoch in one step count as one.
+
+        Raises:
+            ValueError: the ISR would be empty: nobody could tell any more who has all records.
+        """
         held = self.topic.partitions[number]
+        if change.state is not None and not change.state.isr:
+            raise ValueError(f"no ISR may become empty: {change.why}")
         if change.assignment is not None:
             self._assignments[number] = change.assignment
         if change.state is not None:

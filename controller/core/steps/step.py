@@ -28,8 +28,11 @@ class Step(Struct, eq=False):
         `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes
         are done, `postponed` those that wait for the next step. Partitions that are `closed` get no other request in
         this step, and rules are not asked about those that are `decided`; for those in `requested` a request decided
-        about the replicas. `notices` are given once the step is proposed. `looks` must be read before anything can be
-        decided. With `waits_for` nothing of this step is written before that subject is free.
+        about the replicas. Those `elected` got a leader before any request was considered; about those `left_alone` a
+        request decided, though they are due, and no rule at all was asked about those `unasked`. `notices` are given
+        once the step is proposed. `looks` must be read before anything can be decided about the partitions `looking`.
+        With `waits_for` nothing of this step is written before that subject is free. `at` is what is being decided at
+        this moment: it is to blame for an error.
     """
 
     name: TopicName
@@ -40,11 +43,21 @@ class Step(Struct, eq=False):
     closed: dict[PartitionId, None] = field(default_factory=dict)
     decided: dict[PartitionId, None] = field(default_factory=dict)
     requested: dict[PartitionId, None] = field(default_factory=dict)
+    elected: dict[PartitionId, None] = field(default_factory=dict)
+    left_alone: dict[PartitionId, None] = field(default_factory=dict)
+    unasked: dict[PartitionId, None] = field(default_factory=dict)
     looks: list[Address] = field(default_factory=list)
+    looking: dict[PartitionId, None] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     atoms: tuple[Atom, ...] = ()
     holds: list[Subject] = field(default_factory=list)
     waits_for: Subject | None = None
+    at: Item | PartitionId | None = None
+
+    @property
+    def taken(self) -> set[PartitionId]:
+        """The partitions about which an accepted request decides."""
+        return {item.at.partition for item in self.accepted}
 
     @property
     def planned(self) -> Draft:

@@ -9,14 +9,18 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from controller.core.agenda import Numbers
-from controller.core.clients.open_requests import WHOLE_TOPIC, Item, oversized
+from controller.core.clients.open_requests import WHOLE_TOPIC, Item, oversized, refused
 from controller.core.duty import Duty
 from controller.core.effects import Notice
-from controller.core.events import Again
+from controller.core.errors import ErrorCode
+from controller.core.events import Again, Alarm
 from controller.core.outbox import Outbox
+from controller.core.rest import LongEnough
+from controller.core.set_aside import described
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
+from controller.core.steps.aside import Aside, Limit, LookAgain, TopicsAside
 from controller.core.steps.change import Case, Change, Gather, Look, Precedence, Rule
 from controller.core.steps.draft import Draft
 from controller.core.steps.step import Step, TopicDuty
@@ -27,18 +31,32 @@ from controller.core.transactions.proposal import (
     Refused,
     Subject,
     TooLarge,
+    Unwritable,
     topic_subject,
 )
 from controller.core.view import Cluster
-from zk_layout.ids import TopicName, TopicPartition
+from zk_layout.catalog import Address
+from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
+from zk_layout.znodes.topics import TopicAddress
 
 # While a topic's znode cannot be read, its partitions keep their leaders by what it said before.
 Noticed = dict[str, list[Notice]]
 WITHOUT_TOPIC_ZNODE = (Precedence.LEADER,)
+# These write states, and nothing else.
+ELECTIONS = (Precedence.FIRST_LEADER, Precedence.LEADER)
+OF_THE_WHOLE = TopicAddress | PartitionsAddress | ReplicaDeletionsAddress
+MOST_SINGLE = 8
 
 
 class Steps(Duty):
-    """One step a topic at a time, put together from what the topic duties decide."""
+    """One step a topic at a time, put together from what the topic duties decide.
+
+    What goes wrong with one topic, partition or request is contained here: it costs that one.
+    """
+
+    alarms = (LookAgain, LongEnough)
 
     def __init__(self, shared: Shared, deciders: Sequence[TopicDuty]) -> None:
         """Nothing is due."""
@@ -49,8 +67,12 @@ class Steps(Duty):
         shared.deciders.update(self._decider_of)
         rules = sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
         self._rules: tuple[Rule, ...] = tuple(rule for _, rule in rules)
+        self._elections = tuple(rule for rank, rule in rules if rank in ELECTIONS)
         self._rules_without_topic = tuple(rule for rank, rule in rules if rank in WITHOUT_TOPIC_ZNODE)
+        self._electing = tuple(d for d in deciders if any(rank in ELECTIONS for rank, _ in d.rules))
         self._blocked: dict[Subject, dict[TopicName, Numbers]] = {}
+        self._aside = TopicsAside(shared.set_aside)
+        self._overdue: dict[TopicName, dict[PartitionId, None]] = {}
 
     # ---- what is due ----------------------------------------------------------------------------------------
 
@@ -64,6 +86,20 @@ class Steps(Duty):
                 agenda.add(name, topics[name].deletions)
         for name in changes.marks:
             agenda.add(name, is_urgent=True)
+        for name in changes.gone_topics:
+            self._aside.forget(name)
+            self._overdue.pop(name, None)
+            self._shared.rest.note_topic(name)
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Try a topic again that was set aside; or somebody has waited long enough."""
+        match alarm:
+            case LookAgain(topic):
+                self._shared.agenda.add(topic, self._aside.release(topic), is_urgent=True)
+            case LongEnough():
+                self._shared.rest.woke(out)
+            case _:
+                raise TypeError(f"{alarm} is not set here")
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """The steps of the topics that are due and not under way, within a turn's budget."""
@@ -86,11 +122,33 @@ class Steps(Duty):
                 self._shared.agenda.add(name, numbers, is_urgent=True)
 
     def _propose(self, name: TopicName, numbers: Numbers, held: dict[Subject, None], out: Outbox) -> Proposal | None:
-        step = self._decide(name, numbers, held, out)
+        step = Step(name, numbers)
+        items = self._shared.requests.take(name)
+        try:
+            self._decide(step, items, held, out)
+            waiting = [item for item in step.accepted if not self._aside.of(name).may_try(item)]
+            if waiting:
+                self._shared.requests.put_back(items)
+                items = [item for item in self._shared.requests.take(name) if item not in waiting]
+                self._shared.requests.put_back(waiting)
+                step = Step(name, numbers)
+                self._decide(step, items, held, out)
+        except Exception as error:
+            self._contain(step, items, described(error), out)
+            return None
+        return self._conclude(step, held, out)
+
+    def _conclude(self, step: Step, held: dict[Subject, None], out: Outbox) -> Proposal | None:
+        name, preferring = step.name, self._shared.memory.preferring
+        for number in step.numbers if preferring else ():
+            preferring.pop(TopicPartition(name, number), None)
+        self._overdue.pop(name, None)
+        if step.left_alone:
+            self._overdue[name] = step.left_alone
         self._shared.requests.put_back(step.postponed)
         if step.waits_for is not None:
             self._shared.requests.put_back(step.accepted)
-            self._blocked.setdefault(step.waits_for, {}).setdefault(name, {}).update(numbers)
+            self._blocked.setdefault(step.waits_for, {}).setdefault(name, {}).update(step.numbers)
             return None
         for notice in step.notices:
             out.add(notice)
@@ -98,62 +156,88 @@ class Steps(Duty):
             self._shared.agenda.add(name, is_urgent=True)
         if step.looks:
             out.read(step.looks)
+        self._note_rest(step, out)
         if not step.atoms:
             if not step.looks:
-                self._shared.rest.note(name)
+                self._aside.went_well(name)
             return None
         held.update(dict.fromkeys(step.holds))
         return Proposal(topic_subject(name), step.atoms, tuple(step.holds), step)
 
+    def _note_rest(self, step: Step, out: Outbox) -> None:
+        """Whoever waits for a partition goes on where no rule has anything to say about it."""
+        rest = self._shared.rest
+        if rest.is_idle:
+            return
+        if step.draft is None:
+            rest.note_topic(step.name)
+            return
+        is_touched = step.draft.touches
+        unsettled = step.looking.keys() | step.unasked.keys() | step.elected.keys()
+        at_rest = [n for n in step.numbers if n not in unsettled and (n in step.left_alone or not is_touched(n))]
+        rest.note(step.name, at_rest, out)
+
     # ---- deciding -------------------------------------------------------------------------------------------
 
-    def _decide(self, name: TopicName, numbers: Numbers, held: dict[Subject, None], out: Outbox) -> Step:
-        items = self._shared.requests.take(name)
-        step = Step(name, numbers)
+    def _decide(self, step: Step, items: list[Item], held: dict[Subject, None], out: Outbox) -> None:
+        name, aside = step.name, self._aside.of(step.name)
         owner = next((decider for decider in self._deciders if decider.owns(name)), None)
         topic = self._cluster.topics.get(name)
         if owner is not None or topic is None:
-            if owner is not None:
+            if owner is None or aside.whole:
+                self._shared.requests.put_back(items)
+            else:
                 owner.decide(step, items, out)
-            return step
+            return
+        if aside.whole is Limit.NOTHING:
+            aside.due.update(step.numbers)
+            for item in items:
+                self._fail(item, f"topic {name} is set aside after an internal error", out)
+            return
         step.draft = Draft(topic, self._cluster)
+        overdue = {n: None for n in self._overdue.get(name, ()) if n in step.numbers}
+        self._ask_rules(step, overdue, aside, is_election=True)
         for item in items:
             self._consider(item, step, out)
-        for decider in self._deciders:
+        deciders = self._electing if aside.whole and not step.accepted else self._deciders
+        for decider in deciders:
             decider.open_step(step, out)
-        self._ask_rules(step)
-        for decider in self._deciders:
+        left_alone = {n: None for n in step.numbers if n in step.decided or n in step.taken}
+        self._ask_rules(step, step.numbers.keys() - left_alone.keys() - step.elected.keys(), aside)
+        step.at = None
+        for decider in deciders:
             decider.close_step(step, out)
         step.atoms = step.draft.atoms()
         for subject in step.holds:
             if subject in held or self._shared.transactions.is_busy(subject):
                 step.waits_for = subject
-        preferring = self._shared.memory.preferring
-        for number in numbers if preferring else ():
-            preferring.pop(TopicPartition(name, number), None)
-        return step
+        step.unasked = dict.fromkeys(left_alone.keys() - overdue.keys())
+        step.left_alone = left_alone
 
     def _consider(self, item: Item, step: Step, out: Outbox) -> None:
         """A topic is deleted or grows by one request a step, and some requests want a partition for themselves."""
         number = item.at.partition
-        if number in step.closed or (number == WHOLE_TOPIC and step.planned.is_about_the_whole):
+        is_second = number == WHOLE_TOPIC and step.planned.is_about_the_whole
+        if number in step.closed or number in step.elected or is_second:
             step.postponed.append(item)
         else:
+            step.at = item
             self._decider_of[type(item.wanted)].consider(item, step, out)
+            step.at = None
 
-    def _ask_rules(self, step: Step) -> None:
+    def _ask_rules(
+        self, step: Step, numbers: Iterable[PartitionId], aside: Aside, *, is_election: bool = False
+    ) -> None:
         """A partition about which a request has decided gets nothing else in the same step.
 
         A leader must find in its answer the ISR it asked for, and a request must not meet the legacy entry that it
-        evicts.
+        evicts. In the next step, elections come first there: a leader that asks again and again keeps none off.
         """
         cluster, draft = self._cluster, step.planned
         topic = draft.topic
-        left_alone = {item.at.partition for item in step.accepted} | step.decided.keys()
         asked_for = bool(cluster.legacy or cluster.preferring)
         noticed: Noticed = {}
-        rules = self._rules_without_topic if topic.is_malformed else self._rules
-        for number in sorted(n for n in step.numbers if n not in left_alone):
+        for number in sorted(numbers):
             held = topic.partitions.get(number)
             if held is None:
                 continue
@@ -161,12 +245,46 @@ class Steps(Duty):
             is_asked_for = asked_for and (at in cluster.legacy or at in cluster.preferring)
             if not is_asked_for and is_sound(held, topic, at, cluster):
                 continue
+            limit = aside.limit(number)
+            if limit is not Limit.NONE:
+                aside.due[number] = None
             case = draft.case(number)
-            if case is not None:
-                _follow(case, rules, step, cluster, noticed)
+            if case is None or limit is Limit.NOTHING:
+                continue
+            step.at = number
+            rules = self._elections if is_election or limit is Limit.ELECTIONS else self._rules
+            _follow(case, self._rules_without_topic if topic.is_malformed else rules, step, cluster, noticed)
+            if is_election and draft.touches(number):
+                step.elected[number] = None
         for notices in noticed.values():  # many partitions of a topic most often have the same trouble
             more = f" (and {len(notices) - 1} more partitions)" if len(notices) > 1 else ""
             step.notices.append(replace(notices[0], text=f"{notices[0].text}{more}"))
+
+    # ---- what goes wrong ------------------------------------------------------------------------------------
+
+    def _contain(self, step: Step, items: list[Item], why: str, out: Outbox) -> None:
+        """Answer the request that was being decided, or set aside the partition or topic; decide the rest anew."""
+        name, at, requests = step.name, step.at, self._shared.requests
+        suspects = [at] if isinstance(at, Item) else []
+        if at is None:
+            suspects = items if step.draft is None else step.accepted
+        for item in suspects:
+            self._fail(item, why, out)
+        requests.put_back(item for item in items if item not in suspects)
+        if isinstance(at, Item):
+            self._shared.set_aside.put(_what(at), why, out)
+        elif at is None or len(self._aside.of(name).partitions) >= MOST_SINGLE:
+            self._aside.put(name, why, out)
+        else:
+            self._aside.put(name, why, out, partitions=(at,))
+        self._shared.memory.fresh_configs.pop(name, None)
+        for decider in self._deciders:
+            decider.step_settled(step, Unwritable(why), out)
+        self._shared.agenda.add(name, step.numbers, is_urgent=True)
+        out.wake(Again(), out.now)
+
+    def _fail(self, item: Item, why: str, out: Outbox) -> None:
+        self._shared.requests.settle(item, refused(item, ErrorCode.UNKNOWN_SERVER_ERROR, why), out)
 
     # ---- what became of it ----------------------------------------------------------------------------------
 
@@ -181,32 +299,57 @@ class Steps(Duty):
                     result = self._decider_of[type(item.wanted)].granted(item)
                     if not self._shared.outcomes.expect(item, result):
                         requests.settle(item, result, out)
+                    self._shared.set_aside.take_back(_what(item))
+                self._aside.went_well(step.name)
                 agenda.add(step.name, step.numbers)
-            case Refused(is_waiting):
+            case Refused(is_waiting, about):
                 requests.put_back(step.accepted)
-                if not is_waiting:
-                    agenda.add(step.name, step.numbers, is_urgent=bool(step.accepted))
-            case TooLarge(message):
-                self._refuse_oversized(step, message, out)
+                if not is_waiting or self._put_refused_aside(step, about, out):
+                    agenda.add(step.name, step.numbers, is_urgent=bool(step.accepted) or is_waiting)
+            case Unwritable(message):
+                self._refuse_unwritable(step, outcome, message, out)
             case _:
                 assert_never(outcome)
         for decider in self._deciders:
             decider.step_settled(step, outcome, out)
 
-    def _refuse_oversized(self, step: Step, message: str, out: Outbox) -> None:
-        requests, agenda = self._shared.requests, self._shared.agenda
+    def _put_refused_aside(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
+        """What ZooKeeper refuses to write again and again waits; whether the topic can go on without it at once."""
+        single: dict[PartitionId, None] = {}
+        other = ""
+        for address in about if step.draft is not None else ():
+            if isinstance(address, StateAddress | PartitionAddress):
+                single[address.partition] = None
+            elif isinstance(address, OF_THE_WHOLE):
+                other = address.path
+        if single:
+            paths = ", ".join(map(str, list(single)[:MOST_SINGLE]))
+            why = f"ZooKeeper refuses to write the state of its partitions {paths}"
+            self._aside.put(step.name, why, out, partitions=single, holds_requests=True)
+        if other:
+            self._aside.put(step.name, f"ZooKeeper refuses to write {other}", out, holds_requests=True)
+        return bool(single or other)
+
+    def _refuse_unwritable(self, step: Step, outcome: Unwritable, message: str, out: Outbox) -> None:
+        """Who asked for it is told; what nobody asked for is not tried again for a while, elections are at once."""
         for item in step.accepted:
-            requests.settle(item, oversized(item, message), out)
-        if step.accepted or step.decided:
-            agenda.add(step.name, step.numbers)
-        if agenda.is_due(step.name) or self._blocked:
-            out.wake(Again(), out.now)  # nothing is under way that would bring the next turn
+            if isinstance(outcome, TooLarge):
+                self._shared.requests.settle(item, oversized(item, message), out)
+            else:
+                self._fail(item, message, out)
+        if not step.accepted and not step.decided:
+            self._aside.put(step.name, message, out)
+        self._shared.agenda.add(step.name, step.numbers)
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """Look again at what was refused."""
         step = proposal.memo
         assert isinstance(step, Step)
         self._shared.agenda.add(step.name, step.numbers, is_urgent=True)
+
+
+def _what(item: Item) -> str:
+    return f"a {type(item.wanted).__name__} of topic {item.at.topic}"
 
 
 def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, noticed: Noticed) -> None:
@@ -221,6 +364,7 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, not
                     noticed.setdefault(decided.notice.kind, []).append(decided.notice)
             case Look(addresses=addresses):
                 step.looks.extend(addresses)
+                step.looking[case.at.partition] = None
             case Gather():
                 pass
             case _:

@@ -37,6 +37,8 @@ def consider(wanted_growth: Growth, topic: TopicView, cluster: Cluster) -> dict[
         return Refusal(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     held = {number: p.assignment.replicas for number, p in topic.partitions.items() if p.assignment.replicas}
     now, wanted = len(held), wanted_growth.partition_count
+    if not held:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
     if wanted < now:
         text = f"Topic currently has {now} partitions, which is higher than the requested {wanted}."
         return Refusal(ErrorCode.INVALID_PARTITIONS, text)

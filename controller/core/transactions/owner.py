@@ -7,17 +7,29 @@ failure, how long to wait before the next attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from controller.core.effects import Commit, Create, Delete, Write
-from controller.core.events import Alarm, CommitId
+from controller.core.events import Again, Alarm, CommitId
 from controller.core.outbox import Outbox
+from controller.core.set_aside import SetAside, described
 from controller.core.transactions.back_off import AT_ONCE, wait_s
-from controller.core.transactions.packing import Piece, loads, pieces
-from controller.core.transactions.proposal import TOPIC, Accepted, Outcome, Proposal, Refused, Subject, TooLarge
-from controller.core.transactions.sizes import ZnodeSizes
+from controller.core.transactions.packing import Packing, Piece
+from controller.core.transactions.proposal import (
+    TOPIC,
+    Accepted,
+    Outcome,
+    Proposal,
+    Refused,
+    Subject,
+    TooLarge,
+    Unwritable,
+)
+from controller.core.transactions.sizes import RequestSizes, SizeWarnings
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import TopicName, ZnodeVersion, Zxid
@@ -49,6 +61,7 @@ class _UnderWay(Struct, eq=False):
     proposal: Proposal
     outstanding: int = 0
     has_failed: bool = False
+    refused: dict[Address, None] = field(default_factory=dict)
     unread: dict[Address, None] = field(default_factory=dict)
 
 
@@ -64,8 +77,8 @@ class _Flight(Struct, frozen=True, eq=False):
 class Transactions:
     """The transactions of one term."""
 
-    def __init__(self, znode_size_limit: int) -> None:
-        """Nothing in flight. The limit is in bytes."""
+    def __init__(self, sizes: RequestSizes, set_aside: SetAside) -> None:
+        """Nothing in flight. `set_aside` hears of what goes wrong in a duty that is told an outcome."""
         self._last = 0
         self._flights: dict[CommitId, _Flight] = {}
         self._under_way: dict[Subject, _UnderWay] = {}
@@ -75,7 +88,9 @@ class Transactions:
         self._ripe: list[_UnderWay] = []
         self._busy_topics: set[TopicName] = set()
         self._half_read_topics: dict[TopicName, None] = {}
-        self._sizes = ZnodeSizes(znode_size_limit)
+        self._packing = Packing(sizes)
+        self._size_warnings = SizeWarnings(sizes)
+        self._set_aside = set_aside
 
     # ---- what duties ask ------------------------------------------------------------------------------------
 
@@ -123,16 +138,13 @@ class Transactions:
         """
         ready: list[Piece] = []
         for proposal in proposals:
-            made = list(pieces(proposal, is_alone=proposal.subject in self._refusals))
-            message = self._sizes.refusal(made)
-            if message is not None:
-                out.notice("oversized znode", message)
-                proposer.settled(proposal, TooLarge(message), out)
-                continue
-            warning = self._sizes.warning(made)
-            if warning is not None:
-                out.add(warning)
             step = _UnderWay(proposer, proposal)
+            made = self._pieces(proposal, out)
+            if isinstance(made, Unwritable):
+                self._postpone(step, out)
+                out.wake(Again(), out.now)  # nothing is under way that would bring the next turn
+                self._tell(step, made, out)
+                continue
             for subject in (proposal.subject, *proposal.holds):
                 if subject in self._under_way:
                     raise ValueError(f"two proposals about {subject.text} at once")
@@ -140,8 +152,18 @@ class Transactions:
                 if subject.kind == TOPIC:
                     self._busy_topics.add(TopicName(subject.name))
             ready += made
-        for load in loads(ready):
+        for load in self._packing.loads(ready):
             self._commit(load, out)
+
+    def _pieces(self, proposal: Proposal, out: Outbox) -> list[Piece] | Unwritable:
+        try:
+            made = list(self._packing.pieces(proposal, is_alone=proposal.subject in self._refusals))
+        except Exception as error:
+            message = f"{proposal.subject.text} cannot be written: {described(error)}"
+            self._set_aside.put(f"the write of {proposal.subject.text}", described(error), out)
+            return Unwritable(message)
+        too_large = self._size_warnings.refusal(chain.from_iterable(piece.operations for piece in made), out)
+        return made if too_large is None else TooLarge(too_large)
 
     def _commit(self, load: Sequence[Piece], out: Outbox) -> None:
         self._last += 1
@@ -170,6 +192,7 @@ class Transactions:
         for step in flight.concerned:
             step.outstanding -= 1
             step.has_failed = True
+            step.refused.update(dict.fromkeys(addresses))
             step.unread.update(dict.fromkeys(addresses))
             if step.unread and step.proposal.subject.kind == TOPIC:
                 self._half_read_topics[TopicName(step.proposal.subject.name)] = None
@@ -198,29 +221,43 @@ class Transactions:
                 del self._under_way[subject]
                 if subject.kind == TOPIC:
                     self._busy_topics.discard(TopicName(subject.name))
-            step.proposer.settled(proposal, self._refused(step, out) if step.has_failed else self._accepted(step), out)
+            self._tell(step, self._refused(step, out) if step.has_failed else self._accepted(step), out)
+
+    def _tell(self, step: _UnderWay, outcome: Outcome, out: Outbox) -> None:
+        """What one duty makes of its outcome is no other's business."""
+        what = f"what follows from writing {step.proposal.subject.text}"
+        self._set_aside.attempt(what, partial(step.proposer.settled, step.proposal, outcome, out), out)
 
     def _accepted(self, step: _UnderWay) -> Accepted:
-        self._refusals.pop(step.proposal.subject, None)
+        subject = step.proposal.subject
+        self._refusals.pop(subject, None)
+        self._set_aside.take_back(f"the write of {subject.text}")
         return Accepted()
 
     def _refused(self, step: _UnderWay, out: Outbox) -> Refused:
+        subject, is_waiting = step.proposal.subject, self._postpone(step, out)
+        if is_waiting and self._refusals[subject] == AT_ONCE + 1:
+            count = self._refusals[subject]
+            text = f"ZooKeeper refused {count} consecutive transactions for {subject.text}; retrying less often"
+            out.notice("refused transaction", text)
+        return Refused(is_waiting, tuple(step.refused))
+
+    def _postpone(self, step: _UnderWay, out: Outbox) -> bool:
+        """Count a failure, and have its subject wait if there were several in a row; whether it waits."""
         subject = step.proposal.subject
         count = self._refusals[subject] = self._refusals.get(subject, 0) + 1
         wait = wait_s(count)
         if wait is None:
-            return Refused(is_waiting=False)
-        if count == AT_ONCE + 1:
-            text = f"ZooKeeper refused {count} consecutive transactions for {subject.text}; retrying less often"
-            out.notice("refused transaction", text)
+            return False
         self._waiting.setdefault(subject, []).append(step)
         out.wake(TryAgain(subject), out.now + wait)
-        return Refused(is_waiting=True)
+        return True
 
     def resume(self, alarm: TryAgain, out: Outbox) -> None:
         """The wait is over: its proposer decides anew about all that was refused meanwhile."""
         for step in self._waiting.pop(alarm.subject, ()):
-            step.proposer.retry(step.proposal, out)
+            what = f"writing {alarm.subject.text} again"
+            self._set_aside.attempt(what, partial(step.proposer.retry, step.proposal, out), out)
 
 
 def _to_read(addresses: Iterable[Address]) -> tuple[Address, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from controller.core.effects import Write
+from zk_layout.catalog import Address
 from zk_layout.ids import TopicName
 
 TOPIC = "topic"
@@ -60,16 +61,25 @@ class Refused(Struct, frozen=True):
     """ZooKeeper did not take all of it; what it was about has been read again.
 
     Shape:
-        With `is_waiting` it was refused so often that the next attempt waits; the duty is told when it is due.
+        With `is_waiting` it was refused so often that the next attempt waits; the duty is told when it is due. `about`
+        are the znodes that ZooKeeper refused to write, or all that were written where nobody knows.
     """
 
     is_waiting: bool
+    about: tuple[Address, ...] = ()
 
 
-class TooLarge(Struct, frozen=True):
-    """A znode would be larger than ZooKeeper takes; nothing was sent. `message` says which, and what to do."""
+class Unwritable(Struct, frozen=True):
+    """It cannot be written as it is; nothing was sent. `message` says what and why.
+
+    Repeating it changes nothing. After several in a row about one subject, the next waits as after refusals.
+    """
 
     message: str
 
 
-Outcome = Accepted | Refused | TooLarge
+class TooLarge(Unwritable, frozen=True):
+    """A znode would be larger than ZooKeeper takes; `message` says which, and what to do."""
+
+
+Outcome = Accepted | Refused | Unwritable

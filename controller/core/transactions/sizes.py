@@ -1,49 +1,103 @@
-"""Would a znode become larger than ZooKeeper takes, or nearly so?
+"""How large is the request that carries some writes, and does ZooKeeper take it?
 
-ZooKeeper closes the connection over a request above its jute.maxbuffer, again and again: it must never be sent.
+ZooKeeper closes the connection over a request above its jute.maxbuffer, again and again: it must never be sent. What it
+counts is counted, to the byte: all that follows the length of a request, with headers, paths and the check of the
+controller epoch that every transaction begins with.
+
+Source: ZooKeeper's NIOServerCnxn.readLength and zookeeper.jute: RequestHeader, MultiHeader, CheckVersionRequest,
+CreateRequest, SetDataRequest, DeleteRequest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
-from controller.core.effects import Notice
-from controller.core.transactions.packing import Piece
+from msgspec import Struct
+
+from controller.core.effects import Create, Delete, Operation, Set
+from controller.core.outbox import Outbox
+from zk_layout.znodes.controller import ControllerEpochAddress
 
 ALARMING_SHARE = 0.8
+NUMBER = 4  # a version, the flags of a creation, and what precedes a path or data: its length
+REQUEST_HEADER = 8
+ACL = 27  # all permissions for everyone
+OPERATION_HEADER = 9  # of each operation, and once more at the end
 
 
-class ZnodeSizes:
-    """What was warned of in this term. Each znode is warned of once, while there is still time to do something."""
+class RequestSizes(Struct, frozen=True):
+    """What a request has in it, however many writes it carries.
 
-    def __init__(self, limit_bytes: int) -> None:
-        """`limit_bytes` is a little less than ZooKeeper's jute.maxbuffer."""
-        self._limit = limit_bytes
+    Units:
+        All in bytes. `limit_bytes` is ZooKeeper's jute.maxbuffer; `chroot_bytes` come with every path.
+    """
+
+    limit_bytes: int
+    chroot_bytes: int = 0
+
+    @property
+    def empty_bytes(self) -> int:
+        """A request that only checks the controller epoch."""
+        return REQUEST_HEADER + self._path_bytes(ControllerEpochAddress().path) + NUMBER + OPERATION_HEADER
+
+    @property
+    def room_bytes(self) -> int:
+        """What the writes of one transaction may take."""
+        return self.limit_bytes - self.empty_bytes
+
+    def write_bytes(self, made: Operation) -> int:
+        """What one write adds to a request."""
+        write = made.write
+        named = self._path_bytes(write.address.path)
+        match write:
+            case Create():
+                return named + NUMBER + len(made.data) + ACL + NUMBER
+            case Set():
+                return named + NUMBER + len(made.data) + NUMBER
+            case Delete():
+                return named + NUMBER
+            case _:
+                assert_never(write)
+
+    def most_data_bytes(self, path: str) -> int:
+        """The most that a znode can hold, whether it is created or set."""
+        return self.room_bytes - self._path_bytes(path) - NUMBER - ACL - NUMBER
+
+    def _path_bytes(self, path: str) -> int:
+        size = len(path) if path.isascii() else len(path.encode())
+        return OPERATION_HEADER + NUMBER + self.chroot_bytes + size
+
+
+class SizeWarnings:
+    """What was said of sizes in this term: of each znode once that it grows large, and once that it is too large."""
+
+    def __init__(self, sizes: RequestSizes) -> None:
+        """Nothing said yet."""
+        self._sizes = sizes
         self._warned: set[str] = set()
+        self._refused: set[str] = set()
 
-    def refusal(self, pieces: Iterable[Piece]) -> str | None:
-        """Why these writes must not be sent, or None."""
-        size_bytes, path = _largest(pieces)
-        if size_bytes <= self._limit:
-            return None
-        return (
-            f"{path} would grow to {size_bytes} bytes, above ZooKeeper's limit of {self._limit}: "
-            "request fewer changes at once, or raise jute.maxbuffer on the ZooKeeper servers and here"
-        )
-
-    def warning(self, pieces: Iterable[Piece]) -> Notice | None:
-        """What a person should hear of these writes, if it is news."""
-        size_bytes, path = _largest(pieces)
-        if size_bytes <= ALARMING_SHARE * self._limit or path in self._warned:
-            return None
-        self._warned.add(path)
-        text = (
-            f"{path} has grown to {size_bytes} of the {self._limit} bytes that ZooKeeper allows: move fewer of its "
-            "partitions at once, add no more, or raise jute.maxbuffer on the ZooKeeper servers, the brokers and here"
-        )
-        return Notice("large znode", text)
-
-
-def _largest(pieces: Iterable[Piece]) -> tuple[int, str]:
-    every = (made for piece in pieces for made in piece.operations)
-    return max((len(made.data), made.write.address.path) for made in every)
+    def refusal(self, writes: Iterable[Operation], out: Outbox) -> str | None:
+        """Why these writes must not be sent, or None; what a person should hear of them is said if it is news."""
+        size_bytes, path = max((self._sizes.write_bytes(made), made.write.address.path) for made in writes)
+        size_bytes += self._sizes.empty_bytes
+        limit = self._sizes.limit_bytes
+        if size_bytes > limit:
+            message = (
+                f"writing {path} would take a request of {size_bytes} bytes, above ZooKeeper's limit of {limit}: "
+                "request fewer changes at once, or raise jute.maxbuffer on the ZooKeeper servers and here"
+            )
+            if path not in self._refused:
+                self._refused.add(path)
+                out.notice("oversized znode", message)
+            return message
+        self._refused.discard(path)
+        if size_bytes > ALARMING_SHARE * limit and path not in self._warned:
+            self._warned.add(path)
+            text = (
+                f"writing {path} takes {size_bytes} of the {limit} bytes that ZooKeeper allows: move fewer of its "
+                "partitions at once, add no more, or raise jute.maxbuffer on ZooKeeper's servers, the brokers and here"
+            )
+            out.notice("large znode", text)
+        return None

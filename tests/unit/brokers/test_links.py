@@ -132,6 +132,24 @@ def test_commands_arrive_in_the_order_told_one_at_a_time() -> None:
     asyncio.run(story())
 
 
+def test_a_partition_that_cannot_be_made_into_bytes_is_left_out_and_named() -> None:
+    async def scenario() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, _):
+            beyond = ReplicaStop(TopicName("orders"), PartitionId(1), LeaderEpoch(2**31), False)
+            command = StopReplica((stop(0), beyond, stop(2)))
+            links.tell(tell(command))
+
+            (answer,) = await heard.until(1)
+
+            assert stops_of(peer) == [0, 2]
+            assert answer.command == command
+            assert answer.errors == {
+                TopicPartition(TopicName("orders"), PartitionId(1)): ErrorCode.UNKNOWN_SERVER_ERROR
+            }
+
+    asyncio.run(scenario())
+
+
 def test_a_refused_partition_is_named_in_the_acknowledgement() -> None:
     async def refuse(peer: Peer, told: Told, writer: asyncio.StreamWriter) -> None:
         refused = {TopicPartition(TopicName("orders"), PartitionId(1)): ErrorCode.KAFKA_STORAGE_ERROR}

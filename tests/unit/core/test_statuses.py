@@ -17,7 +17,7 @@ def moving(*settings: str) -> tuple[Play, list[str]]:
 
 
 def test_a_request_whose_status_fits_in_no_znode_is_answered_without_an_id_and_goes_on() -> None:
-    play, lines = moving("set znode_size_limit=140")
+    play, lines = moving("set znode_size_limit=240")
 
     assert some(lines, "notice (oversized znode)", STATUS)
     assert some(lines, "answer o-0 NONE") == ["answer o-0 NONE"]

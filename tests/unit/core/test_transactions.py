@@ -55,7 +55,7 @@ class Desk(Term):
     def outcomes(self) -> list[tuple[Subject, Outcome]]:
         """Since this was last called."""
         told, self.proposer.outcomes = self.proposer.outcomes, []
-        return told
+        return [(subject, Refused(o.is_waiting) if isinstance(o, Refused) else o) for subject, o in told]
 
     def refuse_once(self, proposal: Proposal) -> list[Effect]:
         (commit,) = commits(self.send(proposal))
@@ -286,7 +286,7 @@ def test_what_would_be_too_large_is_settled_at_once_and_never_sent() -> None:
     ((subject, outcome), *_) = desk.outcomes()
     assert subject == A
     assert isinstance(outcome, TooLarge)
-    assert "/config/topics/a would grow to" in outcome.message
+    assert "writing /config/topics/a would take a request of" in outcome.message
     assert [written(commit) for commit in commits(told)] == [["b"]]
     assert [e.kind for e in told if isinstance(e, Notice)] == ["oversized znode"]
     assert desk.transactions.may_propose(A)
@@ -294,7 +294,7 @@ def test_what_would_be_too_large_is_settled_at_once_and_never_sent() -> None:
 
 def test_a_znode_that_comes_near_the_limit_is_warned_of_once() -> None:
     desk = Desk(znode_size_limit=1000)
-    near = Proposal(A, (Atom((config("a", 850),), ()),))
+    near = Proposal(A, (Atom((config("a", 750),), ()),))
 
     first = desk.send(near)
     desk.accept(commits(first)[0])

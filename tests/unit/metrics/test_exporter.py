@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 
+import msgspec
 import pytest
 
 from metrics import http_limits
@@ -100,6 +101,11 @@ def test_threads_lose_nothing_of_each_other() -> None:
         (LEADING, 200, "active: loaded in 0.42 s\n"),
         (STANDING_BY, 200, "standby: broker 3 holds /controller\n"),
         (LOADING, 503, "loading: won the election\n"),
+        (
+            msgspec.structs.replace(LEADING, set_aside=("topic a: why", "and 5 more")),
+            200,
+            "active: loaded in 0.42 s\nset aside: topic a: why\nset aside: and 5 more\n",
+        ),
     ],
 )
 def test_who_leads_or_stands_by_is_ready_and_who_loads_is_not(status: object, code: int, text: str) -> None:
@@ -128,6 +134,7 @@ def test_everybody_knows_who_leads() -> None:
             "is_ready": True,
             "since": 1_700_000_000.0,
             "reason": "broker 3 holds /controller",
+            "set_aside": [],
         }
 
     asyncio.run(scenario())
