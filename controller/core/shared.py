@@ -68,7 +68,7 @@ def at_beginning(
         memory,
         cluster,
         Transactions(settings.znode_size_limit),
-        Agenda(),
+        Agenda(settings.budget.decided),
         requests,
         Outcomes(cluster, requests),
         Rest(),

@@ -109,6 +109,10 @@ class OpenRequests:
         """The parts that wait for this topic, in the order of arrival; not those whose request was given up."""
         return [item for item in self._inbox.pop(topic, []) if item.call in self._open]
 
+    def waiting(self, topic: TopicName) -> int:
+        """How many parts wait for this topic."""
+        return len(self._inbox.get(topic, ()))
+
     def put_back(self, items: Iterable[Item]) -> None:
         """Consider these parts again, before any that came later."""
         by_topic: dict[TopicName, list[Item]] = {}

@@ -84,7 +84,7 @@ class RequestProgress(Duty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Partitions and brokers changed, came or went."""
-        if changes.is_initial:
+        if changes.is_beginning:
             self._progress.begin(self._shared.state.statuses, out.now)
             self._znodes.begin(out.now)
         is_idle = self._ledger.is_idle and not self._progress.is_anything_moving

@@ -67,11 +67,12 @@ class Steps(Duty):
         agenda, busy = self._shared.agenda, self._shared.transactions.busy_topics
         held: dict[Subject, None] = {}
         proposals: dict[TopicName, Proposal] = {}
-        for name, numbers in agenda.take(busy):
+        unseen = self._shared.state.changes.unseen
+        for name, numbers in agenda.take(busy, unseen, waiting=self._shared.requests.waiting):
             proposal = self._propose(name, numbers, held, out)
             if proposal is not None:
                 proposals[name] = proposal
-        if agenda.has_more(busy, proposals):
+        if agenda.has_more(busy, unseen, proposals):
             out.wake(Again(), out.now)
         self._shared.rest.do_due(out)
         return list(proposals.values())
@@ -95,7 +96,7 @@ class Steps(Duty):
         if step.looks:
             out.read(step.looks)
         if not step.atoms:
-            if not step.looks:
+            if not step.looks and not self._shared.agenda.is_due(name):
                 self._shared.rest.note(name)
             return None
         held.update(dict.fromkeys(step.holds))
