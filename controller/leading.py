@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from controller.core.commands import LiveBroker
 from controller.machine_settings import machine_settings, request_limit_bytes
 from controller.monitoring import Monitoring
 from controller.runtime.journal import Journal
+from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
 from controller.settings import Settings
 from controller.term import Term, TermParts
@@ -70,13 +70,16 @@ class Leading:
         if term is not None:
             await term.end(is_graceful=is_graceful)
             self._monitoring.term_ended()
-            gc.unfreeze()
         if self._claimed is not None:
             if await self._claimant.give_up(self._claimed):
                 self._claimed = None
             else:
                 self._tell(NotGivenUp())
         logs.term(None)
+        if term is not None:
+            await dismantle(term.machine)  # after others can take over
+            term = None
+            collect()
 
     def live_brokers(self) -> Sequence[LiveBroker]:
         """The brokers that are live, as far as this term knows."""

@@ -130,6 +130,11 @@ class Machine:
         """The gauges of this moment, by measure."""
         return {name: figure for duty in self._duties for name, figure in duty.figures().items()}
 
+    def let_go(self) -> bool:
+        """The term is over: forget a part of what is known, as much as a turn may do; whether something is left."""
+        self._is_over = True
+        return self._state.let_go(self._budget.folded)
+
     def _fold(self, event: Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:
             case Observed(facts):

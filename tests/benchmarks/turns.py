@@ -29,7 +29,6 @@ from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 
-YOUNG_OBJECTS_BEFORE_COLLECTION = 50_000
 MOVES = 100_000
 LEGACY_MOVES = 20_000
 WIDE = 10_000

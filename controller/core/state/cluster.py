@@ -156,6 +156,10 @@ class ClusterState:
         """Whether there are partitions that have changed and were not taken yet, though they could be."""
         return any(name not in half_read for name in chain(self.changes.partitions, self.changes.unseen))
 
+    def let_go(self, most: int) -> bool:
+        """Forget so many partitions, since nobody will ask any more; whether something is left."""
+        return self.topics.let_go(most) or self.placement.let_go()
+
     def apply_all(self, facts: Iterable[Fact]) -> None:
         """Fold several facts in."""
         for fact in facts:
