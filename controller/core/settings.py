@@ -26,9 +26,9 @@ class TurnBudget(Struct, frozen=True):
     """
 
     folded: int = 8_000
-    followed: int = 4_000
+    followed: int = 3_000
     greeted: int = 5_000
-    decided: int = 1_000
+    decided: int = 600
 
 
 class MachineSettings(Struct, frozen=True):

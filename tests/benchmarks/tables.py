@@ -127,7 +127,7 @@ def reigns_table(results: Sequence[Reign]) -> str:
     table = Table(title="Memory over many terms")
     for heading in ("term", "loaded", "after its end", "longest part of dismantling", "collecting"):
         table.add_column(heading, justify="right")
-    for result in results[:: max(1, len(results) // 10)] + results[-1:]:
+    for result in [*results[:: max(1, len(results) // 10)], *results[-1:]]:
         table.add_row(
             str(result.number),
             f"{result.loaded_mib:.0f} MiB",

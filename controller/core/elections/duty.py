@@ -66,8 +66,8 @@ class Elections(TopicDuty):
         wanted = Election(request.is_unclean)
         items = [Item(asked.call, index, at, wanted) for index, at in enumerate(partitions)]
         self._shared.requests.open(asked.call, request, items, (), out)
-        for item in items:
-            self._shared.agenda.add(item.at.topic, is_urgent=True)
+        for name in dict.fromkeys(item.at.topic for item in items):
+            self._shared.agenda.add(name, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Another leader because somebody asks for it."""

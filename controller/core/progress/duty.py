@@ -13,12 +13,12 @@ from msgspec import structs
 from controller.core.clients.open_requests import Item
 from controller.core.duty import Duty, Report
 from controller.core.errors import ErrorCode
-from controller.core.events import Alarm, Asked, CallId, LogDirsDescribed
+from controller.core.events import Again, Alarm, Asked, CallId, LogDirsDescribed
 from controller.core.outbox import Outbox
 from controller.core.progress import list_reassignments
-from controller.core.progress.ledger import BY_REQUEST, Entry, OpenRequest, RequestLedger
+from controller.core.progress.ledger import BY_REQUEST, OpenRequest, RequestLedger
 from controller.core.progress.measuring import PACE_S, Progress
-from controller.core.progress.status_text import StatusText
+from controller.core.progress.status_text import MOST_MEASURED, StatusText
 from controller.core.progress.status_znodes import StatusZnodes
 from controller.core.replies import PartitionResult, ReassignmentsAltered, Reply, Result
 from controller.core.requests import ListReassignments, PartitionReassignment
@@ -47,7 +47,7 @@ class RequestProgress(Duty):
         """Nothing moves, and nobody asked."""
         self._shared = shared
         self._cluster = shared.cluster
-        self._ledger = RequestLedger(shared.cluster, shared.memory)
+        self._ledger = RequestLedger(shared.cluster, shared.memory, shared.settings.budget.followed)
         self._progress = Progress(shared.cluster, self._ledger, shared.settings.clock_zero_ms)
         self._text = StatusText(self._progress, shared.settings.znode_size_limit)
         self._znodes = StatusZnodes(shared, self._ledger, self._text)
@@ -70,16 +70,11 @@ class RequestProgress(Duty):
         """Whether an answer has to wait for the request's id."""
         if not isinstance(reply, ReassignmentsAltered) or reply.error is not ErrorCode.NONE:
             return False
-        entries = {}
-        for at, is_cancel in self._ledger.granted(call).items():
-            held = self._cluster.partition(at)
-            if held is not None:
-                entries[at] = Entry(held.assignment.target, is_cancel)
+        entries = self._ledger.granted(call)
         if not entries:
             return False
         asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, call=call, reply=reply)
         self._ledger.register(asked, asked.requested_ms)
-        self._znodes.open(asked)
         return True
 
     def follow(self, changes: Changes, out: Outbox) -> None:
@@ -113,8 +108,7 @@ class RequestProgress(Duty):
         self._alarm_at = None
         if self._adopt_at is not None and self._adopt_at <= out.now:
             self._adopt_at = None
-            for found in self._ledger.adopt(self._progress.at_ms(out.now)):
-                self._znodes.open(found)
+            self._ledger.adopt(self._progress.at_ms(out.now))
         if self._look_at is not None and self._look_at <= out.now:
             self._progress.inquire(out)
             self._look_at = out.now + self._progress.pace_s if self._is_anything_going_on else None
@@ -122,6 +116,7 @@ class RequestProgress(Duty):
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """Statuses to be written now; and when to look again, where that is earlier than thought before."""
+        self._go_on(out)
         proposals = list(chain(self._znodes.opening(out.now), self._znodes.updates(out.now)))
         if self._ledger.orphans and self._adopt_at is None:
             self._adopt_at = out.now + GATHER_S
@@ -133,8 +128,16 @@ class RequestProgress(Duty):
             out.wake(LookAfterMoves(), self._alarm_at)
         return proposals
 
+    def _go_on(self, out: Outbox) -> None:
+        for asked in self._ledger.go_on(self._progress.at_ms(out.now)):
+            if asked.request is None:
+                self._znodes.open(asked)
+        if self._ledger.is_going_on:
+            out.wake(Again(), out.now)
+
     def drain(self, out: Outbox) -> Sequence[Proposal]:
         """Whoever waits for an id still gets it."""
+        self._go_on(out)
         return self._znodes.opening(out.now)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
@@ -165,6 +168,7 @@ class RequestProgress(Duty):
         """How far a request is; None where its id is unknown, or its status was deleted."""
         asked = self._ledger.open.get(request)
         if asked is not None:
-            return self._text.whole(asked, request, now)
+            is_long = len(asked.entries) > MOST_MEASURED
+            return (self._text.bounded if is_long else self._text.whole)(asked, request, now)
         kept = self._shared.state.statuses.kept.get(request)
         return kept.status if kept is not None else None
