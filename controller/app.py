@@ -42,12 +42,13 @@ from zk_layout.znodes.controller import ControllerClaim
 
 _log = structlog.get_logger(__name__)
 
-YOUNG_OBJECTS_BEFORE_COLLECTION = 50_000
+# Collections of the middle generation stay short, and those of the oldest rare.
+COLLECTION_THRESHOLDS = (50_000, 10, 500)
 
 
 def run(settings: Settings) -> int:
     """Run the daemon until it is told to stop; the exit code."""
-    gc.set_threshold(YOUNG_OBJECTS_BEFORE_COLLECTION, 50, 100)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     # It warns at every attempt; what a person has to know of the connection is said here, once.
     logging.getLogger("kazoo.client").setLevel(logging.ERROR)
     return asyncio.run(Daemon(settings).live())

@@ -14,6 +14,8 @@ from zk_layout.facts import Fact
 from zk_layout.ids import TopicName
 from zk_layout.znodes.topics import Topic, TopicAddress
 
+LOG_DIRS = 4_000
+
 
 class EventQueue:
     """Events in the order in which they came. Many facts of one event are given in several parts.
@@ -71,7 +73,7 @@ class EventQueue:
             case Acknowledged(command=command, errors=errors):
                 return 1 + len(errors) + _partitions(command)
             case LogDirsDescribed(sizes=sizes):
-                return 1 + len(sizes)
+                return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are looked at
             case _:
                 return 1
 

@@ -21,13 +21,14 @@ class TurnBudget(Struct, frozen=True):
 
     Shape:
         `folded` are znodes, and partitions where one znode or answer names several; `followed` partitions that have
-        changed; `greeted` those that brokers are told that know nothing yet; `decided` topics, their partitions that
-        are due, and parts of requests that wait for them.
+        changed; `measured` moves that are looked at or listed; `greeted` partitions that are told to brokers that know
+        nothing yet; `decided` topics, their partitions that are due, and parts of requests that wait for them.
     """
 
     folded: int = 8_000
     followed: int = 3_000
     greeted: int = 5_000
+    measured: int = 1_500
     decided: int = 600
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from controller.app import YOUNG_OBJECTS_BEFORE_COLLECTION
+from controller.app import COLLECTION_THRESHOLDS
 from tests.benchmarks import fail_over, machine, reassigning, replaying, turns
 from tests.benchmarks import reigns as many_reigns
 from tests.benchmarks.contenders import Contender, Kafkas, Ours
@@ -167,7 +167,7 @@ def replay_command(
 @_output
 def turns_command(partitions: int, topic_size: int, brokers: int, only: str | None, output: str) -> None:
     """The longest turn of the machine in storms: no ZooKeeper, no broker, no contender, only what it computes."""
-    gc.set_threshold(YOUNG_OBJECTS_BEFORE_COLLECTION, 50, 100)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     results: list[Storm] = []
     for storm in turns.Storms(Shape(partitions // topic_size, topic_size, brokers)).all():
         click.echo(storm, err=True)
@@ -185,7 +185,7 @@ def turns_command(partitions: int, topic_size: int, brokers: int, only: str | No
 @_output
 def reigns_command(partitions: int, topic_size: int, brokers: int, reigns: int, output: str) -> None:
     """Resident memory over many terms, each of which loads everything and ends."""
-    gc.set_threshold(YOUNG_OBJECTS_BEFORE_COLLECTION, 50, 100)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     results: list[many_reigns.Reign] = []
     for reign in many_reigns.reigns(Shape(partitions // topic_size, topic_size, brokers), reigns):
         click.echo(reign, err=True)

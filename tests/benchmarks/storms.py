@@ -9,12 +9,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from controller.core.commands import UpdateMetadata
 from controller.core.effects import (
     Answer,
     Commit,
@@ -46,7 +47,7 @@ from controller.core.machine import Machine
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
 from controller.core.seeded_random import SeededRandom
-from controller.core.settings import MachineSettings
+from controller.core.settings import MachineSettings, TurnBudget
 from controller.monitoring import Turns
 from controller.runtime.pump import MOST_EVENTS_A_TURN
 from controller.wire.commands import CommandEncoder
@@ -99,10 +100,10 @@ class Storm(Struct):
 class Rig:
     """One term under storms, fed as the pump feeds it."""
 
-    def __init__(self, shape: Shape, *, is_encoding: bool = True) -> None:
+    def __init__(self, shape: Shape, *, is_encoding: bool = True, budget: TurnBudget = TurnBudget()) -> None:  # noqa: B008 (frozen)
         """Nothing has happened yet."""
         self.shape, self.brokers = shape, tuple(BrokerId(n) for n in range(1, shape.brokers + 1))
-        settings = MachineSettings(own_id=OWN, rebalance_every_s=None)
+        settings = MachineSettings(own_id=OWN, rebalance_every_s=None, budget=budget)
         self.machine = Machine(settings, EPOCH, SeededRandom(b"storm"))
         self.now = 1_000.0
         self.zxid = 1_000_000
@@ -116,6 +117,7 @@ class Rig:
         self._encoder = CommandEncoder(OWN, parse_protocol("3.4"), "PLAINTEXT") if is_encoding else None
         self._versions: dict[str, int] = {}
         self._epochs: dict[BrokerId, BrokerEpoch] = {}
+        self._heard: Counter[BrokerId] = Counter()
         self.on_told: Callable[[Tell], None] = lambda _: None
 
     # ---- what there is --------------------------------------------------------------------------------------
@@ -161,6 +163,14 @@ class Rig:
     def epoch_of(self, broker: BrokerId) -> BrokerEpoch:
         """Of its present life."""
         return self._epochs[broker]
+
+    def heard_by_broker(self) -> dict[BrokerId, int]:
+        """Of how many partitions each broker has heard by UpdateMetadata."""
+        return dict(self._heard)
+
+    def forget_what_was_heard(self) -> None:
+        """Count anew."""
+        self._heard.clear()
 
     # ---- what happens ---------------------------------------------------------------------------------------
 
@@ -210,6 +220,9 @@ class Rig:
         self.storm.resident_mib = resident_mib()
         return self.storm
 
+    def turned(self, effects: Iterable[Effect]) -> None:
+        """A turn had these effects; for those who want to look closer."""
+
     def _turn(self) -> None:
         storm = self.storm
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_EVENTS_A_TURN))]
@@ -222,6 +235,7 @@ class Rig:
         storm.longest_s = max(storm.longest_s, wall)
         storm.longest_cpu_s = max(storm.longest_cpu_s, cpu)
         del batch
+        self.turned(effects)
         for effect in effects:
             self._carry_out(effect)
 
@@ -273,6 +287,8 @@ class Rig:
             took = time.perf_counter() - began
             self.storm.encoding_total_s += took
             self.storm.encoding_longest_s = max(self.storm.encoding_longest_s, took)
+        if isinstance(tell.command, UpdateMetadata):
+            self._heard[tell.broker] += len(tell.command.partitions)
         self.on_told(tell)
         self.emit(Acknowledged(tell.broker, tell.broker_epoch, tell.command, ErrorCode.NONE))
 

@@ -50,7 +50,7 @@ QUIET_S = 150.0
 STEPS = 400_000
 
 # Every second world cuts its work into far smaller turns than its size needs.
-SMALL_BUDGET = TurnBudget(folded=7, followed=3, greeted=2, decided=3)
+SMALL_BUDGET = TurnBudget(folded=7, followed=3, greeted=2, measured=2, decided=3)
 
 
 class Plan(Struct, frozen=True):

@@ -66,7 +66,7 @@ class StatusText:
         sums = _Sums()
         look = self._with_progress if has_progress else self._without_progress
         if asked.unfinished > MOST_MEASURED:
-            look = _unmeasured
+            look = self._unmeasured
         known = {
             at: _ended(entry, at, sums) or look(entry, at, sums, now) for at, entry in sorted(asked.entries.items())
         }
@@ -131,10 +131,10 @@ class StatusText:
             sums.add(replica)
         return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
 
-
-def _unmeasured(entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
-    """Among very many."""
-    return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
+    @staticmethod
+    def _unmeasured(entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:  # noqa: ARG004 (like its siblings)
+        """Among very many."""
+        return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
 
 
 def _ended(entry: Entry, at: TopicPartition, sums: _Sums) -> PartitionStatus | None:
