@@ -49,15 +49,16 @@ from zk_layout.znodes.controller import ControllerClaim
 
 _log = structlog.get_logger(__name__)
 
-YOUNG_OBJECTS_BEFORE_COLLECTION = 50_000
 STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT, os_signal.SIGHUP)
 TELL_SIGNALS = (os_signal.SIGUSR1, os_signal.SIGUSR2, os_signal.SIGQUIT)
 _CLOSE_WITHIN_S = 10.0
+# Collections of the middle generation stay short, and those of the oldest rare.
+COLLECTION_THRESHOLDS = (50_000, 10, 500)
 
 
 def run(settings: Settings) -> int:
     """Run the daemon until it is told to stop; the exit code."""
-    gc.set_threshold(YOUNG_OBJECTS_BEFORE_COLLECTION, 50, 100)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     # It warns at every attempt; what a person has to know of the connection is said here, once.
     logging.getLogger("kazoo.client").setLevel(logging.ERROR)
     # Where it was, should the service manager end it with SIGABRT.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from controller.core.effects import Notice
 from controller.machine_settings import machine_settings
 from controller.monitoring import Monitoring
 from controller.runtime.journal import Journal
+from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
 from controller.settings import Settings
 from controller.term import Term, TermParts
@@ -78,7 +78,6 @@ class Leading:
             await term.end(is_graceful=is_graceful)
             self._ending = None
             self._monitoring.term_ended()
-            gc.unfreeze()
         if not is_graceful:
             self._claimant.doubt()
         if self._claimed is not None:
@@ -87,6 +86,10 @@ class Leading:
             else:
                 self._tell(NotGivenUp())
         logs.term(None)
+        if term is not None:
+            await dismantle(term.machine)  # after others can take over
+            term = None
+            collect()
 
     def hasten(self) -> None:
         """Whatever is ended waits for nobody any more."""

@@ -46,6 +46,7 @@ from controller.core.settings import MachineSettings
 from controller.runtime import journal
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump, TurnObserver
+from controller.runtime.reclaiming import spare
 from controller.wire.commands import CommandEncoder
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.answers import SessionEnded
@@ -237,8 +238,7 @@ class Term:
             return
         finally:
             gc.enable()
-        # What was loaded lives as long as the term: the collector need not look at it again.
-        gc.freeze()
+        spare()
         self._parts.counter.measured(Measured("term_loading_seconds", self._now() - started))
         self._happened(TermLoaded(f"loaded in {self._now() - started:.2f} s"))
         try:

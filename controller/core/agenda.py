@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from itertools import islice
 
 from zk_layout.ids import PartitionId, TopicName
 
-PARTITIONS_A_TURN = 5_000
-
 Numbers = dict[PartitionId, None]
+Due = tuple[TopicName, Numbers]
+
+
+def _nobody(_: TopicName) -> int:
+    return 0
 
 
 class Agenda:
     """Partitions the rules must look at, by topic. Topics that somebody waits for come before all others."""
 
-    def __init__(self, budget: int = PARTITIONS_A_TURN) -> None:
+    def __init__(self, budget: int) -> None:
         """Nothing due."""
         self._budget = budget
         self._urgent: dict[TopicName, Numbers] = {}
@@ -27,16 +31,26 @@ class Agenda:
             self._urgent.setdefault(topic, {}).update(self._normal.pop(topic))
         queue.setdefault(topic, {}).update(dict.fromkeys(numbers))
 
-    def take(self, busy: Container[TopicName]) -> list[tuple[TopicName, Numbers]]:
-        """The topics of this turn: at most a budget of partitions, at least one topic, none that is busy."""
-        taken: list[tuple[TopicName, Numbers]] = []
+    def take(self, *busy: Container[TopicName], waiting: Callable[[TopicName], int] = _nobody) -> list[Due]:
+        """The topics of this turn: at most a budget of work, at least one topic, none that is busy.
+
+        Shape:
+            Work is a topic, a partition of it, or a part of a request that is `waiting` for it. Of a topic that is more
+            than the budget by itself, the rest stays due.
+        """
+        taken: list[Due] = []
         spent = 0
         for queue in (self._urgent, self._normal):
-            for topic in [t for t in queue if t not in busy]:
+            for topic in tuple(queue):
                 if spent >= self._budget:
                     return taken
+                if any(topic in some for some in busy):
+                    continue
                 numbers = queue.pop(topic)
-                spent += 1 + len(numbers)
+                if len(numbers) > self._budget:
+                    queue[topic] = dict(islice(numbers.items(), self._budget, None))
+                    numbers = dict(islice(numbers.items(), self._budget))
+                spent += 1 + len(numbers) + waiting(topic)
                 taken.append((topic, numbers))
         return taken
 

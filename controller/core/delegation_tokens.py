@@ -51,7 +51,7 @@ class DelegationTokens(Duty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Begin to look when everything is loaded; judge the tokens whenever they were read."""
-        if changes.is_initial and self._shared.settings.token_expiry_check_s is not None:
+        if changes.is_beginning and self._shared.settings.token_expiry_check_s is not None:
             self.woke(LookForExpiredTokens(), out)
         self._is_due = self._is_due or changes.tokens
 

@@ -13,6 +13,7 @@ from controller.core.commands import LiveBroker
 from controller.core.duties import all_duties
 from controller.core.duty import Duty
 from controller.core.effects import Drained, Effect
+from controller.core.event_queue import EventQueue
 from controller.core.events import (
     Acknowledged,
     Again,
@@ -39,7 +40,6 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.set_aside import described
 from controller.core.settings import MachineSettings
 from controller.core.shared import at_beginning
-from controller.core.state.changes import Changes
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Proposal
@@ -61,6 +61,9 @@ class Snapshot(Struct, frozen=True):
 class Machine:
     """One term: from the won election to its end.
 
+    A turn does a bounded amount of work, so that nothing else in the process waits for long: what is left is done in
+    further ones, for which it asks with `Again`.
+
     The state is what ZooKeeper said. What is under way, what brokers and clients said, may be lost with the machine:
     that costs a repetition, never correctness.
 
@@ -81,10 +84,13 @@ class Machine:
         shared = at_beginning(settings, controller_epoch, random, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._set_aside = shared.set_aside
+        self._queue = EventQueue(self._cluster.topics, self._transactions)
         self._intake = Intake(shared, self._unanswered)
         self._duties = all_duties(shared, self._intake)
         self._serving = {request: duty for duty in self._duties for request in duty.requests}
         self._waking = {alarm: duty for duty in self._duties for alarm in duty.alarms}
+        self._budget = settings.budget
+        self._half_read = shared.transactions.half_read_topics
         self._is_loaded = self._is_draining = self._is_over = False
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
@@ -99,23 +105,30 @@ class Machine:
         out = Outbox(now, self._unanswered)
         if self._is_over:
             return out.effects
-        for event in events:
+        self._queue.add(events)
+        for event in self._queue.take(self._budget.folded):
             self._fold(event, out)
-        if self._is_loaded and not out.is_over:
-            changes = self._take_changes()
-            for duty in self._duties:
-                duty.follow(changes, out)
-            for asked in self._intake.take(out):
-                self._intake.admit_to(self._serving[type(asked.request)], asked, out)
-            for duty in self._duties:
-                duty.tell(changes, out)
-            for duty in self._duties:
-                self._transactions.send(duty, self._proposals(duty, out), out)
+        if self._is_loaded and not out.is_over and not self._queue.is_within_one:
+            self._decide(out)
         is_drained = self._is_draining and not self._transactions.count and not out.is_over
         if is_drained:
             out.add(Drained())
+        elif self._queue.has_more or (self._is_loaded and self._state.has_changes_left(self._half_read)):
+            out.wake(Again(), out.now)
         self._is_over = out.is_over or is_drained
         return out.effects
+
+    def _decide(self, out: Outbox) -> None:
+        changes = self._state.take_changes(self._budget.followed, self._half_read)
+        for duty in self._duties:
+            duty.follow(changes, out)
+        if not changes.unseen:
+            for asked in self._intake.take(out):
+                self._intake.admit_to(self._serving[type(asked.request)], asked, out)
+        for duty in self._duties:
+            duty.tell(changes, out)
+        for duty in self._duties:
+            self._transactions.send(duty, self._proposals(duty, out), out)
 
     def snapshot(self) -> Snapshot:
         """How things stand after the last turn."""
@@ -131,6 +144,11 @@ class Machine:
     def set_aside(self) -> tuple[str, ...]:
         """What has gone wrong and is to be tried again, as people read it."""
         return self._set_aside.sentences()
+
+    def let_go(self) -> bool:
+        """The term is over: forget a part of what is known, as much as a turn may do; whether something is left."""
+        self._is_over = True
+        return self._state.let_go(self._budget.folded)
 
     def _fold(self, event: Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:
@@ -158,7 +176,8 @@ class Machine:
             case Woke(alarm):
                 self._wake(alarm, out)
             case Loaded():
-                self._is_loaded = self._state.changes.is_initial = True
+                self._is_loaded = True
+                self._state.begin()
             case ResignationAsked():
                 self._is_draining = True
             case _:
@@ -189,16 +208,6 @@ class Machine:
         what, ask = f"what {_name(duty)} wants written", duty.drain if self._is_draining else duty.propose
         proposals = self._set_aside.attempt(what, partial(ask, out), out)
         return () if proposals is None else proposals
-
-    def _take_changes(self) -> Changes:
-        """Nobody hears of a topic while only some of the znodes of a failed transaction have been read again.
-
-        A new state beside an old assignment is a pair that ZooKeeper never held.
-        """
-        changes = self._state.take_changes()
-        for name in self._transactions.half_read_topics:
-            changes.withhold(name, until=self._state.changes)
-        return changes
 
     def _czxid_of(self, name: TopicName) -> Zxid | None:
         topic = self._cluster.topics.get(name)

@@ -32,7 +32,8 @@ class Memory:
         what brokers said. `controllers` are the ids of replicas of ours, which host nothing: our own, those of
         registrations seen in this term, and those recorded; False where that is all that is known, for a broker may
         have the id now. `overwritten` are partitions whose replicas somebody else has changed in the topic's znode:
-        that does not count, and is written back.
+        that does not count, and is written back. `withdrawn` are topics whose deletion goes on although its request was
+        taken away: brokers hear nothing of them until it is there again.
     """
 
     def __init__(self, own_id: BrokerId) -> None:
@@ -56,6 +57,7 @@ class Memory:
         self.offline: dict[TopicPartition, None] = {}
         self.not_preferred: dict[TopicPartition, None] = {}
         self.touched: dict[TopicPartition, None] = {}
+        self.withdrawn: dict[TopicName, None] = {}
         self.overwritten: dict[TopicName, dict[PartitionId, None]] = {}
 
     def fail_replica(self, at: TopicPartition, broker: BrokerId) -> None:

@@ -16,6 +16,22 @@ class TopicDefaults(Struct, frozen=True):
     replication_factor: int = 1
 
 
+class TurnBudget(Struct, frozen=True):
+    """How much one turn may do, so that nothing else in the process waits for long; what is left is done in the next.
+
+    Shape:
+        `folded` are znodes, and partitions where one znode or answer names several; `followed` partitions that have
+        changed; `measured` moves that are looked at or listed; `greeted` partitions that are told to brokers that know
+        nothing yet; `decided` topics, their partitions that are due, and parts of requests that wait for them.
+    """
+
+    folded: int = 8_000
+    followed: int = 3_000
+    greeted: int = 5_000
+    measured: int = 1_500
+    decided: int = 600
+
+
 class MachineSettings(Struct, frozen=True):
     """What of the configuration decisions depend on.
 
@@ -54,3 +70,4 @@ class MachineSettings(Struct, frozen=True):
     token_expiry_check_s: float | None = None
     clock_zero_ms: int = 0
     keeps_reassignment_znodes: bool = False
+    budget: TurnBudget = TurnBudget()

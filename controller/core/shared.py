@@ -79,7 +79,7 @@ def at_beginning(
         Transactions(sizes, set_aside),
         sizes,
         set_aside,
-        Agenda(),
+        Agenda(settings.budget.decided),
         requests,
         Outcomes(cluster, requests),
         Rest(),

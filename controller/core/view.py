@@ -72,6 +72,7 @@ class Cluster:
         self.offline: Mapping[TopicPartition, None] = memory.offline
         self.not_preferred: Mapping[TopicPartition, None] = memory.not_preferred
         self.preferring: Mapping[TopicPartition, None] = memory.preferring
+        self.withdrawn: Mapping[TopicName, None] = memory.withdrawn
         self.overwritten: Numbers = memory.overwritten
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,11 +11,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from tests.benchmarks import fail_over, machine, reassigning, replaying
+from controller.app import COLLECTION_THRESHOLDS
+from tests.benchmarks import fail_over, machine, reassigning, replaying, turns
+from tests.benchmarks import reigns as many_reigns
 from tests.benchmarks.contenders import Contender, Kafkas, Ours
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.stage import Stage
-from tests.benchmarks.tables import fail_over_table, reassignment_table, replay_table
+from tests.benchmarks.storms import Storm
+from tests.benchmarks.tables import fail_over_table, reassignment_table, reigns_table, replay_table, turns_table
 
 _OURS, _KAFKA = "ours", "kafka"
 
@@ -153,6 +157,40 @@ def replay_command(
                 click.echo(result, err=True)
                 results.append(result)
     _report(output, [*results], lambda: replay_table(results))
+
+
+@main.command("turns")
+@click.option("--partitions", default=200_000, help="All partitions of the cluster.")
+@click.option("--topic-size", default=50, help="Partitions of each topic.")
+@click.option("--brokers", default=30, help="How many brokers.")
+@click.option("--only", help="Stop after the storm of this name.")
+@_output
+def turns_command(partitions: int, topic_size: int, brokers: int, only: str | None, output: str) -> None:
+    """The longest turn of the machine in storms: no ZooKeeper, no broker, no contender, only what it computes."""
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
+    results: list[Storm] = []
+    for storm in turns.Storms(Shape(partitions // topic_size, topic_size, brokers)).all():
+        click.echo(storm, err=True)
+        results.append(storm)
+        if storm.name == only:
+            break
+    _report(output, [*results], lambda: turns_table(results))
+
+
+@main.command("reigns")
+@click.option("--partitions", default=200_000, help="All partitions of the cluster.")
+@click.option("--topic-size", default=50, help="Partitions of each topic.")
+@click.option("--brokers", default=30, help="How many brokers.")
+@click.option("--reigns", default=100, help="How many terms, one after the other in one process.")
+@_output
+def reigns_command(partitions: int, topic_size: int, brokers: int, reigns: int, output: str) -> None:
+    """Resident memory over many terms, each of which loads everything and ends."""
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
+    results: list[many_reigns.Reign] = []
+    for reign in many_reigns.reigns(Shape(partitions // topic_size, topic_size, brokers), reigns):
+        click.echo(reign, err=True)
+        results.append(reign)
+    _report(output, [*results], lambda: reigns_table(results))
 
 
 if __name__ == "__main__":

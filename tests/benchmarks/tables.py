@@ -9,7 +9,9 @@ from rich.table import Table
 
 from tests.benchmarks.fail_over import FailOver
 from tests.benchmarks.reassigning import Reassigned
+from tests.benchmarks.reigns import Reign
 from tests.benchmarks.replaying import Replayed
+from tests.benchmarks.storms import Storm
 
 _MEGABYTE = 1_000_000
 
@@ -94,3 +96,47 @@ def replay_table(results: Sequence[Replayed]) -> str:
             f"{result.others_s:.1f} s",
         )
     return _text(table)
+
+
+def turns_table(results: Sequence[Storm]) -> str:
+    """A line a storm."""
+    table = Table(title="Turns of the machine")
+    table.add_column("storm")
+    for heading in ("turns", "longest", "its processor time", "all", "longest encoding", "all", "commands"):
+        table.add_column(heading, justify="right")
+    for heading in ("transactions", "resident"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            result.name,
+            str(result.turns),
+            _milliseconds(result.longest_s),
+            _milliseconds(result.longest_cpu_s),
+            _seconds(result.total_s),
+            _milliseconds(result.encoding_longest_s),
+            _seconds(result.encoding_total_s),
+            str(result.commands),
+            str(result.transactions),
+            f"{result.resident_mib:.0f} MiB",
+        )
+    return _text(table)
+
+
+def reigns_table(results: Sequence[Reign]) -> str:
+    """A line each for the first, the last and a few between."""
+    table = Table(title="Memory over many terms")
+    for heading in ("term", "loaded", "after its end", "longest part of dismantling", "collecting"):
+        table.add_column(heading, justify="right")
+    for result in [*results[:: max(1, len(results) // 10)], *results[-1:]]:
+        table.add_row(
+            str(result.number),
+            f"{result.loaded_mib:.0f} MiB",
+            f"{result.left_mib:.0f} MiB",
+            _milliseconds(result.dismantling_longest_s),
+            _milliseconds(result.collecting_s),
+        )
+    return _text(table)
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value * 1000:.0f} ms"

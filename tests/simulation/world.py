@@ -16,7 +16,7 @@ from controller.core.machine import Machine
 from controller.core.replies import Reply
 from controller.core.requests import Request
 from controller.core.seeded_random import SeededRandom
-from controller.core.settings import MachineSettings
+from controller.core.settings import MachineSettings, TurnBudget
 from controller.lab.broker_model import (
     KAFKA_2_4,
     KAFKA_2_6,
@@ -49,6 +49,9 @@ PATHS = (*PERSISTENT, reassignments.ROOT, "/controller_epoch")
 VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
 QUIET_S = 150.0
 STEPS = 400_000
+
+# Every second world cuts its work into far smaller turns than its size needs.
+SMALL_BUDGET = TurnBudget(folded=7, followed=3, greeted=2, measured=2, decided=3)
 
 
 class Plan(Struct, frozen=True):
@@ -223,6 +226,7 @@ class World:
             rebalance_every_s=self.plan.rebalance_every_s,
             status_retention_ms=round(RETENTION_S * 1000),
             keeps_reassignment_znodes=own_id in self.folder.keepers,
+            budget=SMALL_BUDGET if self.seed % 2 else TurnBudget(),
         )
 
     def leading(self) -> Controller | None:

@@ -16,7 +16,7 @@ from controller.core.state.brokers import Broker
 from controller.core.state.changes import Changes
 from controller.core.state.cluster import ClusterState
 from controller.core.view import Cluster
-from zk_layout.ids import BrokerId, TopicPartition
+from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller_ids import ControllerIds
 
 
@@ -41,28 +41,28 @@ class Admission:
 
     def follow(self, changes: Changes) -> dict[BrokerId, Passage]:
         """Who has come, changed or gone with these changes, by id; a bounce is a going, its coming follows later."""
-        if changes.is_initial:
+        if changes.is_beginning:
             recorded = self._state.controller_ids.value
             for broker in recorded.ids if isinstance(recorded, ControllerIds) else ():
                 self._memory.controllers.setdefault(broker, False)
         passages: dict[BrokerId, Passage] = {}
         for broker in sorted(changes.brokers):
-            passage = self._follow_one(broker, changes)
+            passage = self._follow_one(broker)
             if passage is not None:
                 passages[broker] = passage
         return passages
 
-    def _follow_one(self, broker: BrokerId, changes: Changes) -> Passage | None:
+    def _follow_one(self, broker: BrokerId) -> Passage | None:
         seen, held = self._registered.get(broker), self._memory.brokers.get(broker)
         if seen is not None and broker != self._cluster.own_id:
             self._tell_apart(broker, seen)
         if held is not None and (seen is None or (held.epoch != seen.epoch and broker != self._cluster.own_id)):
-            self._lose(broker, changes)
+            self._lose(broker)
             return Passage.VANISHED
         if seen is None or broker in self._departing:
             return None
         if held is None:
-            self._gain(broker, seen, changes)
+            self._memory.brokers[broker] = seen
             return Passage.APPEARED
         if held == seen:
             return None
@@ -76,43 +76,19 @@ class Admission:
         else:
             self._memory.controllers.pop(broker, None)
 
-    def readmit(self, broker: BrokerId, changes: Changes) -> bool:
+    def readmit(self, broker: BrokerId) -> bool:
         """A broker's former life has been dealt with; whether it is let in, because it has returned meanwhile."""
         self._departing.pop(broker, None)
         seen = self._registered.get(broker)
         if seen is None or broker in self._memory.brokers:
             return False
-        self._gain(broker, seen, changes)
+        self._memory.brokers[broker] = seen
         return True
 
-    def _gain(self, broker: BrokerId, seen: Broker, changes: Changes) -> None:
-        self._memory.brokers[broker] = seen
-        if changes.is_initial:
-            return  # all partitions are new anyway
-        self.touch_hosted(broker, changes)
-        for controller in self._memory.controllers:
-            self.touch_hosted(controller, changes)  # a broker has come that may take its place
-
-    def _lose(self, broker: BrokerId, changes: Changes) -> None:
+    def _lose(self, broker: BrokerId) -> None:
         memory = self._memory
         del memory.brokers[broker]
         memory.shutting_down.pop(broker, None)
         self._departing[broker] = None
         for at in [at for at, brokers in memory.offline_replicas.items() if broker in brokers]:
             memory.heal_replica(at, broker)
-        self.touch_hosted(broker, changes)
-
-    def touch_hosted(self, broker: BrokerId, changes: Changes) -> None:
-        """Look at every partition of a broker, and tell everybody of it."""
-        topics = self._cluster.topics
-        for name, numbers in self._cluster.hosted.get(broker, {}).items():
-            partitions = topics[name].partitions
-            for number in numbers:
-                changes.touch(name, number, partitions[number])
-
-
-def touched(at: TopicPartition, cluster: Cluster, changes: Changes) -> None:
-    """Look at one partition, and tell everybody of it."""
-    held = cluster.partition(at)
-    if held is not None:
-        changes.touch(at.topic, at.partition, held)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from controller.core.brokers import controlled_shutdown
-from controller.core.brokers.admission import Admission, Passage, touched
+from controller.core.brokers.admission import Admission, Passage
 from controller.core.commands import LeaderAndIsr
 from controller.core.duty import Duty, Report
 from controller.core.effects import Connect, Disconnect
@@ -17,12 +17,13 @@ from controller.core.replies import ShutdownPermitted
 from controller.core.requests import ControlledShutdown
 from controller.core.shared import Shared
 from controller.core.stage import in_force
-from controller.core.state.changes import Changes
+from controller.core.state.changes import Changes, cut_off
 from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.batch import Batch
+from controller.core.telling.greetings import Greetings
 from controller.core.telling.sending import is_of_its_present_life, send
 from controller.core.transactions.back_off import doubled_s
-from zk_layout.ids import BrokerId, TopicPartition
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.topics import Assignment
 
 OWED_EVERY_S = 30.0
@@ -60,8 +61,11 @@ class Brokers(Duty):
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = shared.memory
+        self._half_read = shared.transactions.half_read_topics
         self._admission = Admission(shared.cluster, shared.memory, shared.state)
         self._fresh: dict[BrokerId, None] = {}
+        self._greetings = Greetings(shared.cluster)
+        self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
         self._refusals: dict[BrokerId, int] = {}
         self._outranking: dict[BrokerId, None] = {}
         self._readmitted: dict[BrokerId, None] = {}
@@ -73,26 +77,19 @@ class Brokers(Duty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Connections first; what brokers said, and who came or went, makes partitions due as facts do."""
         passages = self._admission.follow(changes)
-        if changes.is_initial and self._cluster.own_id not in self._cluster.brokers:
+        if changes.is_beginning and self._cluster.own_id not in self._cluster.brokers:
             out.step_down("this controller's own registration is missing")
         controllers = self._cluster.controllers
         readmitted, self._readmitted = self._readmitted, {}
         for broker in readmitted:
-            if self._admission.readmit(broker, changes):
+            if self._admission.readmit(broker):
                 passages[broker] = Passage.APPEARED
         self._have_brokers_changed = any(b not in controllers or b == self._cluster.own_id for b in passages)
         for broker, passage in sorted(passages.items()):
             self._pass(broker, passage, changes, out)
-        leaving, self._leaving = self._leaving, []
-        for call, request in leaving:
-            self._admission.touch_hosted(request.broker, changes)
-            hosted = self._cluster.hosted.get(request.broker, {})
-            self._shared.rest.put_off(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
-        memory_touched, self._memory.touched = self._memory.touched, {}
-        for at in memory_touched:
-            touched(at, self._cluster, changes)
+        self._touch(changes, out)
         for _, event in changes.log_dir_events:
-            if event is not None and self._cluster.is_registered(event.broker) and not changes.is_initial:
+            if event is not None and self._cluster.is_registered(event.broker) and not changes.is_beginning:
                 self._fresh[event.broker] = None
         for name, gone in changes.gone_topics.items():
             self._memory.forget_topic(name, gone.partitions)
@@ -108,9 +105,12 @@ class Brokers(Duty):
                 self._shared.rest.put_off(partial(self._let_in_again, broker), {}, 0.0, out)
             return
         changes.brokers.setdefault(broker, None)
+        if not changes.is_beginning and passage is not Passage.CHANGED:
+            self._look_at_hosted(broker)
         if passage is Passage.VANISHED:
             self._fresh.pop(broker, None)
             self._outranking.pop(broker, None)
+            self._greetings.leave(broker)
             hosted = self._cluster.hosted.get(broker, {})
             deed = partial(self._let_in_again, broker)
             self._shared.rest.put_off(deed, hosted, READMITTED_AFTER_S, out, is_prolonged=True)
@@ -118,12 +118,42 @@ class Brokers(Duty):
             return
         held = self._cluster.brokers[broker]
         out.add(Connect(broker, held.epoch, held.registration))
-        if passage is Passage.APPEARED:
+        if passage is Passage.APPEARED and not changes.is_beginning:
             self._fresh[broker] = None
+            for controller in self._cluster.controllers:
+                self._look_at_hosted(controller)  # a broker has come that may take its place
 
     def _let_in_again(self, broker: BrokerId, out: Outbox) -> None:
         self._readmitted[broker] = None
         out.wake(Again(), out.now)
+
+    def _look_at_hosted(self, broker: BrokerId) -> None:
+        """Look at every partition of a broker, and tell everybody of it."""
+        for name, numbers in self._cluster.hosted.get(broker, {}).items():
+            self._look_at(name, numbers)
+
+    def _look_at(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
+        """The rules look before anything that waits for these partitions can think that they are at rest."""
+        self._shared.agenda.add(name, numbers)
+        self._to_touch.setdefault(name, {}).update(dict.fromkeys(numbers))
+
+    def _touch(self, changes: Changes, out: Outbox) -> None:
+        """As many of them as this turn has room for, and only beside others that have been seen before."""
+        leaving, self._leaving = self._leaving, []
+        for call, request in leaving:
+            self._look_at_hosted(request.broker)
+            hosted = self._cluster.hosted.get(request.broker, {})
+            self._shared.rest.put_off(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
+        memory_touched, self._memory.touched = self._memory.touched, {}
+        for at in memory_touched:
+            self._look_at(at.topic, (at.partition,))
+        if changes.is_initial:
+            return
+        for name, numbers in cut_off(self._to_touch, changes.room).items():
+            for number in numbers:
+                held = self._cluster.partition(TopicPartition(name, number))
+                if held is not None:
+                    changes.touch(name, number, held)
 
     # ---- what they have not heard ---------------------------------------------------------------------------
 
@@ -162,27 +192,32 @@ class Brokers(Duty):
     # ---- what they are told ---------------------------------------------------------------------------------
 
     def tell(self, changes: Changes, out: Outbox) -> None:
-        """What has changed, and everything to those who know nothing yet."""
+        """What has changed, and bit by bit everything to those who know nothing yet."""
         cluster = self._cluster
         owed, self._is_owed_due = self._is_owed_due, False
         fresh, self._fresh = sorted(b for b in self._fresh if cluster.is_registered(b)), {}
-        self._memory.told_everything = dict.fromkeys(fresh)
+        self._memory.told_everything = dict.fromkeys(cluster.registered_brokers() if changes.is_beginning else fresh)
+        self._greetings.join(fresh)
         have_changed = self._have_brokers_changed
-        if changes.partitions or have_changed or changes.gone_topics or fresh or owed:
-            batch = self._batch(changes, fresh, is_owed_due=owed)
-            for broker, command in batch.tells(brokers_changed=have_changed):
+        is_anything_due = changes.partitions or have_changed or changes.gone_topics or fresh or owed
+        if is_anything_due or (self._greetings.has_more(self._half_read) and not changes.unseen):
+            batch = self._batch(changes, is_owed_due=owed)
+            is_greeting = bool(fresh) or changes.is_beginning
+            for broker, command in batch.tells(brokers_changed=have_changed, is_greeting=is_greeting):
                 send(broker, command, cluster, self._memory, out)
+        if self._to_touch or (self._greetings.has_more(self._half_read) and not changes.unseen):
+            out.wake(Again(), out.now)
         if cluster.owing and not self._is_alarm_set:
             self._is_alarm_set = True
             out.wake(AskForDeletions(), out.now + OWED_EVERY_S)
 
-    def _batch(self, changes: Changes, fresh: Iterable[BrokerId], *, is_owed_due: bool) -> Batch:
+    def _batch(self, changes: Changes, *, is_owed_due: bool) -> Batch:
         cluster = self._cluster
-        held = self._shared.transactions.half_read_topics if fresh else {}
-        if held:
-            self._fresh.update(dict.fromkeys(fresh))  # they hear of these topics when all of them has been read
-        batch = Batch(cluster, fresh, held)
+        batch = Batch(cluster)
         batch.add(changes)
+        if not changes.unseen:  # of partitions not seen yet nobody knows what their leaders have heard
+            for greeting in self._greetings.take(self._half_read, self._shared.settings.budget.greeted):
+                batch.greet(greeting)
         if is_owed_due:
             for topics in cluster.owing.values():
                 for name, numbers in topics.items():

@@ -113,6 +113,10 @@ class OpenRequests:
         held = self._open.get(item.call)
         return held is not None and held.results[item.index] is None
 
+    def waiting(self, topic: TopicName) -> int:
+        """How many parts wait for this topic."""
+        return len(self._inbox.get(topic, ()))
+
     def put_back(self, items: Iterable[Item]) -> None:
         """Consider these parts again, before any that came later."""
         by_topic: dict[TopicName, list[Item]] = {}

@@ -66,8 +66,8 @@ class Elections(TopicDuty):
         wanted = Election(request.is_unclean)
         items = [Item(asked.call, index, at, wanted) for index, at in enumerate(partitions)]
         self._shared.requests.open(asked.call, request, items, (), out)
-        for item in items:
-            self._shared.agenda.add(item.at.topic, is_urgent=True)
+        for name in dict.fromkeys(item.at.topic for item in items):
+            self._shared.agenda.add(name, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Another leader because somebody asks for it."""
@@ -92,7 +92,7 @@ class Elections(TopicDuty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Settings matter to partitions without a leader: an unclean election may be allowed, or have been."""
-        if changes.is_initial and self._shared.settings.rebalance_every_s is not None:
+        if changes.is_beginning and self._shared.settings.rebalance_every_s is not None:
             out.wake(Rebalance(), out.now + FIRST_REBALANCE_S)
         if changes.preferred_election is not None:
             self._prefer(changes.preferred_election.partitions)
@@ -102,7 +102,7 @@ class Elections(TopicDuty):
                 self._shared.memory.fresh_configs[name] = None
                 self._shared.agenda.add(name, [*self._offline(name), *waiting])
         # What was changed before everything was loaded is read when it matters.
-        to_read = [TopicConfigAddress(n) for n in changes.reconfigured if not changes.is_initial and self._offline(n)]
+        to_read = [TopicConfigAddress(n) for n in changes.reconfigured if not changes.is_beginning and self._offline(n)]
         if to_read:
             out.read(to_read)
         is_allowed, before = self._cluster.unclean_election, self._was_unclean_allowed

@@ -48,8 +48,8 @@ class IsrChanges(TopicDuty):
             else:
                 items.append(Item(asked.call, index, TopicPartition(topic, proposal.partition), proposal))
         self._shared.requests.open(asked.call, request, items, refused, out)
-        for item in items:
-            self._shared.agenda.add(item.at.topic, is_urgent=True)
+        for name in dict.fromkeys(item.at.topic for item in items):
+            self._shared.agenda.add(name, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """A leader must find in its answer the ISR it asked for: nothing else is decided about the partition."""

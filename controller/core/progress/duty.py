@@ -5,22 +5,30 @@ Brings together the requests (`ledger`), their znodes (`status_znodes`) and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
-from msgspec import structs
+from msgspec import Struct, field
 
 from controller.core.clients.open_requests import Item
 from controller.core.duty import Duty, Report
 from controller.core.errors import ErrorCode
-from controller.core.events import Alarm, Asked, CallId, LogDirsDescribed
+from controller.core.events import Again, Alarm, Asked, CallId, LogDirsDescribed
 from controller.core.outbox import Outbox
 from controller.core.progress import list_reassignments
-from controller.core.progress.ledger import BY_REQUEST, Entry, OpenRequest, RequestLedger
+from controller.core.progress.ledger import BY_REQUEST, OpenRequest, RequestLedger
 from controller.core.progress.measuring import PACE_S, Progress
-from controller.core.progress.status_text import StatusText
+from controller.core.progress.status_text import MOST_MEASURED, StatusText
 from controller.core.progress.status_znodes import StatusZnodes
-from controller.core.replies import PartitionResult, ReassignmentsAltered, Reply, Result
+from controller.core.replies import (
+    OngoingMove,
+    PartitionResult,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    Reply,
+    Result,
+)
 from controller.core.requests import ListReassignments, PartitionReassignment
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
@@ -39,6 +47,15 @@ class LookAfterMoves(Alarm, frozen=True):
     """Measure, find moves that belong to no request, review the statuses."""
 
 
+class _Listing(Struct, eq=False):
+    """A list of moves that was asked for, while it is being made."""
+
+    call: CallId
+    request: ListReassignments
+    left: Iterator[TopicPartition]
+    moves: list[OngoingMove] = field(default_factory=list)
+
+
 class RequestProgress(Duty):
     """What is told of moves in one term."""
 
@@ -49,10 +66,12 @@ class RequestProgress(Duty):
         """Nothing moves, and nobody asked."""
         self._shared = shared
         self._cluster = shared.cluster
-        self._ledger = RequestLedger(shared.cluster, shared.memory)
+        self._ledger = RequestLedger(shared.cluster, shared.memory, shared.settings.budget.followed)
         self._progress = Progress(shared.cluster, self._ledger, shared.settings.clock_zero_ms)
         self._text = StatusText(self._progress, shared.sizes.most_data_bytes(LONGEST_PATH))
         self._znodes = StatusZnodes(shared, self._ledger, self._text)
+        self._budget = shared.settings.budget.measured
+        self._listings: deque[_Listing] = deque()
         self._adopt_at: float | None = None
         self._look_at: float | None = None
         self._alarm_at: float | None = None
@@ -72,21 +91,16 @@ class RequestProgress(Duty):
         """Whether an answer has to wait for the request's id."""
         if not isinstance(reply, ReassignmentsAltered) or reply.error is not ErrorCode.NONE:
             return False
-        entries = {}
-        for at, is_cancel in self._ledger.granted(call).items():
-            held = self._cluster.partition(at)
-            if held is not None:
-                entries[at] = Entry(held.assignment.target, is_cancel)
+        entries = self._ledger.granted(call)
         if not entries:
             return False
         asked = OpenRequest(BY_REQUEST, self._progress.at_ms(out.now), entries, call=call, reply=reply)
         self._ledger.register(asked, asked.requested_ms)
-        self._znodes.open(asked)
         return True
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Partitions and brokers changed, came or went."""
-        if changes.is_initial:
+        if changes.is_beginning:
             self._progress.begin(self._shared.state.statuses, out.now)
             self._znodes.begin(out.now)
         is_idle = self._ledger.is_idle and not self._progress.is_anything_moving
@@ -115,19 +129,31 @@ class RequestProgress(Duty):
         self._alarm_at = None
         if self._adopt_at is not None and self._adopt_at <= out.now:
             self._adopt_at = None
-            for found in self._ledger.adopt(self._progress.at_ms(out.now)):
-                self._znodes.open(found)
+            self._ledger.adopt(self._progress.at_ms(out.now))
         if self._look_at is not None and self._look_at <= out.now:
-            self._progress.inquire(out)
-            self._look_at = out.now + self._progress.pace_s if self._is_anything_going_on else None
+            self._look(out)
         self._znodes.review(out.now)
+
+    def tell(self, changes: Changes, out: Outbox) -> None:
+        """Go on with what one turn was too short for."""
+        if self._progress.is_looking:
+            self._look(out)
+        if self._listings:
+            self._list(out)
+        if self._listings or self._progress.is_looking:
+            out.wake(Again(), out.now)
+
+    def _look(self, out: Outbox) -> None:
+        is_done = self._progress.look(out, self._budget)
+        self._look_at = out.now + self._progress.pace_s if is_done and self._is_anything_going_on else None
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """Statuses to be written now; and when to look again, where that is earlier than thought before."""
+        self._go_on(out)
         proposals = list(chain(self._znodes.opening(out.now), self._znodes.updates(out.now)))
         if self._ledger.orphans and self._adopt_at is None:
             self._adopt_at = out.now + GATHER_S
-        if self._look_at is None and self._is_anything_going_on:
+        if self._look_at is None and self._is_anything_going_on and not self._progress.is_looking:
             self._look_at = out.now + PACE_S
         times = [at for at in (self._adopt_at, self._look_at, self._znodes.next_at(out.now)) if at is not None]
         if times and (self._alarm_at is None or min(times) < self._alarm_at):
@@ -135,8 +161,16 @@ class RequestProgress(Duty):
             out.wake(LookAfterMoves(), self._alarm_at)
         return proposals
 
+    def _go_on(self, out: Outbox) -> None:
+        for asked in self._ledger.go_on(self._progress.at_ms(out.now)):
+            if asked.request is None:
+                self._znodes.open(asked)
+        if self._ledger.is_going_on:
+            out.wake(Again(), out.now)
+
     def drain(self, out: Outbox) -> Sequence[Proposal]:
         """Whoever waits for an id still gets it."""
+        self._go_on(out)
         return self._znodes.opening(out.now)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
@@ -158,15 +192,34 @@ class RequestProgress(Duty):
         request = asked.request
         if not isinstance(request, ListReassignments):
             raise TypeError(f"{type(request).__name__} is not served here")
-        reply = list_reassignments.reply(request, self._cluster)
-        moves = tuple(structs.replace(m, progress=self._progress.of(m.topic_partition, out.now)) for m in reply.moves)
-        status = None if request.request_id is None else self._status(request.request_id, out.now)
-        out.answer(asked.call, structs.replace(reply, moves=moves, controller=SOFTWARE, request_status=status))
+        self._listings.append(_Listing(asked.call, request, list_reassignments.asked(request, self._cluster)))
+        if len(self._listings) == 1:
+            self._list(out)
+
+    def _list(self, out: Outbox) -> None:
+        """Go on with the lists that were asked for, one after the other."""
+        most = self._budget
+        while self._listings and most > 0:
+            listing = self._listings[0]
+            for at in islice(listing.left, most):
+                most -= 1
+                move = list_reassignments.move(at, self._cluster, self._progress.of(at, out.now))
+                if move is not None:
+                    listing.moves.append(move)
+            if not most:
+                return
+            self._listings.popleft()
+            most -= 1
+            number = listing.request.request_id
+            status = None if number is None else self._status(number, out.now)
+            listed = ReassignmentsListed(tuple(listing.moves), controller=SOFTWARE, request_status=status)
+            out.answer(listing.call, listed)
 
     def _status(self, request: RequestId, now: float) -> RequestStatus | None:
         """How far a request is; None where its id is unknown, or its status was deleted."""
         asked = self._ledger.open.get(request)
         if asked is not None:
-            return self._text.whole(asked, request, now)
+            is_long = len(asked.entries) > MOST_MEASURED
+            return (self._text.bounded if is_long else self._text.whole)(asked, request, now)
         kept = self._shared.state.statuses.kept.get(request)
         return kept.status if kept is not None else None

@@ -10,8 +10,9 @@ Source: KIP-179 "Implementation".
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -70,12 +71,15 @@ class OpenRequest(Struct, eq=False):
 class RequestLedger:
     """The requests that are not done, by id and by the partitions they still move."""
 
-    def __init__(self, cluster: Cluster, memory: Memory) -> None:
-        """Nothing was asked."""
+    def __init__(self, cluster: Cluster, memory: Memory, budget: int = 3_000) -> None:
+        """Nothing was asked. `budget` is how many partitions of requests a turn goes through."""
         self._cluster = cluster
         self._memory = memory
         self._of: dict[TopicPartition, list[OpenRequest]] = {}
-        self._claimed: dict[CallId, dict[TopicPartition, bool]] = {}
+        self._claimed: dict[CallId, dict[TopicPartition, Entry]] = {}
+        self._registering: deque[tuple[OpenRequest, Iterator[tuple[TopicPartition, Entry]]]] = deque()
+        self._through: list[OpenRequest] = []
+        self._budget = self._left = budget
         self.orphans: dict[TopicPartition, None] = {}
         self.open: dict[RequestId, OpenRequest] = {}
         self.finished: list[OpenRequest] = []
@@ -89,26 +93,54 @@ class RequestLedger:
         }
         reopened = OpenRequest(status.origin, status.requested_ms, entries, request=request)
         self.open[request] = reopened
-        self._follow(reopened, now_ms)
+        self.register(reopened, now_ms)
 
     def register(self, asked: OpenRequest, now_ms: int) -> None:
-        """A request was accepted, or moves were found that belong to none; it has no id yet."""
-        for at, entry in asked.entries.items():
-            self.orphans.pop(at, None)
+        """A request was accepted, or moves were found that belong to none; it has no id yet.
+
+        Its partitions are gone through at once as far as this turn's budget allows; until then it counts as unfinished.
+        """
+        asked.unfinished = 1
+        self._registering.append((asked, iter(asked.entries.items())))
+        self._advance(now_ms)
+
+    def go_on(self, now_ms: int) -> list[OpenRequest]:
+        """Go on with that in a further turn; the requests that are through."""
+        self._advance(now_ms)
+        through, self._through, self._left = self._through, [], self._budget
+        return through
+
+    def _advance(self, now_ms: int) -> None:
+        while self._registering and self._left > 0:
+            asked, entries = self._registering[0]
+            for at, entry in islice(entries, self._left):
+                self._take_over(asked, at, entry, now_ms)
+                self._left -= 1
+            if self._left > 0:
+                self._registering.popleft()
+                self._finish_one(asked, now_ms)
+                self._through.append(asked)
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether there are partitions of requests left to go through."""
+        return bool(self._registering)
+
+    def _take_over(self, asked: OpenRequest, at: TopicPartition, entry: Entry, now_ms: int) -> None:
+        self.orphans.pop(at, None)
+        if asked.request is None:
             for earlier in tuple(self._of.get(at, ())):
                 if earlier.entries[at].replicas != entry.replicas and not entry.is_cancel:
                     self._settle(at, earlier, SUPERSEDED, None, now_ms)
-        self._follow(asked, now_ms)
+        if entry.outcome is None:
+            asked.unfinished += 1
+            self._of.setdefault(at, []).append(asked)
+        self.see(at, self._cluster.partition(at), now_ms)
 
-    def _follow(self, asked: OpenRequest, now_ms: int) -> None:
-        for at, entry in asked.entries.items():
-            if entry.outcome is None:
-                asked.unfinished += 1
-                self._of.setdefault(at, []).append(asked)
+    def _finish_one(self, asked: OpenRequest, now_ms: int) -> None:
+        asked.unfinished -= 1
         if not asked.unfinished:
             self._end(asked, now_ms)
-        for at in asked.entries:
-            self.see(at, self._cluster.partition(at), now_ms)
 
     def opened(self, asked: OpenRequest, request: RequestId, *, is_final: bool) -> None:
         """The status of a request was created; `is_final` says that it shows the request's end already."""
@@ -134,14 +166,16 @@ class RequestLedger:
     @property
     def is_idle(self) -> bool:
         """Whether no request moves anything, and no move belongs to none."""
-        return not self._of and not self.orphans
+        return not self._of and not self.orphans and not self._registering
 
     def claim(self, call: CallId, at: TopicPartition, *, is_cancel: bool) -> None:
         """A request was granted; the request's other parts may not be settled yet."""
-        self._claimed.setdefault(call, {})[at] = is_cancel
+        held = self._cluster.partition(at)
+        if held is not None:
+            self._claimed.setdefault(call, {})[at] = Entry(held.assignment.target, is_cancel)
 
-    def granted(self, call: CallId) -> dict[TopicPartition, bool]:
-        """All parts of a request are settled: those granted, and whether they took a move back."""
+    def granted(self, call: CallId) -> dict[TopicPartition, Entry]:
+        """All parts of a request are settled: those granted."""
         return self._claimed.pop(call, {})
 
     def note_news(self, at: TopicPartition) -> None:
@@ -178,11 +212,11 @@ class RequestLedger:
             return BY_LEGACY_ZNODE
         return BY_MOVE_ZNODE if at in self._memory.asked_by_child else FOUND
 
-    def adopt(self, now_ms: int) -> Iterator[OpenRequest]:
+    def adopt(self, now_ms: int) -> None:
         """Take the moves that belong to no request together, by their origin."""
         by_origin: dict[str, dict[TopicPartition, Entry]] = {}
-        claimed = {at for granted in self._claimed.values() for at in granted}
-        for at in [at for at in self.orphans if at not in claimed]:
+        claimed = [*self._claimed.values(), *(asked.entries for asked, _ in self._registering)]
+        for at in [at for at in self.orphans if not any(at in entries for entries in claimed)]:
             del self.orphans[at]
             held = self._cluster.partition(at)
             if held is not None and held.assignment.is_moving:
@@ -190,7 +224,6 @@ class RequestLedger:
         for origin in sorted(by_origin):
             found = OpenRequest(origin, now_ms, by_origin[origin])
             self.register(found, now_ms)
-            yield found
 
     def _settle(
         self, at: TopicPartition, asked: OpenRequest, outcome: str, copied_bytes: int | None, now_ms: int
@@ -200,9 +233,7 @@ class RequestLedger:
         if outcome == COMPLETED and not entry.is_cancel:
             entry.copied_bytes = copied_bytes
         self._drop(at, asked)
-        asked.unfinished -= 1
-        if not asked.unfinished:
-            self._end(asked, now_ms)
+        self._finish_one(asked, now_ms)
 
     def _end(self, asked: OpenRequest, now_ms: int) -> None:
         asked.finished_ms, asked.has_news = now_ms, True

@@ -9,7 +9,10 @@ Source: KIP-179.
 
 from __future__ import annotations
 
-from msgspec import Struct, structs
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec import Struct, field, structs
 
 from controller.core.effects import DescribeLogDirs
 from controller.core.events import LogDirsDescribed
@@ -17,6 +20,7 @@ from controller.core.memory import NOBODY
 from controller.core.outbox import Outbox
 from controller.core.progress.blockers import Presence, Seen, waits_for
 from controller.core.progress.ledger import RequestLedger
+from controller.core.progress.list_reassignments import moves_of
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
@@ -42,6 +46,15 @@ class _Standing(Struct, frozen=True):
     receivers: int
 
 
+class _Seen(Struct):
+    """The moves still to be looked at, and what was found at the others: whom to ask for what, figures by broker."""
+
+    left: Iterator[TopicPartition]
+    wanted: dict[BrokerId, list[TopicPartition]] = field(default_factory=dict)
+    remaining: dict[str, float] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
+
+
 class Progress:
     """Memory of one term beside the facts; losing it costs some seconds of measuring."""
 
@@ -56,6 +69,7 @@ class Progress:
         self._earlier: dict[TopicPartition, tuple[str, int]] = {}
         self._asked: dict[BrokerId, tuple[float, tuple[TopicPartition, ...]]] = {}
         self._shown: set[str] = set()
+        self._seen: _Seen | None = None
         self.pace_s = PACE_S
 
     def at_ms(self, now: float) -> int:
@@ -130,9 +144,41 @@ class Progress:
 
     # ---- what is asked of brokers ---------------------------------------------------------------------------
 
-    def inquire(self, out: Outbox) -> None:
+    def look(self, out: Outbox, most: int) -> bool:
+        """Look at so many moves more; once at all, ask brokers and say how far everything is. Whether that is done."""
+        seen = self._seen = self._seen or _Seen(moves_of(self._cluster))
+        for at in islice(seen.left, most):
+            most -= 1
+            self._look_at(at, seen, out.now)
+        if not most:
+            return False
+        self._seen = None
+        self._inquire(seen.wanted, out)
+        self._measure(seen, out)
+        return True
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether there are moves left to look at."""
+        return self._seen is not None
+
+    def _look_at(self, at: TopicPartition, seen: _Seen, now: float) -> None:
+        held = self._cluster.partition(at)
+        if held is None or held.state is None:
+            return
+        receiving = _receiving(held)
+        if receiving and held.state.leader != NO_LEADER:
+            for broker in (held.state.leader, *receiving):
+                seen.wanted.setdefault(broker, []).append(at)
+        for replica in self.replicas(at, now) if at in self._stages else ():
+            name = str(replica.broker)
+            behind = (replica.total_bytes or 0) - (replica.copied_bytes or 0)
+            seen.remaining[name] = seen.remaining.get(name, 0.0) + max(0, behind)
+            seen.rates[name] = seen.rates.get(name, 0.0) + (replica.bytes_per_second or 0.0)
+
+    def _inquire(self, wanted: dict[BrokerId, list[TopicPartition]], out: Outbox) -> None:
         """Ask both ends of every transfer; a broker that has not answered yet is not asked again."""
-        wanted, now = self._transfers_by_broker(), out.now
+        now = out.now
         hosted = max((self._cluster.replica_counts.get(broker, 0) for broker in wanted), default=0)
         pace_s = PACE_S + len(self._stages) / MOVES_A_SECOND + hosted / REPLICAS_A_SECOND
         self.pace_s = min(pace_s, SLOWEST_PACE_S)
@@ -146,35 +192,13 @@ class Progress:
             self._asked[broker] = (now, tuple(wanted[broker]))
             held = self._cluster.brokers[broker]
             out.add(DescribeLogDirs(broker, held.epoch, held.registration, tuple(wanted[broker])))
-        self._measure(out)
 
-    def _transfers_by_broker(self) -> dict[BrokerId, list[TopicPartition]]:
-        wanted: dict[BrokerId, list[TopicPartition]] = {}
-        for name in sorted(self._cluster.moving):
-            for number in sorted(self._cluster.moving[name]):
-                at = TopicPartition(name, number)
-                held = self._cluster.partition(at)
-                receiving = _receiving(held) if held is not None else ()
-                if held is None or held.state is None or held.state.leader == NO_LEADER or not receiving:
-                    continue
-                for broker in (held.state.leader, *receiving):
-                    wanted.setdefault(broker, []).append(at)
-        return wanted
-
-    def _measure(self, out: Outbox) -> None:
+    def _measure(self, seen: _Seen, out: Outbox) -> None:
         """By receiving broker; there is none for each partition, of which there may be very many."""
-        remaining: dict[str, float] = {}
-        rates: dict[str, float] = {}
-        for at in self._stages:
-            for replica in self.replicas(at, out.now):
-                broker = str(replica.broker)
-                behind = (replica.total_bytes or 0) - (replica.copied_bytes or 0)
-                remaining[broker] = remaining.get(broker, 0.0) + max(0, behind)
-                rates[broker] = rates.get(broker, 0.0) + (replica.bytes_per_second or 0.0)
-        for broker in sorted(self._shown | remaining.keys()):
-            out.measured("reassignment_remaining_bytes", remaining.get(broker, 0.0), broker)
-            out.measured("reassignment_bytes_per_second", rates.get(broker, 0.0), broker)
-        self._shown = set(remaining)
+        for broker in sorted(self._shown | seen.remaining.keys()):
+            out.measured("reassignment_remaining_bytes", seen.remaining.get(broker, 0.0), broker)
+            out.measured("reassignment_bytes_per_second", seen.rates.get(broker, 0.0), broker)
+        self._shown = set(seen.remaining)
         oldest_ms = min((standing.since_ms for standing in self._stages.values()), default=None)
         age_s = 0.0 if oldest_ms is None else (self.at_ms(out.now) - oldest_ms) / 1000
         out.measured("reassignment_longest_stage_seconds", age_s)

@@ -15,6 +15,8 @@ from zk_layout.znodes.reassignment_status import PartitionStatus, ReplicaProgres
 LARGEST_WITH_PROGRESS_BYTES = 256 * 1024
 MOST_WITH_PROGRESS = 1_000
 MOST_LISTED_AT_THE_END = 1_000
+MOST_MEASURED = 5_000
+BYTES_A_PARTITION = 30  # in a list, at least
 
 
 class _Sums(Struct):
@@ -63,6 +65,8 @@ class StatusText:
         """Everything known of a request."""
         sums = _Sums()
         look = self._with_progress if has_progress else self._without_progress
+        if asked.unfinished > MOST_MEASURED:
+            look = self._unmeasured
         known = {
             at: _ended(entry, at, sums) or look(entry, at, sums, now) for at, entry in sorted(asked.entries.items())
         }
@@ -87,6 +91,10 @@ class StatusText:
 
     def bounded(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
         """What a znode can take: without progress where it is long, and in the end only what was not completed."""
+        if asked.unfinished * BYTES_A_PARTITION > self._most_data_bytes:
+            return self._counts(asked, request, now)
+        if len(asked.entries) > MOST_MEASURED and asked.finished_ms is not None:
+            return self._left_over(asked, request, now)
         status = self.whole(asked, request, now, has_progress=asked.unfinished <= MOST_WITH_PROGRESS)
         if asked.finished_ms is not None and len(asked.entries) > MOST_LISTED_AT_THE_END:
             status = _without_completed(status)
@@ -99,6 +107,19 @@ class StatusText:
         status = _without_completed(status)
         return status if _size(status) <= self._most_data_bytes else structs.replace(status, topics=())
 
+    def _counts(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
+        """Of so many partitions that no znode can name them all."""
+        now_ms = self.at_ms(now)
+        return RequestStatus(request, asked.origin, asked.requested_ms, now_ms, asked.finished_ms, asked.counts, ())
+
+    def _left_over(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
+        """Of very many partitions that have ended only those that were not completed are named."""
+        rest = {at: entry for at, entry in asked.entries.items() if entry.outcome != COMPLETED}
+        whole = self.whole(structs.replace(asked, entries=rest), request, now)
+        copied = sum(entry.copied_bytes or 0 for entry in asked.entries.values())
+        status = structs.replace(whole, counts=asked.counts, copied_bytes=copied or None, total_bytes=copied or None)
+        return status if _size(status) <= self._most_data_bytes else structs.replace(status, topics=())
+
     def _with_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
         progress = self._progress.of(at, now)
         for replica in progress.replicas if progress is not None else ():
@@ -108,6 +129,11 @@ class StatusText:
     def _without_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
         for replica in self._progress.replicas(at, now):
             sums.add(replica)
+        return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
+
+    @staticmethod
+    def _unmeasured(entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:  # noqa: ARG004 (like its siblings)
+        """Among very many."""
         return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
 
 

@@ -57,7 +57,7 @@ class ReassignmentFolder(TopicDuty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Look at the partitions whose children or topics have changed."""
         due = self._shared.agenda.add
-        if changes.is_initial:
+        if changes.is_beginning:
             self._doubt_leftovers(out)
         for at, former in changes.children.items():
             self._note(at, former)

@@ -21,7 +21,7 @@ from controller.core.steps.change import Case, Change, Next, Precedence, Rule, l
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Accepted, Outcome
 from controller.core.view import Cluster
-from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, TopicAddress
 
 KIND = "overwritten assignment"
@@ -35,10 +35,11 @@ class ForeignWrites(TopicDuty):
 
     def __init__(self, shared: Shared) -> None:
         """Nobody has written anything."""
-        self._agenda, self._topics = shared.agenda, shared.state.topics
+        self._agenda, self._state, self._topics = shared.agenda, shared.state, shared.state.topics
         self._overwritten = shared.memory.overwritten
         self._ours: dict[TopicName, Assignments] = {}
         self._accepted: dict[TopicName, None] = {}
+        self._compared: dict[TopicName, tuple[Zxid, ZnodeVersion]] = {}
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
@@ -58,13 +59,20 @@ class ForeignWrites(TopicDuty):
             self._accepted[step.name] = None
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Look who wrote what has changed. Everybody else sees the replicas that count."""
+        """Look who wrote what has changed. Everybody else sees the replicas that count.
+
+        Once for each version of a znode, and at all of it, be it that duties see its partitions in several turns.
+        """
         for name, former in changes.topics.items():
             view = self._topics.views.get(name)
-            if view is None or former is None or view.version != former.version:
+            if view is None or former is None:
                 self._overwritten.pop(name, None)
-                if view is not None and former is not None and not changes.is_initial:
-                    self._compare(view, dict(changes.partitions.get(name, {})), changes, out)
+                self._compared.pop(name, None)
+            elif view.version != former.version and self._compared.get(name) != (view.czxid, view.version):
+                self._overwritten.pop(name, None)
+                self._compared[name] = view.czxid, view.version
+                later = self._state.changes.partitions.get(name, {})
+                self._compare(view, {**later, **changes.partitions.get(name, {})}, changes, out)
         for name in self._accepted:
             self._keep(name, self._ours.pop(name, {}))
         self._accepted.clear()
@@ -79,7 +87,8 @@ class ForeignWrites(TopicDuty):
             if not expected.replicas or expected == found:
                 continue
             lost[number] = found
-            if self._topics.put_back(topic.name, number, expected) == former:
+            is_as_before = self._topics.put_back(topic.name, number, expected) == former
+            if is_as_before and number in changes.partitions.get(topic.name, ()):
                 changes.untouch(topic.name, number)
         if lost:
             self._overwritten.setdefault(topic.name, {}).update(dict.fromkeys(lost))

@@ -72,8 +72,8 @@ class Moves(TopicDuty):
         request = AlterReassignments(tuple(wanted.values()), request.mode, request.timeout_ms)
         items = [Item(asked.call, i, w.topic_partition, w) for i, w in enumerate(request.reassignments)]
         self._shared.requests.open(asked.call, request, items, (), out)
-        for item in items:
-            self._shared.agenda.add(item.at.topic, is_urgent=True)
+        for name in dict.fromkeys(item.at.topic for item in items):
+            self._shared.agenda.add(name, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Move a partition, redirect its move, or cancel it."""

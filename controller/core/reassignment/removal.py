@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from controller.core.commands import StopReplica
 from controller.core.events import Acknowledged
@@ -62,15 +63,15 @@ class Removal:
         new = [at for at in partitions if at not in self._until and at not in self._memory.out_of_patience]
         for at in new:
             self._until[at] = now + self._patience_s
-        return min(self._until.values()) if new else None
+        return next(iter(self._until.values())) if new else None  # all wait equally long: the first is the earliest
 
     def lose_patience(self, now: float) -> tuple[list[TopicPartition], float | None]:
         """The moves that have waited long enough, and when the next wait ends."""
-        expired = [at for at, until in self._until.items() if until <= now]
+        expired = [at for at, _ in takewhile(lambda wait: wait[1] <= now, self._until.items())]
         for at in expired:
             del self._until[at]
         self._memory.out_of_patience.update(dict.fromkeys(expired))
-        return expired, min(self._until.values(), default=None)
+        return expired, next(iter(self._until.values()), None)
 
     def gather(self, topic: TopicName, moving: int) -> bool:
         """Ends of moves were written: whether further ones of this topic are to wait for each other for a while."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Container
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
@@ -15,16 +17,25 @@ if TYPE_CHECKING:
     from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 
 
+T = TypeVar("T")
+ByPartition = dict[TopicName, dict[PartitionId, T]]
+
+
 class Changes(Struct):
     """What is different from the last turn, with what was there before.
 
     Shape:
         `partitions`, `topics`, `brokers` and `children` map to what was there before the turn: a blank partition, or
         None, where there was nothing. `gone_topics` are as they were last. `configs` were read, `reconfigured` are to
-        be read. `is_initial`: everything has just been loaded, and all of it is new.
+        be read. `is_beginning`: everything has just been loaded. Its partitions are followed in several turns, in which
+        `is_initial` says that all `partitions` and `topics` are seen for the first time; `unseen` are still to come.
+        `room` is how many partitions more the turn may follow.
     """
 
+    is_beginning: bool = False
     is_initial: bool = False
+    room: int = 0
+    unseen: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
     partitions: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
     topics: dict[TopicName, TopicView | None] = field(default_factory=dict)
     gone_topics: dict[TopicName, TopicView] = field(default_factory=dict)
@@ -49,6 +60,8 @@ class Changes(Struct):
         if name in self.withheld:
             self.withheld[name].touch(name, number, former)
             return
+        if self.unseen and number in self.unseen.get(name, ()):
+            return  # whatever has changed since, it is still to be seen for the first time
         of_topic = self.partitions.get(name)
         if of_topic is None:
             of_topic = self.partitions[name] = {}
@@ -64,6 +77,7 @@ class Changes(Struct):
     def forget_topic(self, view: TopicView) -> None:
         """A topic is gone, be it that another has its name already."""
         self.partitions.pop(view.name, None)
+        self.unseen.pop(view.name, None)
         former = self.topics.pop(view.name, view)
         if former is not None:
             self.gone_topics.setdefault(view.name, view)
@@ -75,3 +89,36 @@ class Changes(Struct):
         self.withheld[name] = until
         if name in self.topics:
             until.topics.setdefault(name, self.topics[name])
+
+    def leave(self, most: int, until: Changes) -> None:
+        """Keep so many partitions for this turn, and leave the others `until` a later one."""
+        left = self.partitions
+        self.partitions = cut_off(left, most)
+        self.room = most - sum(map(len, self.partitions.values()))
+        for name, numbers in left.items():
+            until.partitions[name] = numbers
+            if name not in self.topics:
+                continue
+            former = self.topics[name]
+            if name not in self.partitions:
+                del self.topics[name]
+            until.topics[name] = former
+
+
+def cut_off(source: ByPartition[T], most: int, held: Container[TopicName] = ()) -> ByPartition[T]:
+    """Take so many partitions out, topic by topic; those of `held` topics stay."""
+    taken: ByPartition[T] = {}
+    for name in tuple(source):
+        if most <= 0:
+            break
+        if name in held:
+            continue
+        numbers = source[name]
+        if len(numbers) <= most:
+            taken[name] = source.pop(name)
+        else:
+            taken[name] = dict(islice(numbers.items(), most))
+            for number in taken[name]:
+                del numbers[number]
+        most -= max(1, len(taken[name]))
+    return taken

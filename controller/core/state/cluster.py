@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
+from itertools import chain
+from types import MappingProxyType
 from typing import assert_never
 
 from msgspec import Struct
 
 from controller.core.state.brokers import Broker
-from controller.core.state.changes import Changes
+from controller.core.state.changes import Changes, cut_off
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
 from controller.core.state.statuses import Statuses
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import Partition
 from zk_layout.facts import Fact, Malformed, absent, is_newer
-from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import BrokerEpoch, BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import (
     LegacyReassignment,
     LegacyReassignmentAddress,
@@ -48,6 +50,8 @@ from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 NEVER = Zxid(-1)
 ABSENT = ZnodeVersion(-1)
 MOST_TOMBSTONES = 10_000
+EVERYTHING = 1_000_000_000
+NOTHING: Mapping[TopicName, None] = MappingProxyType({})
 
 Notification = IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress
 _Lone = (
@@ -124,11 +128,40 @@ class ClusterState:
         """A partition that its topic's znode lists."""
         return self.topics.partition(at.topic, at.partition)
 
-    def take_changes(self) -> Changes:
-        """What has changed since this was last called."""
+    def begin(self) -> None:
+        """Everything has been loaded, and nothing of it was seen yet."""
+        self.changes.is_beginning = True
+        unseen, self.changes.partitions = self.changes.partitions, {}
+        for name in self.changes.topics:
+            unseen.setdefault(name, {})
+        self.changes.unseen, self.changes.topics = unseen, {}
+
+    def take_changes(self, most: int = EVERYTHING, half_read: Mapping[TopicName, None] = NOTHING) -> Changes:
+        """What has changed since this was last called: so many partitions of it, what has changed last before all else.
+
+        Of `half_read` topics nothing is told: a new state beside an old assignment is a pair that ZooKeeper never held.
+        """
         taken = self.changes
-        self.changes = self.topics.changes = self.reassignments.changes = Changes()
+        left = self.changes = self.topics.changes = self.reassignments.changes = Changes(unseen=taken.unseen)
+        for name in half_read:
+            taken.withhold(name, until=left)
+        taken.leave(most, until=left)
+        for name in left.topics.keys() & taken.partitions.keys():
+            if left.topics[name] is None:
+                left.topics[name] = self.topics.views[name]  # brokers hear of its first partitions now
+        if taken.unseen and not taken.partitions and not taken.topics:
+            taken.is_initial = True
+            taken.partitions = cut_off(taken.unseen, most, half_read)
+            taken.topics = dict.fromkeys(taken.partitions)
         return taken
+
+    def has_changes_left(self, half_read: Container[TopicName] = ()) -> bool:
+        """Whether there are partitions that have changed and were not taken yet, though they could be."""
+        return any(name not in half_read for name in chain(self.changes.partitions, self.changes.unseen))
+
+    def let_go(self, most: int) -> bool:
+        """Forget so many partitions, since nobody will ask any more; whether something is left."""
+        return self.topics.let_go(most) or self.placement.let_go()
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
         """Fold several facts in."""

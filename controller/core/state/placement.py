@@ -22,6 +22,12 @@ class PlacementIndex:
         self.preferred_counts: dict[BrokerId, int] = {}
         self.partition_count = 0
 
+    def let_go(self) -> bool:
+        """Forget what one broker hosts, since nobody will ask any more; whether something is left."""
+        if self.hosted:
+            self.hosted.popitem()
+        return bool(self.hosted)
+
     def assign(
         self, name: TopicName, number: PartitionId, before: Assignment, after: Assignment, *, is_moving: bool
     ) -> None:

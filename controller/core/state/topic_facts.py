@@ -100,6 +100,14 @@ class Topics:
         record = self._records.get(name)
         return record is not None and record.view is None and record.absent_as_of >= since
 
+    def let_go(self, most: int) -> bool:
+        """Forget so many partitions, since nobody will ask any more; whether something is left."""
+        while self._records and most > 0:
+            name, record = self._records.popitem()
+            self.views.pop(name, None)
+            most -= 1 + len(record.partitions)
+        return bool(self._records)
+
     # ---- folding --------------------------------------------------------------------------------------------
 
     def apply_topic(self, name: TopicName, fact: Fact) -> bool:

@@ -107,11 +107,12 @@ class Steps(Duty):
         agenda, busy = self._shared.agenda, self._shared.transactions.busy_topics
         held: dict[Subject, None] = {}
         proposals: dict[TopicName, Proposal] = {}
-        for name, numbers in agenda.take(busy):
+        unseen = self._shared.state.changes.unseen
+        for name, numbers in agenda.take(busy, unseen, waiting=self._shared.requests.waiting):
             proposal = self._propose(name, numbers, held, out)
             if proposal is not None:
                 proposals[name] = proposal
-        if agenda.has_more(busy, proposals):
+        if agenda.has_more(busy, unseen, proposals):
             out.wake(Again(), out.now)
         self._shared.rest.do_due(out)
         return list(proposals.values())

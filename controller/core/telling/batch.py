@@ -5,8 +5,7 @@ Source: Kafka's AbstractControllerBrokerRequestBatch: LeaderAndIsr, then UpdateM
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from controller.core.commands import (
@@ -22,6 +21,7 @@ from controller.core.memory import NOBODY
 from controller.core.stage import still_to_go
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
+from controller.core.telling.greetings import Greeting
 from controller.core.telling.views import deleted, live_brokers, view
 from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
@@ -40,25 +40,14 @@ class Circumstances(NamedTuple):
 
 
 class Batch:
-    """What one turn tells the brokers.
+    """What one turn tells the brokers."""
 
-    Shape:
-        `fresh` brokers know nothing yet and are told everything that concerns them, except topics that are `held` back:
-        what is known of those is a pair that ZooKeeper never held.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        fresh: Iterable[BrokerId] = (),
-        held: Mapping[TopicName, None] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         """Nothing to tell yet."""
         self._cluster = cluster
-        self._fresh = frozenset(b for b in fresh if cluster.is_registered(b))
-        self._held = held
         self._views: Views = {}
-        self._everything: list[PartitionView] = []
+        self._greetings: list[tuple[Greeting, list[PartitionView]]] = []
+        self._changed: set[int] = set()
         self._announced: set[int] = set()
         self._gone: list[PartitionView] = []
         self._leading: dict[BrokerId, tuple[list[PartitionView], list[PartitionView]]] = {}
@@ -90,19 +79,39 @@ class Batch:
             if self._cluster.is_registered(broker):
                 self._stop(broker, ReplicaStop(topic.name, number, state.leader_epoch, True))
 
-    def tells(self, *, brokers_changed: bool) -> Iterator[tuple[BrokerId, Command]]:
-        """The commands, in the order in which each broker must get them."""
+    def greet(self, greeting: Greeting) -> None:
+        """Tell brokers that know nothing yet of some partitions, after what has changed; views are made once a turn."""
+        if not self._greetings:
+            self._changed = {id(seen) for of_topic in self._views.values() for seen in of_topic.values()}
+        seen_first: list[PartitionView] = []
+        for name, numbers in greeting.partitions.items():
+            topic = self._cluster.topics[name]
+            for number in numbers:
+                seen = self._view(topic, number, topic.partitions[number])
+                if seen is None:
+                    continue
+                if id(seen) not in self._changed:
+                    seen_first.append(seen)
+                self._greet_replicas(seen, greeting.brokers)
+                self._greet_leaving(topic, number, greeting.brokers)
+        self._greetings.append((greeting, seen_first))
+
+    def tells(self, *, brokers_changed: bool, is_greeting: bool = False) -> Iterator[tuple[BrokerId, Command]]:
+        """The commands, in the order in which each broker must get them.
+
+        Shape:
+            `is_greeting`: some broker knows nothing yet, and everybody must know it before it hears who follows it.
+        """
         recipients = self._cluster.registered_brokers()
         brokers = live_brokers(self._cluster)
-        if self._fresh:
+        if is_greeting:
             greeting = UpdateMetadata((), brokers)
             yield from ((b, greeting) for b in recipients)
-            self._greet()
         for broker in recipients:
             existing, new = self._leading.get(broker, ((), ()))
             for command in _leader_and_isr(existing, new, brokers):
                 yield broker, command
-        yield from self._metadata(recipients, brokers, brokers_changed)
+        yield from self._metadata(recipients, brokers, is_news=brokers_changed and not is_greeting)
         for broker in recipients:
             for stops in cut(self._stops.get(broker, {}).values()):
                 yield broker, StopReplica(stops)
@@ -125,7 +134,7 @@ class Batch:
         is_created = before is None and not circumstances.is_initial
         cluster = self._cluster
         for broker in seen.replicas:
-            if not cluster.is_registered(broker) or broker in self._fresh:
+            if not cluster.is_registered(broker):
                 continue
             if broker in cluster.shutting_down and broker not in (seen.leader, former_leader):
                 self._stop(broker, ReplicaStop(topic.name, number, seen.leader_epoch, False))
@@ -147,11 +156,18 @@ class Batch:
             lists = self._leading[broker] = ([], [])
         lists[is_created or (broker in seen.adding and broker not in seen.isr)].append(seen)
 
-    def _lead_followers(self, seen: PartitionView) -> None:
+    def _greet_replicas(self, seen: PartitionView, fresh: Container[BrokerId]) -> None:
         """Followers do not take on a leader that they do not know to be alive: tell them again when it has come."""
+        if id(seen) in self._announced:
+            return
         for broker in seen.replicas:
-            if broker not in self._fresh and self._cluster.is_registered(broker):
+            if (seen.leader in fresh or broker in fresh) and self._cluster.is_registered(broker):
                 self._lead(broker, seen)
+
+    def _greet_leaving(self, topic: TopicView, number: PartitionId, fresh: Container[BrokerId]) -> None:
+        removing, owed = topic.partitions[number].assignment.removing, topic.deletions.get(number, ())
+        if (removing or owed) and any(b in fresh for b in (*topic.partitions[number].assignment.replicas, *owed)):
+            self.add_stops(topic, number)
 
     def _stop(self, broker: BrokerId, stop: ReplicaStop) -> None:
         stops = self._stops.setdefault(broker, {})
@@ -159,52 +175,23 @@ class Batch:
         if held is None or not held.is_deletion:
             stops[stop.topic, stop.partition] = stop
 
-    def _greet(self) -> None:
-        """Everything that concerns the fresh brokers. Views already made this turn are used again."""
-        cluster = self._cluster
-        changed = {name: dict(of_topic) for name, of_topic in self._views.items()}
-        for name in cluster.topics:
-            topic = cluster.topics[name]
-            if topic.is_queued_for_deletion or name in self._held:
-                continue
-            for number, held in topic.partitions.items():
-                if held.assignment.replicas:
-                    self._view(topic, number, held)
-        everything, self._views = self._views, changed
-        self._everything = [v for of_topic in everything.values() for v in of_topic.values()]
-        for broker in sorted(self._fresh):
-            self._greet_one(broker, everything)
-
-    def _greet_one(self, broker: BrokerId, everything: Views) -> None:
-        cluster = self._cluster
-        for name, numbers in cluster.hosted.get(broker, {}).items():
-            if name in self._held:
-                continue
-            of_topic, topic = everything.get(name, {}), cluster.topics[name]
-            for number in numbers:
-                seen = of_topic.get(number)
-                if seen is not None and broker in seen.replicas:
-                    self._lead(broker, seen)
-                    if seen.leader == broker and id(seen) not in self._announced:
-                        self._lead_followers(seen)
-                if topic.partitions[number].assignment.removing:
-                    self.add_stops(topic, number)
-        for name, numbers in cluster.owing.get(broker, {}).items():
-            for number in numbers:
-                self.add_stops(cluster.topics[name], number)
-
     def _metadata(
-        self, recipients: Iterable[BrokerId], brokers: tuple[LiveBroker, ...], brokers_changed: bool
+        self, recipients: Iterable[BrokerId], brokers: tuple[LiveBroker, ...], *, is_news: bool
     ) -> Iterator[tuple[BrokerId, Command]]:
+        """What has changed to everybody, and the rest of what was looked at to those who do not know it yet."""
+        changed = [v for of_topic in self._views.values() for v in of_topic.values()]
+        if self._greetings:
+            changed = [v for v in changed if id(v) in self._changed]
         # Apart: a broker that drops a topic forgets the id, also the one that the same request gives its successor.
-        changed = (v for of_topic in self._views.values() for v in of_topic.values())
         parts = [UpdateMetadata(part, brokers) for part in (*cut(self._gone), *cut(changed))]
-        if not parts and brokers_changed:
+        if not parts and is_news:
             parts = [UpdateMetadata((), brokers)]
-        full = [UpdateMetadata(part, brokers) for part in cut(self._everything)] if self._fresh else []
+        greetings = [(g.brokers, [UpdateMetadata(part, brokers) for part in cut(v)]) for g, v in self._greetings]
         for broker in recipients:
-            for command in full if broker in self._fresh else parts:
-                yield broker, command
+            yield from ((broker, command) for command in parts)
+            for fresh, commands in greetings:
+                if broker in fresh:
+                    yield from ((broker, command) for command in commands)
 
 
 def _leader_and_isr(

@@ -67,7 +67,7 @@ class TopicDeletions:
         self._cluster = cluster
         self._memory = memory
         self._deletions: dict[TopicName, _Deletion] = {}
-        self._withdrawn: dict[TopicName, None] = {}
+        self._withdrawn = memory.withdrawn
 
     # ---- following ------------------------------------------------------------------------------------------
 

@@ -80,8 +80,8 @@ class Topics(TopicDuty):
             out.wake(NoTimeGiven(asked.call), out.now)
         items, refusals = parts
         self._shared.requests.open(asked.call, request, items, refusals, out)
-        for item in items:
-            self._shared.agenda.add(item.at.topic, is_urgent=True)
+        for name in dict.fromkeys(item.at.topic for item in items):
+            self._shared.agenda.add(name, is_urgent=True)
 
     def _by_topic(
         self,

@@ -175,6 +175,11 @@ class Transactions:
         self._flights[commit.commit] = _Flight(commit, tuple(concerned.values()))
         out.add(commit)
 
+    def writes(self, commit: CommitId) -> tuple[Write, ...]:
+        """What a transaction that is in flight writes."""
+        flight = self._flights.get(commit)
+        return () if flight is None else flight.commit.writes
+
     # ---- outcomes -------------------------------------------------------------------------------------------
 
     def committed(self, commit: CommitId) -> Commit:

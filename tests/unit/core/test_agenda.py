@@ -29,15 +29,26 @@ def test_a_turn_takes_its_budget_of_partitions_and_leaves_the_rest() -> None:
     assert not agenda.has_more(NOBODY)
 
 
-def test_a_topic_larger_than_the_budget_is_taken_whole() -> None:
-    agenda = Agenda(budget=1)
+def test_of_a_topic_larger_than_the_budget_the_rest_stays_due() -> None:
+    agenda = Agenda(budget=2)
     agenda.add(A, numbers(0, 1, 2))
 
-    assert agenda.take(NOBODY) == [(A, numbers(0, 1, 2))]
+    assert agenda.take(NOBODY) == [(A, numbers(0, 1))]
+    assert agenda.is_due(A)
+    assert agenda.take(NOBODY) == [(A, numbers(2))]
+    assert not agenda.is_due(A)
+
+
+def test_parts_of_requests_that_wait_for_a_topic_are_work_too() -> None:
+    agenda = Agenda(budget=3)
+    agenda.add(A, is_urgent=True)
+    agenda.add(B, is_urgent=True)
+
+    assert agenda.take(NOBODY, waiting=lambda _: 2) == [(A, {})]
 
 
 def test_whom_somebody_waits_for_comes_first_with_all_that_was_due_of_it() -> None:
-    agenda = Agenda()
+    agenda = Agenda(budget=1_000)
     agenda.add(A, numbers(0))
     agenda.add(B, numbers(1))
     agenda.add(B, numbers(2), is_urgent=True)
@@ -47,7 +58,7 @@ def test_whom_somebody_waits_for_comes_first_with_all_that_was_due_of_it() -> No
 
 
 def test_a_busy_topic_stays_due_and_makes_no_further_turn() -> None:
-    agenda = Agenda()
+    agenda = Agenda(budget=1_000)
     agenda.add(A, numbers(0))
 
     assert agenda.take({A}) == []
@@ -56,7 +67,7 @@ def test_a_busy_topic_stays_due_and_makes_no_further_turn() -> None:
 
 
 def test_what_a_turn_leaves_is_done_in_the_next_ones_without_anybody_asking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "Agenda", lambda: Agenda(budget=2))
+    monkeypatch.setattr(shared, "Agenda", lambda _: Agenda(budget=2))
     play = Play("brokers 1,2", *(f"topic t{n} 0=1,2" for n in range(5)), "elect")
 
     lines = play.do("broker 1 dies")

@@ -10,7 +10,7 @@ from controller.core.events import Acknowledged
 from controller.core.transactions.proposal import Atom, Proposal, Subject
 from tests.unit.core.builders import AT, Term, commits, ids, registration, state
 from zk_layout.facts import Fact, Stat, present
-from zk_layout.ids import BrokerId, PartitionId, TopicId, ZnodeVersion, Zxid
+from zk_layout.ids import BrokerId, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -88,6 +88,31 @@ def test_a_broker_that_comes_meanwhile_hears_of_the_topic_when_all_of_it_has_bee
 
     term.read(state_fact("1", 1))
     assert (2, ID) in led(term.follow(brokers))
+
+
+def test_meanwhile_it_is_greeted_with_everything_else_once_and_not_in_every_turn() -> None:
+    term = Term("1")
+    other = TopicAddress(TopicName("other"))
+    value = Topic({PartitionId(0): Assignment(ids("1,2"))}, None)
+    stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
+    term.fold(topic_fact(ID, 0), state_fact("1,2", 0), present(other, value, stat))
+    term.fold(present(StateAddress(other.topic, PartitionId(0)), state(1, "1,2"), stat))
+    brokers = Brokers(term.shared)
+    term.follow(brokers)
+    written = Set(StateAddress(AT.topic, PartitionId(0)), state(1, "1"), ZnodeVersion(0))
+    out = term.out()
+    proposal = Proposal(Subject("topic", AT.topic), (Atom((written,), ("a smaller ISR",)),))
+    term.transactions.send(brokers, (proposal,), out)
+    (commit,) = commits(out.effects)
+    term.refuse(commit)
+
+    term.state.apply(registration(BrokerId(2)))
+    assert led(term.follow(brokers)) == [(2, None)]
+    assert [effect for _ in range(3) for effect in term.follow(brokers) if isinstance(effect, Tell)] == []
+
+    term.read(state_fact("1", 1))
+    assert (2, ID) in led(term.follow(brokers))
+    assert [effect for effect in term.follow(brokers) if isinstance(effect, Tell)] == []
 
 
 def test_a_partition_that_a_broker_refuses_is_named_unless_it_has_the_leader_epoch_already() -> None:

@@ -90,7 +90,7 @@ class Tokens(Term):
         super().__init__(clock_zero_ms=1000, **{"token_expiry_check_s": 60.0, **settings})
         self.duty = DelegationTokens(self.shared)
         self.fold(*tokens)
-        self.state.changes.is_initial = True
+        self.state.changes.is_beginning = True
 
     def expired(self) -> list[list[str]]:
         """The tokens that each transaction deletes."""

@@ -1,0 +1,298 @@
+"""How long does a turn of the machine take when much happens at once? Facts, requests and answers without any server.
+
+ZooKeeper is a test double that accepts every transaction, brokers take in everything they are told, and time passes
+only where a storm lets it pass. What a turn costs the event loop is measured: the machine, and the metrics after it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from controller.core.commands import UpdateMetadata
+from controller.core.effects import (
+    Answer,
+    Commit,
+    Create,
+    Delete,
+    DescribeLogDirs,
+    Effect,
+    Read,
+    StepDown,
+    Survey,
+    Tell,
+    Wake,
+)
+from controller.core.errors import ErrorCode
+from controller.core.events import (
+    Acknowledged,
+    Alarm,
+    Asked,
+    CallId,
+    Committed,
+    Event,
+    Loaded,
+    LogDirsDescribed,
+    Observed,
+    Surveyed,
+    Woke,
+)
+from controller.core.machine import Machine
+from controller.core.replies import Reply
+from controller.core.requests import Caller, Request
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings, TurnBudget
+from controller.monitoring import Turns
+from controller.runtime.pump import MOST_EVENTS_A_TURN
+from controller.wire.commands import CommandEncoder
+from controller.wire.versions import parse_protocol
+from metrics.exporter import Recorder
+from tests.benchmarks.filling import Shape
+from zk_layout.facts import Fact, Stat, absent, present
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionId,
+    Replicas,
+    TopicId,
+    TopicName,
+    ZnodeVersion,
+    Zxid,
+)
+from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+OWN = BrokerId(900)
+FACTS_AN_EVENT = 2_000  # about as many as the reader puts into one
+EPOCH = ControllerEpoch(7)
+CLIENT = Caller("CONTROLLER", "127.0.0.1")
+_PAGE_MIB = 4096 / 1024**2
+
+
+class Storm(Struct):
+    """What one storm cost.
+
+    Units:
+        Seconds of wall clock, and of processor time where the name says so; MiB.
+    """
+
+    name: str
+    turns: int = 0
+    longest_s: float = 0.0
+    longest_cpu_s: float = 0.0
+    total_s: float = 0.0
+    encoding_longest_s: float = 0.0
+    encoding_total_s: float = 0.0
+    commands: int = 0
+    transactions: int = 0
+    resident_mib: float = 0.0
+
+
+class Rig:
+    """One term under storms, fed as the pump feeds it."""
+
+    def __init__(self, shape: Shape, *, is_encoding: bool = True, budget: TurnBudget = TurnBudget()) -> None:  # noqa: B008 (frozen)
+        """Nothing has happened yet."""
+        self.shape, self.brokers = shape, tuple(BrokerId(n) for n in range(1, shape.brokers + 1))
+        settings = MachineSettings(own_id=OWN, rebalance_every_s=None, budget=budget)
+        self.machine = Machine(settings, EPOCH, SeededRandom(b"storm"))
+        self.now = 1_000.0
+        self.zxid = 1_000_000
+        self.replies: dict[CallId, Reply] = {}
+        self.storm = Storm("")
+        self._queue: deque[Event] = deque()
+        self._alarms: dict[Alarm, float] = {}
+        self._times: list[tuple[float, int, Alarm]] = []
+        self._numbers = itertools.count(1)
+        self._turns = Turns(Recorder())
+        self._encoder = CommandEncoder(OWN, parse_protocol("3.4"), "PLAINTEXT") if is_encoding else None
+        self._versions: dict[str, int] = {}
+        self._epochs: dict[BrokerId, BrokerEpoch] = {}
+        self._heard: Counter[BrokerId] = Counter()
+        self.on_told: Callable[[Tell], None] = lambda _: None
+
+    # ---- what there is --------------------------------------------------------------------------------------
+
+    def replicas_of(self, index: int) -> Replicas:
+        """The brokers of one of all partitions, the preferred leader first."""
+        count = len(self.brokers)
+        return tuple(self.brokers[(index + offset) % count] for offset in range(min(self.shape.replication, count)))
+
+    def topic_name(self, topic: int) -> TopicName:
+        """The name of the topic with this number."""
+        return TopicName(f"topic-{topic:06d}")
+
+    def topic_facts(self, name: TopicName, first: int, partitions: int, zxid: int) -> Iterator[Fact]:
+        """A topic and the states of its partitions."""
+        listed = {PartitionId(n): Assignment(self.replicas_of(first + n)) for n in range(partitions)}
+        stat = Stat(Zxid(zxid), Zxid(zxid), ZnodeVersion(0))
+        yield present(TopicAddress(name), Topic(listed, TopicId(f"{name:0<22}"[:22])), stat)
+        for number, assignment in listed.items():
+            leader = assignment.replicas[0]
+            state = PartitionState(leader, LeaderEpoch(3), ControllerEpoch(6), assignment.replicas)
+            yield present(StateAddress(name, number), state, stat)
+
+    def registration(self, broker: BrokerId, zxid: int) -> Fact:
+        """A broker is there."""
+        self._epochs[broker] = BrokerEpoch(zxid)
+        value = Registration((Endpoint("PLAINTEXT", "127.0.0.1", 9000 + broker),), None)
+        return present(BrokerAddress(broker), value, Stat(Zxid(zxid), Zxid(zxid), ZnodeVersion(1)))
+
+    def everything(self) -> Iterator[Event]:
+        """What is read at the beginning of a term."""
+        yield Observed(tuple(self.registration(b, 1000 + b) for b in (*self.brokers, OWN)))
+        facts: list[Fact] = []
+        for topic in range(self.shape.topics):
+            first = topic * self.shape.partitions_per_topic
+            facts += self.topic_facts(self.topic_name(topic), first, self.shape.partitions_per_topic, 2_000 + topic)
+            if len(facts) >= FACTS_AN_EVENT:
+                yield Observed(tuple(facts))
+                facts = []
+        yield Observed(tuple(facts))
+        yield Loaded()
+
+    def epoch_of(self, broker: BrokerId) -> BrokerEpoch:
+        """Of its present life."""
+        return self._epochs[broker]
+
+    def heard_by_broker(self) -> dict[BrokerId, int]:
+        """Of how many partitions each broker has heard by UpdateMetadata."""
+        return dict(self._heard)
+
+    def forget_what_was_heard(self) -> None:
+        """Count anew."""
+        self._heard.clear()
+
+    # ---- what happens ---------------------------------------------------------------------------------------
+
+    def emit(self, event: Event) -> None:
+        """Something happens."""
+        self._queue.append(event)
+
+    def observe(self, facts: Iterable[Fact]) -> None:
+        """Znodes are read."""
+        self.emit(Observed(tuple(facts)))
+
+    def next_zxid(self) -> int:
+        """Of the next write by anybody."""
+        self.zxid += 1
+        return self.zxid
+
+    def ask(self, request: Request) -> CallId:
+        """A client asks."""
+        call = CallId(next(self._numbers))
+        self.emit(Asked(call, request, CLIENT))
+        return call
+
+    def lose(self, broker: BrokerId) -> None:
+        """A broker dies."""
+        self.observe([absent(BrokerAddress(broker), Zxid(self.next_zxid()))])
+
+    def run(self, for_s: float = 0.0) -> None:
+        """Take turns until nothing happens any more, letting time pass up to a limit."""
+        until = self.now + for_s
+        while True:
+            while self._queue:
+                self._turn()
+            if not self._times or self._times[0][0] > until:
+                self.now = until
+                return
+            at, _, alarm = heapq.heappop(self._times)
+            if self._alarms.get(alarm) == at:
+                del self._alarms[alarm]
+                self.now = max(self.now, at)
+                self.emit(Woke(alarm))
+
+    def measure(self, name: str, happens: Callable[[], None], for_s: float = 0.0) -> Storm:
+        """One storm from its beginning until all is quiet."""
+        self.storm = Storm(name)
+        happens()
+        self.run(for_s)
+        self.storm.resident_mib = resident_mib()
+        return self.storm
+
+    def turned(self, effects: Iterable[Effect]) -> None:
+        """A turn had these effects; for those who want to look closer."""
+
+    def _turn(self) -> None:
+        storm = self.storm
+        batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_EVENTS_A_TURN))]
+        wall, cpu = time.perf_counter(), time.process_time()
+        effects = self.machine.turn(batch, self.now)
+        self._turns.turned(self.now, batch, effects, 0.0, 0)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        storm.turns += 1
+        storm.total_s += wall
+        storm.longest_s = max(storm.longest_s, wall)
+        storm.longest_cpu_s = max(storm.longest_cpu_s, cpu)
+        del batch
+        self.turned(effects)
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Commit():
+                self._commit(effect)
+            case Tell():
+                self._tell(effect)
+            case Wake(alarm, at):
+                if at <= self.now:
+                    self.emit(Woke(alarm))
+                else:
+                    self._alarms[alarm] = at
+                    heapq.heappush(self._times, (at, next(self._numbers), alarm))
+            case Read(addresses):
+                self.observe([absent(address, Zxid(self.zxid)) for address in addresses])
+            case Survey(topic):
+                self.emit(Surveyed(topic, ()))
+            case Answer(call, reply):
+                self.replies[call] = reply
+            case DescribeLogDirs(broker, epoch):
+                self.emit(LogDirsDescribed(broker, epoch, {}))
+            case StepDown(reason):
+                raise AssertionError(reason)
+            case _:
+                pass  # nothing here connects, lists or drains
+
+    def _commit(self, commit: Commit) -> None:
+        self.storm.transactions += 1
+        for made in commit.operations:
+            write = made.write
+            path = write.address.path
+            held = self._versions.get(path)
+            if isinstance(write, Create):
+                self._versions[path] = 0
+            elif isinstance(write, Delete):
+                self._versions.pop(path, None)
+            else:
+                assert held in (None, write.expected), (path, held, write.expected)
+                self._versions[path] = write.expected + 1
+        self.emit(Committed(commit.commit, Zxid(self.next_zxid())))
+
+    def _tell(self, tell: Tell) -> None:
+        self.storm.commands += 1
+        if self._encoder is not None:
+            began = time.perf_counter()
+            self._encoder.encode(tell, 1)
+            took = time.perf_counter() - began
+            self.storm.encoding_total_s += took
+            self.storm.encoding_longest_s = max(self.storm.encoding_longest_s, took)
+        if isinstance(tell.command, UpdateMetadata):
+            self._heard[tell.broker] += len(tell.command.partitions)
+        self.on_told(tell)
+        self.emit(Acknowledged(tell.broker, tell.broker_epoch, tell.command, ErrorCode.NONE))
+
+
+def resident_mib() -> float:
+    """What this process holds in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MIB
