@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from zk_layout.bounds import HIGHEST_REQUEST_ID
 from zk_layout.facts import Fact
 from zk_layout.ids import RequestId, ZnodeVersion
 from zk_layout.znodes.reassignment_status import (
@@ -46,7 +47,8 @@ class Statuses:
         self._counted = fact.value.last_request_id if isinstance(fact.value, StatusRoot) else 0
 
     def _apply_status(self, request: RequestId, fact: Fact) -> None:
-        self._highest = max(self._highest, request)
+        if request <= HIGHEST_REQUEST_ID:
+            self._highest = max(self._highest, request)
         if fact.stat is None:
             self.kept.pop(request, None)
         else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.simulation.zookeeper import SetData
 from tests.unit.traps.play import Play, some
 
 STATUS = "/admin/reassign_partitions_status/1"
@@ -63,3 +66,18 @@ def test_an_end_that_never_left_is_written_again() -> None:
 
     assert len(some(lines, "request 1 is finished")) == 2
     assert '"finished' in (play.data(STATUS) or "")
+
+
+@pytest.mark.parametrize("last", [2**31 - 1, 2**63])
+def test_ids_that_somebody_made_up_do_not_take_the_next_requests_their_own(last: int) -> None:
+    root = "/admin/reassign_partitions_status"
+    play = Play("brokers 1,2,3", "topic o 0=1,2")
+    zookeeper = play.theatre.zookeeper
+    zookeeper.write(play.theatre.world, SetData(root, b'{"version":1,"last_request_id":%d}' % last))
+    zookeeper.make_path(f"{root}/{2**31 - 1}")
+    play.do("elect")
+
+    lines = play.do("ask reassign o-0 to=1,3")
+
+    assert some(lines, "create", f"{root}/2"), lines
+    assert play.data(f"{root}/2") is not None
