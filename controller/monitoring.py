@@ -135,6 +135,7 @@ class Monitoring:
         self.links = LinkMeasures(self.recorder)
         self.server = ServerMeasures(self.recorder, api_name)
         self._exporter = Exporter(self.recorder, source, (host, port), moves=self)
+        self.unreadable: tuple[str, ...] = ()
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -206,6 +207,7 @@ class Monitoring:
             for name in OF_MOVES:
                 self.recorder.record(name, 0)
         self._machine = None
+        self.unreadable = ()
         self.turns.forget()
         for name in (
             "is_leader",
@@ -223,4 +225,5 @@ class Monitoring:
                 for name, value in self._machine.figures().items():
                     self.recorder.record(name, value)
                 self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
+                self.unreadable = tuple(f"set aside: {line}" for line in self._machine.unreadable())
             await asyncio.sleep(GAUGES_EVERY_S)

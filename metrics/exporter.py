@@ -30,8 +30,8 @@ INDEX = """/metrics  Prometheus
 """
 
 
-class Status(Struct, frozen=True):
-    """How this process stands, as `/leader` shows it.
+class Status(Struct, frozen=True, omit_defaults=True):
+    """How this process stands, as `/leader` shows it; `unreadable` are the znodes that it has set aside.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -45,6 +45,7 @@ class Status(Struct, frozen=True):
     is_ready: bool
     since: float
     reason: str
+    unreadable: tuple[str, ...] = ()
 
 
 class StatusSource(Protocol):
@@ -211,7 +212,7 @@ class Exporter:
 
     async def _ready(self, _: web.Request) -> web.Response:
         status = self._source.status()
-        text = f"{status.phase}: {status.reason}\n"
+        text = "".join(f"{line}\n" for line in (f"{status.phase}: {status.reason}", *status.unreadable))
         return web.Response(status=200 if status.is_ready else 503, text=text)
 
     async def _leader(self, _: web.Request) -> web.Response:

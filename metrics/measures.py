@@ -75,6 +75,7 @@ CLUSTER = (
     _gauge("topics", "Topics.", kafkas="GlobalTopicCount"),
     _gauge("partitions", "Partitions.", kafkas="GlobalPartitionCount"),
     _gauge("live_brokers", "Brokers that are registered and not shutting down.", kafkas="ActiveBrokerCount"),
+    _gauge("unreadable_znodes", "Znodes set aside because they are malformed, or ZooKeeper does not let us read them."),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
     _gauge(
         "under_replicated_partitions",

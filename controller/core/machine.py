@@ -25,6 +25,8 @@ from controller.core.events import (
     Loaded,
     LogDirsDescribed,
     Observed,
+    ReadAllowed,
+    ReadRefused,
     ResignationAsked,
     Surveyed,
     Unknown,
@@ -117,12 +119,22 @@ class Machine:
         """The gauges of this moment, by measure."""
         return {name: figure for duty in self._duties for name, figure in duty.figures().items()}
 
+    def unreadable(self) -> list[str]:
+        """The znodes set aside because they cannot be read, each with its reason; as many as a person reads."""
+        return self._state.unreadable.named()
+
     def _fold(self, event: Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:
             case Observed(facts):
                 for fact in facts:
                     self._state.apply(fact)
                     self._transactions.saw(fact.address)
+            case ReadRefused(path, reason, address):
+                self._state.refuse(path, reason, address)
+                if address is not None:
+                    self._transactions.saw(address)
+            case ReadAllowed(path):
+                self._state.allow(path)
             case Committed(commit, zxid):
                 written = self._transactions.committed(commit)
                 self._state.apply_all(facts_of(written, zxid, self._czxid_of))

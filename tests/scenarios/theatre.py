@@ -18,6 +18,7 @@ from controller.core.effects import (
     Effect,
     Notice,
     Read,
+    ReadAgain,
     ReadChildren,
     StepDown,
     Survey,
@@ -73,6 +74,7 @@ class Theatre:
 
     def __init__(self) -> None:
         self.output: list[str] = []
+        self.strangers: list[str] = []  # what the reader says of names that are none of Kafka's
         self.settings: dict[str, Any] = {}
         self.now = 0.0
         self.zookeeper = ZooKeeper(self._watch_fired, lambda *_: None)
@@ -152,6 +154,7 @@ class Theatre:
             self._session,
             connection,
             self._events.append,
+            notice=lambda notice: self.strangers.append(notice.text),
             follows_reassignments=settings.keeps_reassignment_znodes,
         )
         self.reader.load()
@@ -263,6 +266,9 @@ class Theatre:
             case StepDown(reason):
                 self.say(f"  step down: {reason}")
                 self.machine = None
+            case ReadAgain(paths):
+                assert self.reader is not None
+                self.reader.read_again(paths)
             case Drained():
                 self.say("  drained")
                 self.machine = None

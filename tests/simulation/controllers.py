@@ -54,6 +54,7 @@ from controller.core.effects import (
     Effect,
     Notice,
     Read,
+    ReadAgain,
     ReadChildren,
     Set,
     StepDown,
@@ -486,6 +487,9 @@ class Controller:
                 self.world.folder.noticed(text)
             case StepDown(reason):
                 self._tell(TermFailed(reason))
+            case ReadAgain(paths):
+                assert self.reader is not None
+                self.reader.read_again(paths)
             case Drained():
                 self._tell(TermDrained())
             case _:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from controller.core.effects import Notice, Read, ReadChildren, Survey
+from controller.core.effects import Notice, Read, ReadAgain, ReadChildren, Survey
 from controller.core.events import Event
 from controller.zk import protocol, reader
-from controller.zk.answers import Change, ConnectionState, Disconnected, Reply, SessionEnded
+from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, Reply, SessionEnded
 from controller.zk.answers import WatchEvent as Fired
 from controller.zk.protocol import MultiRead, Node, Request
 from tests.simulation.loop import SimulatedLoop
@@ -17,6 +17,9 @@ from tests.simulation.zookeeper import WatchEvent, ZooKeeper
 from zk_layout.catalog import Address
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, TopicName, Zxid
+
+_NO_PERMISSION = -102
+_REFUSED = object()
 
 
 class Reader:
@@ -62,6 +65,11 @@ class Reader:
         self._reader.read_children(ReadChildren(parent))
         self._loop.run_ready()
 
+    def read_again(self, paths: Iterable[str]) -> None:
+        """What a `ReadAgain` effect asks for."""
+        self._reader.read_again(ReadAgain(tuple(paths)))
+        self._loop.run_ready()
+
     def survey(self, topic: TopicName) -> None:
         """What a `Survey` effect asks for."""
         self._reader.survey(Survey(topic))
@@ -96,20 +104,24 @@ class _Reads:
         """Answer the one request that is not made by its name here: a multi-read."""
         assert isinstance(request, MultiRead)
         found, zxid = await self._once(lambda: [self._node(path) for path in request.paths])
-        return Reply([protocol.NO_NODE if node is None else node for node in found], protocol.OK, zxid)
+        entries = [
+            _NO_PERMISSION if path in self._zookeeper.hidden else protocol.NO_NODE if node is None else node
+            for path, node in zip(request.paths, found, strict=True)
+        ]
+        return Reply(entries, protocol.OK, zxid)
 
     async def get(self, path: str, *, watch: bool = False) -> tuple[Node | None, Zxid]:
         """A znode, or None. A missing one gets no watch."""
-        return await self._again_and_again(lambda: self._node(path, watch and path in self._zookeeper.nodes))
+        return await self._permitted(path, lambda: self._node(path, watch and path in self._zookeeper.nodes))
 
     async def exists(self, path: str, *, watch: bool = False) -> tuple[Stat | None, Zxid]:
         """Its stat, or None. A missing one is watched too."""
-        node, zxid = await self._again_and_again(lambda: self._node(path, watch))
+        node, zxid = await self._permitted(path, lambda: self._node(path, watch))
         return None if node is None else node.stat, zxid
 
     async def children(self, path: str, *, watch: bool = False) -> tuple[list[str] | None, Zxid]:
         """The names below a znode, or None."""
-        names, zxid = await self._again_and_again(lambda: self._zookeeper.children(self._session, path, watch))
+        names, zxid = await self._permitted(path, lambda: self._zookeeper.children(self._session, path, watch))
         return None if names is None else list(names), zxid
 
     def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
@@ -132,6 +144,17 @@ class _Reads:
     def _node(self, path: str, watch: bool = False) -> Node | None:
         found = self._zookeeper.get(self._session, path, watch)
         return None if found is None else Node(*found)
+
+    async def _permitted(self, path: str, perform: Callable[[], Any]) -> tuple[Any, Zxid]:
+        hidden = self._zookeeper.hidden
+
+        def performed() -> Any:
+            return _REFUSED if path in hidden and path in self._zookeeper.nodes else perform()
+
+        result, zxid = await self._again_and_again(performed)
+        if result is _REFUSED:
+            raise Refused(path, _NO_PERMISSION)
+        return result, zxid
 
     async def _again_and_again(self, perform: Callable[[], Any]) -> tuple[Any, Zxid]:
         while True:

@@ -143,6 +143,7 @@ class ZooKeeper:
         self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0)}
         self.zxid = Zxid(0)
         self.sessions: dict[SessionId, None] = {}
+        self.hidden: set[str] = set()  # what nobody may read, nor list the children of
         self._on_event = on_event
         self._on_write = on_write
         self._session_ids = count(1)

@@ -14,6 +14,8 @@ from controller.core.state.reassignment_znodes import ReassignmentZnodes
 from controller.core.state.statuses import Statuses
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import Partition
+from controller.core.state.unreadable import Unreadable
+from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Malformed, absent, is_newer
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import (
@@ -24,7 +26,7 @@ from zk_layout.znodes.admin import (
     TopicDeletionAddress,
 )
 from zk_layout.znodes.brokers import BrokerAddress, Registration
-from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, readable
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
 from zk_layout.znodes.features import FeatureAddress
@@ -115,6 +117,7 @@ class ClusterState:
         self.broker_defaults = Config({})
         self.notifications: dict[Notification, ZnodeVersion] = {}
         self.tokens: dict[str, Token] = {}
+        self.unreadable = Unreadable()
         self._sightings = _Sightings()
 
     def partition(self, at: TopicPartition) -> Partition | None:
@@ -126,6 +129,24 @@ class ClusterState:
         taken = self.changes
         self.changes = self.topics.changes = self.reassignments.changes = Changes()
         return taken
+
+    def refuse(self, path: str, reason: str, address: Address | None) -> None:
+        """ZooKeeper did not let us read a znode. What was read of it before counts on: nobody knows anything newer."""
+        if self.unreadable.refused(path, reason):
+            self.changes.refused.append((path, reason))
+        match address:
+            case StateAddress(topic, number):
+                self.topics.refuse_state(topic, number)
+            case FeatureAddress() if self.features.as_of == NEVER:
+                self.features = Fact(address, Malformed(reason, 0), None, NEVER)
+            case ProducerIdBlockAddress() if self.producer_ids.as_of == NEVER:
+                self.producer_ids = Fact(address, Malformed(reason, 0), None, NEVER)
+            case _:
+                pass
+
+    def allow(self, path: str) -> None:
+        """What was refused has been read: the facts tell the rest."""
+        self.unreadable.allowed(path)
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
         """Fold several facts in."""
@@ -177,7 +198,7 @@ class ClusterState:
             case ReassignmentsAddress() | ReassignmentAddress():
                 self.reassignments.apply(fact)
             case DefaultBrokerConfigAddress():
-                self.broker_defaults = fact.value if isinstance(fact.value, Config) else Config({})
+                self.broker_defaults = readable(fact.value)
                 self.changes.broker_defaults = True
             case DelegationTokenAddress(token):
                 self._apply_token(token, fact)
@@ -233,6 +254,8 @@ class ClusterState:
     def _complain_of(self, fact: Fact, *, is_news: bool) -> None:
         """Once for each version of a znode that cannot be read, however often it is seen."""
         malformed = fact.value
+        if is_news:
+            self.unreadable.seen(fact)
         if not is_news or not isinstance(malformed, Malformed):
             return
         fate = "it is left as it is until it is mended"

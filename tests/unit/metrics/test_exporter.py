@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 
+import msgspec
 import pytest
 
 from metrics.exporter import Exporter, Recorder
@@ -97,6 +98,11 @@ def test_threads_lose_nothing_of_each_other() -> None:
         (LEADING, 200, "active: loaded in 0.42 s\n"),
         (STANDING_BY, 200, "standby: broker 3 holds /controller\n"),
         (LOADING, 503, "loading: won the election\n"),
+        (
+            msgspec.structs.replace(LEADING, unreadable=("set aside: /brokers/topics/a: no permission",)),
+            200,
+            "active: loaded in 0.42 s\nset aside: /brokers/topics/a: no permission\n",
+        ),
     ],
 )
 def test_who_leads_or_stands_by_is_ready_and_who_loads_is_not(status: object, code: int, text: str) -> None:

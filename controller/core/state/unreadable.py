@@ -1,0 +1,38 @@
+"""Which znodes cannot be read now: refused by ZooKeeper, or holding what nobody can read?"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from zk_layout.facts import Fact, Malformed
+
+SHOWN = 20
+
+
+class Unreadable(Struct):
+    """By path, why; in the order in which they were met."""
+
+    refusals: dict[str, str] = {}
+    malformed: dict[str, str] = {}
+
+    def refused(self, path: str, reason: str) -> bool:
+        """ZooKeeper does not let us read it; whether that is news."""
+        is_news = path not in self.refusals
+        self.refusals[path] = reason
+        return is_news
+
+    def allowed(self, path: str) -> None:
+        """It has been read after all, or is gone."""
+        self.refusals.pop(path, None)
+
+    def seen(self, fact: Fact) -> None:
+        """A newer sighting of a znode tells whether it can be read."""
+        if isinstance(fact.value, Malformed):
+            self.malformed[fact.address.path] = fact.value.reason
+        elif self.malformed:
+            self.malformed.pop(fact.address.path, None)
+
+    def named(self) -> list[str]:
+        """One line each, the first few of them, and how many more there are."""
+        lines = [f"{path}: {reason}" for path, reason in (*self.refusals.items(), *self.malformed.items())]
+        return lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
