@@ -383,7 +383,7 @@ class Reader:
 def _fact(address: Address, node: Node | None, zxid: Zxid) -> Fact:
     if node is None:
         return absent(address, zxid)
-    if isinstance(address, BrokerAddress) and not node.data:
+    if isinstance(address, BrokerAddress) and not node.data and node.stat.version == 0:
         # A broker that is about to write its registration: not there yet, as of its creation.
         return absent(address, node.stat.mzxid)
     return present(address, catalog.decode(address, node.data), node.stat)

@@ -22,6 +22,7 @@ from controller.core.telling.batch import Batch
 from controller.core.telling.sending import is_of_its_present_life, send
 from controller.core.transactions.back_off import doubled_s
 from zk_layout.ids import BrokerId, TopicPartition
+from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.topics import Assignment
 
 OWED_EVERY_S = 30.0
@@ -64,7 +65,9 @@ class Brokers(Duty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Connections first; what brokers said, and who came or went, makes partitions due as facts do."""
         passages = self._admission.follow(changes)
-        if changes.is_initial and self._cluster.own_id not in self._cluster.brokers:
+        own_id = self._cluster.own_id
+        is_hidden = BrokerAddress(own_id).path in self._shared.state.unreadable
+        if changes.is_initial and own_id not in self._cluster.brokers and not is_hidden:
             out.step_down("this controller's own registration is missing")
         readmitted, self._readmitted = self._readmitted, {}
         for broker in readmitted:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from controller.core.state.brokers import Broker
+from controller.core.state.brokers import Broker, Registrations
 from controller.core.state.changes import Changes
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
@@ -17,7 +17,7 @@ from controller.core.state.topics import Partition
 from controller.core.state.unreadable import Unreadable
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Malformed, absent, is_newer
-from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import BrokerId, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import (
     LegacyReassignment,
     LegacyReassignmentAddress,
@@ -25,7 +25,7 @@ from zk_layout.znodes.admin import (
     PreferredElectionAddress,
     TopicDeletionAddress,
 )
-from zk_layout.znodes.brokers import BrokerAddress, Registration
+from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, readable
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
@@ -52,8 +52,7 @@ MOST_TOMBSTONES = 10_000
 
 Notification = IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress
 _Lone = (
-    BrokerAddress
-    | LegacyReassignmentAddress
+    LegacyReassignmentAddress
     | ProducerIdBlockAddress
     | FeatureAddress
     | ReassignmentsAddress
@@ -108,6 +107,7 @@ class ClusterState:
         self.placement = PlacementIndex()
         self.topics = Topics(self.changes, self.placement, deletes_topics=deletes_topics)
         self.brokers: dict[BrokerId, Broker] = {}
+        self._registrations = Registrations()
         self.reassignments = ReassignmentZnodes(self.changes)
         self.statuses = Statuses()
         self.legacy = absent(LegacyReassignmentAddress(), NEVER)
@@ -171,6 +171,10 @@ class ClusterState:
                 self.topics.apply_mark(address.topic, fact)
             case TopicConfigAddress():
                 self._complain_of(fact, is_news=self.topics.apply_config(address.topic, fact))
+            case BrokerAddress():
+                is_news = self._sightings.is_news(fact)
+                self._complain_of(fact, is_news=is_news)
+                self._apply_broker(address.broker, fact, is_news=is_news)
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
                 pass  # who leads is decided elsewhere, and nothing is known of remnants
             case DelegationTokenChangeAddress():
@@ -186,8 +190,6 @@ class ClusterState:
         match address:
             case ReassignmentStatusAddress() | StatusRootAddress():
                 self.statuses.apply(fact)
-            case BrokerAddress():
-                self._apply_broker(address.broker, fact)
             case LegacyReassignmentAddress():
                 self._apply_legacy(fact)
             case ProducerIdBlockAddress():
@@ -207,12 +209,15 @@ class ClusterState:
             case _:
                 assert_never(address)
 
-    def _apply_broker(self, broker: BrokerId, fact: Fact) -> None:
-        self.changes.brokers.setdefault(broker, self.brokers.get(broker))
-        if fact.stat is None or not isinstance(fact.value, Registration):
-            self.brokers.pop(broker, None)
+    def _apply_broker(self, broker: BrokerId, fact: Fact, *, is_news: bool) -> None:
+        held, seen = self.brokers.get(broker), self._registrations.seen(broker, fact, is_news=is_news)
+        if seen == held:
+            return
+        self.changes.brokers.setdefault(broker, held)
+        if seen is None:
+            del self.brokers[broker]
         else:
-            self.brokers[broker] = Broker(fact.value, BrokerEpoch(fact.stat.czxid))
+            self.brokers[broker] = seen
 
     def _apply_legacy(self, fact: Fact) -> None:
         self.legacy = fact

@@ -32,6 +32,9 @@ class Unreadable(Struct):
         elif self.malformed:
             self.malformed.pop(fact.address.path, None)
 
+    def __contains__(self, path: object) -> bool:
+        return path in self.refusals or path in self.malformed
+
     def named(self) -> list[str]:
         """One line each, the first few of them, and how many more there are."""
         lines = [f"{path}: {reason}" for path, reason in (*self.refusals.items(), *self.malformed.items())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.zk.answers import Refused
+from tests.scenarios.theatre import OWN_ID
 from tests.unit.traps.play import Play, some
 
 TOPIC = "/brokers/topics/sick"
@@ -14,6 +15,7 @@ ZNODES = [
     TOPIC,
     STATE,
     "/brokers/ids/4",
+    f"/brokers/ids/{OWN_ID}",
     "/config/topics/sick",
     "/config/brokers/<default>",
     "/feature",
@@ -50,7 +52,7 @@ def played(*hidden: str) -> tuple[Play, list[str]]:
         "topic sick 0=1,2 1=2,1",
         "topic sound 0=1,2",
     )
-    for path in hidden:
+    for path in {*hidden} - {f"/brokers/ids/{OWN_ID}"}:
         play.theatre.zookeeper.make_path(path)
     play.theatre.zookeeper.hidden.update(hidden)
     return play, play.do("elect", "time +3600s")
@@ -166,3 +168,15 @@ def test_names_by_the_thousand_are_not_told_by_the_thousand() -> None:
     assert some(lines, "LeaderAndIsr sound-0")
     assert max(map(len, [*lines, *told])) < 500
     assert len(told) == 101
+
+
+@pytest.mark.parametrize("data", ["{not json", ""])
+@pytest.mark.parametrize("broker", [1, OWN_ID])
+def test_what_somebody_writes_into_a_registration_takes_no_broker_away(broker: int, data: str) -> None:
+    play, _ = played()
+
+    lines = play.do(f"znode /brokers/ids/{broker} {data}", "time +60s")
+
+    assert some(lines, "notice (malformed znode)", f"/brokers/ids/{broker}")
+    assert not some(lines, "leader=2")
+    assert not some(lines, "step down")
