@@ -114,7 +114,7 @@ class Daemon:
             is_ready=candidacy.is_ready,
             since=self._since,
             reason=candidacy.reason,
-            unreadable=self._monitoring.unreadable,
+            set_aside=self._monitoring.set_aside,
         )
 
     async def _listen(self) -> bool:

@@ -135,7 +135,7 @@ class Monitoring:
         self.links = LinkMeasures(self.recorder)
         self.server = ServerMeasures(self.recorder, api_name)
         self._exporter = Exporter(self.recorder, source, (host, port), moves=self)
-        self.unreadable: tuple[str, ...] = ()
+        self.set_aside: tuple[str, ...] = ()
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -206,8 +206,7 @@ class Monitoring:
                 self.recorder.forget(name)
             for name in OF_MOVES:
                 self.recorder.record(name, 0)
-        self._machine = None
-        self.unreadable = ()
+        self._machine, self.set_aside = None, ()
         self.turns.forget()
         for name in (
             "is_leader",
@@ -224,6 +223,6 @@ class Monitoring:
             if self._machine is not None and snapshot is not None and snapshot.is_loaded:
                 for name, value in self._machine.figures().items():
                     self.recorder.record(name, value)
+                self.set_aside = self._machine.set_aside()
                 self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
-                self.unreadable = tuple(f"set aside: {line}" for line in self._machine.unreadable())
             await asyncio.sleep(GAUGES_EVERY_S)

@@ -30,8 +30,11 @@ INDEX = """/metrics  Prometheus
 """
 
 
-class Status(Struct, frozen=True, omit_defaults=True):
-    """How this process stands, as `/leader` shows it; `unreadable` are the znodes that it has set aside.
+class Status(Struct, frozen=True):
+    """How this process stands, as `/leader` shows it.
+
+    Shape:
+        `set_aside` has a sentence for each thing that went wrong and is to be tried again.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -45,7 +48,7 @@ class Status(Struct, frozen=True, omit_defaults=True):
     is_ready: bool
     since: float
     reason: str
-    unreadable: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
 
 class StatusSource(Protocol):
@@ -212,7 +215,8 @@ class Exporter:
 
     async def _ready(self, _: web.Request) -> web.Response:
         status = self._source.status()
-        text = "".join(f"{line}\n" for line in (f"{status.phase}: {status.reason}", *status.unreadable))
+        lines = (f"{status.phase}: {status.reason}", *(f"set aside: {sentence}" for sentence in status.set_aside))
+        text = "".join(f"{line}\n" for line in lines)
         return web.Response(status=200 if status.is_ready else 503, text=text)
 
     async def _leader(self, _: web.Request) -> web.Response:

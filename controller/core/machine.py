@@ -119,9 +119,9 @@ class Machine:
         """The gauges of this moment, by measure."""
         return {name: figure for duty in self._duties for name, figure in duty.figures().items()}
 
-    def unreadable(self) -> list[str]:
-        """The znodes set aside because they cannot be read, each with its reason; as many as a person reads."""
-        return self._state.unreadable.named()
+    def set_aside(self) -> tuple[str, ...]:
+        """What has gone wrong and is to be tried again, as people read it."""
+        return self._state.unreadable.sentences()
 
     def _fold(self, event: Event, out: Outbox) -> None:  # noqa: C901 (one flat match over the closed union of events)
         match event:

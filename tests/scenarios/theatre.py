@@ -216,8 +216,11 @@ class Theatre:
                 return
             events = list(self._events)
             self._events.clear()
-            self._carry_out(self.machine.turn(events, self.now))
+            self._carry_out(self._turn(self.machine, events))
         raise RuntimeError("the scenario does not come to rest")
+
+    def _turn(self, machine: Machine, events: Sequence[Event]) -> Sequence[Effect]:
+        return machine.turn(events, self.now)
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         tells = [e for e in effects if isinstance(e, Tell)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from msgspec import Struct
 
 from zk_layout.facts import Fact, Malformed
@@ -35,7 +37,9 @@ class Unreadable(Struct):
     def __contains__(self, path: object) -> bool:
         return path in self.refusals or path in self.malformed
 
-    def named(self) -> list[str]:
-        """One line each, the first few of them, and how many more there are."""
-        lines = [f"{path}: {reason}" for path, reason in (*self.refusals.items(), *self.malformed.items())]
-        return lines[:SHOWN] + ([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
+    def sentences(self) -> tuple[str, ...]:
+        """Each with its reason, as people read them; of very many the first."""
+        first = islice(chain(self.refusals.items(), self.malformed.items()), SHOWN)
+        shown = [f"{path}: {reason}" for path, reason in first]
+        more = len(self.refusals) + len(self.malformed) - len(shown)
+        return (*shown, f"and {more} more znodes that cannot be read") if more else tuple(shown)

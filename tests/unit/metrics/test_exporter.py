@@ -99,7 +99,7 @@ def test_threads_lose_nothing_of_each_other() -> None:
         (STANDING_BY, 200, "standby: broker 3 holds /controller\n"),
         (LOADING, 503, "loading: won the election\n"),
         (
-            msgspec.structs.replace(LEADING, unreadable=("set aside: /brokers/topics/a: no permission",)),
+            msgspec.structs.replace(LEADING, set_aside=("/brokers/topics/a: no permission",)),
             200,
             "active: loaded in 0.42 s\nset aside: /brokers/topics/a: no permission\n",
         ),
@@ -131,6 +131,7 @@ def test_everybody_knows_who_leads() -> None:
             "is_ready": True,
             "since": 1_700_000_000.0,
             "reason": "broker 3 holds /controller",
+            "set_aside": [],
         }
 
     asyncio.run(scenario())
