@@ -248,7 +248,7 @@ class World:
                 topic = random.choice((*SOUND, "sick"))
                 self._do(f"ask reassign {topic}-0 to={self._replicas()}")
             case 6:
-                self._do(random.choice(("lose reply", "lose request", "hold reply")))
+                self._do(random.choice(("lose reply", "lose request")))
             case 7:
                 path = random.choice([path for _, path in PLACES if "sound" not in path])
                 self._do(f"{random.choice(('refuse', 'refuse', 'allow'))} {path}")
