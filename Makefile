@@ -8,6 +8,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+MINUTES ?= 60
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
@@ -20,7 +21,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay format lock setup clean
+.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay fuzz format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -68,6 +69,9 @@ versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
 
 lab: $(READY)  ## whether real servers start on this machine
 	$(PYTEST) $(call present,tests/lab) $(ARGS)
+
+fuzz: $(READY)  ## hostile znodes beside healthy topics, for MINUTES=…; prints seeds that break a promise
+	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
 
 format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .

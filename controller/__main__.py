@@ -256,6 +256,8 @@ def _worded(key: str, value: object) -> str:
         return datetime.fromtimestamp(value).astimezone().isoformat(sep=" ", timespec="seconds")
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
     return "unknown" if value is None else str(value)
 
 

@@ -76,6 +76,7 @@ CLUSTER = (
     _gauge("partitions", "Partitions.", kafkas="GlobalPartitionCount"),
     _gauge("live_brokers", "Brokers that are registered and not shutting down.", kafkas="ActiveBrokerCount"),
     _gauge("set_aside", "Topics, requests and writes that went wrong and are to be tried again; /readyz names them."),
+    _gauge("unreadable_znodes", "Znodes set aside because they are malformed, or ZooKeeper does not let us read them."),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
     _gauge(
         "under_replicated_partitions",

@@ -10,9 +10,12 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicId
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, RequestId, TopicId
 
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+# Ids are given one by one: who claims to be this far ahead leaves no room for the next ones.
+HIGHEST_REQUEST_ID: Final = INT32_MAX - 2**20
 LEADER_DURING_DELETION: Final = -2
 
 Broker = Annotated[BrokerId, Meta(ge=0, le=INT32_MAX)]
@@ -22,5 +25,9 @@ Partition = Annotated[PartitionId, Meta(ge=0, le=INT32_MAX)]
 # The next one must fit too: whoever holds a state may have to raise it.
 RaisableEpoch = Annotated[LeaderEpoch, Meta(ge=0, le=INT32_MAX - 1)]
 WriterEpoch = Annotated[ControllerEpoch, Meta(ge=-1, le=INT32_MAX)]
+Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Millis = Annotated[int, Meta(ge=-INT64_MAX, le=INT64_MAX)]
+Request = Annotated[RequestId, Meta(ge=0, le=INT32_MAX)]
+LastRequest = Annotated[int, Meta(ge=0, le=HIGHEST_REQUEST_ID)]
 # 16 bytes in URL-safe base64 without padding, as Kafka's Uuid prints them.
 Id = Annotated[TopicId, Meta(pattern=r"^[A-Za-z0-9_-]{22}\Z")]

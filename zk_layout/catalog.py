@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zk_layout.bounds import INT32_MAX
-from zk_layout.codec import Undecodable
+from zk_layout.codec import Undecodable, one_line
 from zk_layout.facts import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName
 from zk_layout.znodes import (
@@ -153,8 +153,11 @@ _FIXED: dict[str, Address] = {
     )
 }
 
-# Kafka takes 249 letters; a broker names a folder after the topic, and no file system takes more than this.
-_TOPIC = "([^/]{1,255})"
+# What Kafka takes, 249 letters of these, or 255 before 0.10: a broker names a folder after the topic, and one that it
+# cannot make costs it the whole log directory.
+_TOPIC = "([a-zA-Z0-9._-]{1,255})"
+# Notifications and tokens: whoever deletes one writes its path, and what is in nobody's alphabet is in nobody's log.
+_NAME = "([a-zA-Z0-9._=-]{1,255})"
 _NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"  # as Kafka writes them into paths: without leading zeros
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
@@ -171,9 +174,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
             lambda t, p: partition_state.PartitionAddress(TopicName(t), PartitionId(int(p))),
         ),
         (rf"{topics.ROOT}/{_TOPIC}/partitions", lambda t: partition_state.PartitionsAddress(TopicName(t))),
-        (rf"{notifications.ISR_CHANGES}/([^/]+)", notifications.IsrChangeAddress),
-        (rf"{notifications.LOG_DIR_EVENTS}/([^/]+)", notifications.LogDirEventAddress),
-        (rf"{notifications.CONFIG_CHANGES}/([^/]+)", notifications.ConfigChangeAddress),
+        (rf"{notifications.ISR_CHANGES}/{_NAME}", notifications.IsrChangeAddress),
+        (rf"{notifications.LOG_DIR_EVENTS}/{_NAME}", notifications.LogDirEventAddress),
+        (rf"{notifications.CONFIG_CHANGES}/{_NAME}", notifications.ConfigChangeAddress),
         (rf"{admin.DELETE_TOPICS}/{_TOPIC}", lambda t: admin.TopicDeletionAddress(TopicName(t))),
         (rf"/config/topics/{_TOPIC}", lambda t: configs.TopicConfigAddress(TopicName(t))),
         (
@@ -188,7 +191,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
             rf"{reassignment_status.ROOT}/{_NUMBER}",
             lambda r: reassignment_status.ReassignmentStatusAddress(RequestId(int(r))),
         ),
-        (rf"{delegation_tokens.ROOT}/([^/]+)", delegation_tokens.DelegationTokenAddress),
+        (rf"{delegation_tokens.ROOT}/{_NAME}", delegation_tokens.DelegationTokenAddress),
     )
 )
 
@@ -217,7 +220,7 @@ def decode(address: Address, data: bytes) -> Value | Malformed | None:
     where nothing was written into a znode created beforehand.
 
     Bytes that are not what Kafka writes there become `Malformed`, never an exception: a fact about a bad znode is
-    still a fact.
+    still a fact. What a decoder did not think of says its type.
     """
     decoder = _DECODERS.get(type(address))
     if decoder is None:
@@ -225,7 +228,9 @@ def decode(address: Address, data: bytes) -> Value | Malformed | None:
     try:
         return decoder(data)
     except Undecodable as error:
-        return Malformed(str(error), len(data))
+        return Malformed(one_line(str(error)), len(data))
+    except Exception as error:  # anybody may have written these bytes: they cost their znode, nothing else
+        return Malformed(one_line(f"{type(error).__name__}: {error}"), len(data))
 
 
 def encode(value: Value | None) -> bytes:

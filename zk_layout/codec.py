@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from itertools import accumulate
+from typing import Final, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+# ZooKeeper takes 1 MiB unless jute.maxbuffer is raised; what is larger than this is in nobody's cluster by mistake.
+LARGEST_BYTES: Final = 16 << 20
+# The deepest that anybody writes is five: the progress of a replica within a request's status.
+DEEPEST: Final = 32
+_ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_QUICK_ROUNDS: Final = 4
 
 
 class Undecodable(ValueError):
@@ -19,20 +28,53 @@ def json_decoder(shape: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode_json(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    """The typed value.
+    """The typed value. Size and depth are looked at first, for a decoder uses the stack that we all live on.
 
     Raises:
-        Undecodable: the bytes are not JSON, or not of the expected shape.
+        Undecodable: the bytes are not JSON, not of the expected shape, or more than anybody writes.
     """
+    if len(data) > LARGEST_BYTES:
+        raise Undecodable(f"{len(data)} bytes, larger than the {LARGEST_BYTES} that are looked at")
+    if data.count(b"[") + data.count(b"{") > DEEPEST and _is_too_deep(data):
+        raise Undecodable(f"nested deeper than {DEEPEST} levels in {excerpt(data)}")
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Undecodable(f"{error} in {excerpt(data)}") from error
 
 
+def _is_too_deep(data: bytes) -> bool:
+    """Whether brackets are nested deeper than anybody nests them.
+
+    Taking the innermost level off is quick, and a few rounds do for what is written in earnest. Brackets within texts
+    are none; telling them apart comes last.
+    """
+    brackets = data.translate(None, _ALL_BUT_BRACKETS)
+    for _ in range(_QUICK_ROUNDS):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    if not _is_deeper(brackets, DEEPEST - _QUICK_ROUNDS):
+        return False
+    outside = data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]
+    return _is_deeper(b"".join(outside).translate(None, _ALL_BUT_BRACKETS), DEEPEST)
+
+
+def _is_deeper(brackets: bytes, limit: int) -> bool:
+    return next(filter(limit.__lt__, accumulate(map(_STEP.__getitem__, brackets))), None) is not None
+
+
 def encode_json(value: object) -> bytes:
     """Compact JSON, as Kafka writes it."""
     return msgspec.json.encode(value)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    r"""A text that somebody else has a part in, short and printable, so that it can be logged.
+
+    >>> one_line("a\nb" + "c" * 10, limit=5)
+    'a\\nb…'
+    """
+    shown = text if text.isprintable() else repr(text[:limit])[1:-1]
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def excerpt(data: bytes, limit: int = 60) -> str:

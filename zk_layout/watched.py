@@ -57,6 +57,9 @@ class Watched(NamedTuple):
     paths: tuple[str, ...]
 
 
+# Without these lists every broker would look dead, and every topic deleted.
+INDISPENSABLE: Final = (brokers.ROOT, topics.ROOT)
+
 _ALWAYS: Final = Watched(
     parents=(
         brokers.ROOT,

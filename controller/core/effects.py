@@ -85,6 +85,12 @@ class ReadChildren(Struct, frozen=True):
     parent: str
 
 
+class ReadAgain(Struct, frozen=True):
+    """Read what could not be read, or list its children if that was refused."""
+
+    paths: tuple[str, ...]
+
+
 class Survey(Struct, frozen=True):
     """List everything below a topic's znode, also what nobody knows of; comes back as `Surveyed`."""
 
@@ -179,6 +185,7 @@ Effect = (
     Commit
     | Read
     | ReadChildren
+    | ReadAgain
     | Survey
     | Connect
     | Disconnect

@@ -34,6 +34,24 @@ class Surveyed(Struct, frozen=True):
     found: tuple[tuple[Address, ZnodeVersion], ...]
 
 
+class ReadRefused(Struct, frozen=True):
+    """ZooKeeper does not let us read a znode, or list its children: what was read earlier is all that is known.
+
+    Shape:
+        `address` is that of the znode that was to be read; None where its children were.
+    """
+
+    path: str
+    reason: str
+    address: Address | None = None
+
+
+class ReadAllowed(Struct, frozen=True):
+    """What was refused earlier has been read, or is gone."""
+
+    path: str
+
+
 class Loaded(Struct, frozen=True):
     """Everything has been observed once and is being watched."""
 
@@ -133,6 +151,8 @@ class ResignationAsked(Struct, frozen=True):
 Event = (
     Observed
     | Surveyed
+    | ReadRefused
+    | ReadAllowed
     | Loaded
     | Committed
     | Conflicted

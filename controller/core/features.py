@@ -14,6 +14,7 @@ from controller.core.effects import Create, Set, Write
 from controller.core.outbox import Outbox
 from controller.core.shared import Shared
 from controller.core.transactions.proposal import Atom, Proposal, Subject
+from zk_layout.facts import Malformed
 from zk_layout.znodes.features import FeatureAddress, Features
 
 ADDRESS = FeatureAddress()
@@ -31,7 +32,8 @@ class FeatureVersioning(Duty):
         """Enable or disable feature versioning where the znode says otherwise."""
         fact, is_enabled = self._shared.state.features, self._shared.settings.has_feature_versioning
         is_right = isinstance(fact.value, Features) and fact.value.is_enabled == is_enabled
-        if is_right or not self._shared.transactions.may_propose(SUBJECT):
+        is_hidden = fact.stat is None and isinstance(fact.value, Malformed)
+        if is_right or is_hidden or not self._shared.transactions.may_propose(SUBJECT):
             return ()
         wanted = Features(is_enabled=is_enabled)
         write: Write = Create(ADDRESS, wanted) if fact.stat is None else Set(ADDRESS, wanted, fact.stat.version)

@@ -28,6 +28,8 @@ from controller.core.events import (
     Loaded,
     LogDirsDescribed,
     Observed,
+    ReadAllowed,
+    ReadRefused,
     ResignationAsked,
     Surveyed,
     Unknown,
@@ -143,7 +145,7 @@ class Machine:
 
     def set_aside(self) -> tuple[str, ...]:
         """What has gone wrong and is to be tried again, as people read it."""
-        return self._set_aside.sentences()
+        return (*self._set_aside.sentences(), *self._state.unreadable.sentences())
 
     def let_go(self) -> bool:
         """The term is over: forget a part of what is known, as much as a turn may do; whether something is left."""
@@ -156,6 +158,12 @@ class Machine:
                 for fact in facts:
                     self._state.apply(fact)
                     self._transactions.saw(fact.address)
+            case ReadRefused(path, reason, address):
+                self._state.refuse(path, reason, address)
+                if address is not None:
+                    self._transactions.saw(address)
+            case ReadAllowed(path):
+                self._state.allow(path)
             case Committed(commit, zxid):
                 written = self._transactions.committed(commit)
                 self._state.apply_all(facts_of(written, zxid, self._czxid_of))

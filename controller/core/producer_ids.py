@@ -102,7 +102,7 @@ def next_block(broker: BrokerId, held: Fact) -> ProducerIdBlock | Refusal:
     """
     match held.value:
         case Malformed():
-            return _refusal(f"{PATH} is malformed; repair it, or write the last allocated block into it")
+            return _refusal(f"{PATH} cannot be read; repair it, or write the last allocated block into it")
         case ProducerIdBlock(last=last):
             first = last + 1
         case _:

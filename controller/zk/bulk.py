@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from controller.zk import protocol
 from controller.zk.answers import Disconnected, Refused
 from controller.zk.protocol import MultiRead, Node
@@ -19,7 +21,14 @@ from zk_layout.ids import Zxid
 
 _LOSSES_TO_BLAME_IT: Final = 3
 
-Found = tuple[Node | None, Zxid]
+
+class Hidden(Struct, frozen=True):
+    """A znode that ZooKeeper does not let us read, and why."""
+
+    reason: str
+
+
+Found = tuple[Node | Hidden | None, Zxid]
 
 
 class ChunkSize:
@@ -53,10 +62,9 @@ class BulkReader:
         self._request_bytes = request_bytes
 
     async def read(self, paths: Sequence[str], size: ChunkSize) -> list[Found]:
-        """Each znode or None, in order, with the zxid of the answer that said so.
+        """Each znode, that it may not be read, or None, in order, with the zxid of the answer that said so.
 
         Raises:
-            Refused: one may not be read.
             SessionEnded: there is no session any more.
         """
         chunks: list[asyncio.Task[list[Found]]] = []
@@ -86,7 +94,7 @@ class BulkReader:
             found = await self._chunk(paths)
         finally:
             self._slots.release()
-        size.saw(len(paths), sum(len(node.data) + 80 for node, _ in found if node is not None))
+        size.saw(len(paths), sum(len(node.data) + 80 for node, _ in found if isinstance(node, Node)))
         return found
 
     async def _chunk(self, paths: Sequence[str]) -> list[Found]:
@@ -100,18 +108,28 @@ class BulkReader:
                 await asyncio.sleep(0.01)
                 continue
             if reply.code != protocol.OK:
-                raise Refused(paths[0], reply.code)
+                break  # refused as a whole: one by one they show which may not be read
             answers = zip(paths, reply.value, strict=True)
             return [(self._node(path, node), reply.zxid) for path, node in answers]
         return await self._single_reads(paths)
 
     async def _single_reads(self, paths: Sequence[str]) -> list[Found]:
-        return list(await asyncio.gather(*(self._bridge.get(path) for path in paths)))
+        return list(await asyncio.gather(*(read_one(self._bridge, path) for path in paths)))
 
     @staticmethod
-    def _node(path: str, node: Node | int) -> Node | None:
+    def _node(path: str, node: Node | int) -> Node | Hidden | None:
         if isinstance(node, Node):
             return node
-        if node != protocol.NO_NODE:
-            raise Refused(path, node)
-        return None
+        return None if node == protocol.NO_NODE else Hidden(str(Refused(path, node)))
+
+
+async def read_one(bridge: Reads, path: str, *, watch: bool = False) -> Found:
+    """A znode, that it may not be read, or None. Only one that is there and may be read gets a watch.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    try:
+        return await bridge.get(path, watch=watch)
+    except Refused as error:
+        return Hidden(str(error)), Zxid(0)

@@ -8,27 +8,32 @@ everything is marked. In every round a watch is set before its znode is read, so
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from controller.core.effects import Notice, Read, ReadChildren, Survey
-from controller.core.events import Event, Loaded, Observed, Surveyed
+from controller.core.effects import Notice, Read, ReadAgain, ReadChildren, Survey
+from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused, Surveyed
 from controller.zk.answers import Change, ConnectionState, Refused, SessionEnded, WatchEvent
-from controller.zk.bulk import BulkReader, ChunkSize, Found
+from controller.zk.bulk import BulkReader, ChunkSize, Found, Hidden, read_one
+from controller.zk.protocol import Node
 from controller.zk.reads import Reads
+from controller.zk.surveyor import Surveyor, named
 from zk_layout import catalog
 from zk_layout.catalog import Address
+from zk_layout.codec import one_line
 from zk_layout.facts import Fact, absent, present
-from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
-from zk_layout.watched import watched
+from zk_layout.ids import PartitionId, TopicName, Zxid
+from zk_layout.watched import INDISPENSABLE, watched
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
-from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
+from zk_layout.znodes.topics import Topic, TopicAddress
 
 # Up to so many znodes, one watching read each costs less than a request for the watches and a multi-read.
 _FEW: Final = 32
 _GROUPS_AT_ONCE: Final = 4
+_STRANGERS_NAMED: Final = 100
 
 Emit = Callable[[Event], None]
 _Group = list[tuple[Fact, list[StateAddress]]]
@@ -55,6 +60,7 @@ class Reader:
         self._emit_event = emit
         self._notice = notice
         self._bulk = bulk or BulkReader(bridge)
+        self._surveyor = Surveyor(bridge, self._bulk, self._refuse, self._allow)
         self._chunk = chunk
         self._watched = watched(follows_reassignments=follows_reassignments)
         self._names: dict[str, set[str]] = {
@@ -62,7 +68,9 @@ class Reader:
         }
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
-        self._noticed: set[str] = set()
+        self._strangers: set[str] = set()
+        self._refused: set[str] = set()
+        self._is_loaded = False
         self._marked_parents: dict[str, None] = {}
         self._marked: dict[str, None] = {}
         self._asked: list[Read] = []
@@ -78,13 +86,14 @@ class Reader:
 
         Raises:
             SessionEnded: the session expired meanwhile.
-            Refused: ZooKeeper does not let us read.
+            Refused: ZooKeeper does not let us see which brokers or which topics there are.
         """
         self._bridge.watch_listeners.append(self._on_watch)
         self._bridge.state_listeners.append(self._on_state)
         self._marked_parents.update(dict.fromkeys(self._names))
         self._marked.update(dict.fromkeys(self._watched.paths))
         await self._round()
+        self._is_loaded = True
         self._emit(Loaded())
         if not self._is_stopped:
             self._task = asyncio.create_task(self._keep_reading())
@@ -97,6 +106,21 @@ class Reader:
     def read_children(self, effect: ReadChildren) -> None:
         """Read all children of a znode, after what is being read, and tell which of those read earlier are gone."""
         self._families[effect.parent] = None
+        self._is_marked.set()
+
+    def read_again(self, effect: ReadAgain) -> None:
+        """Read these again, those that were refused among them."""
+        for path in effect.paths:
+            if path in self._names:
+                self._marked_parents[path] = None
+            elif path in self._children:
+                self._families[path] = None
+            elif self._is_watched(path):
+                self._marked[path] = None
+            elif (address := named(path)) is not None:
+                self._asked.append(Read((address,)))
+            else:
+                self._allow(path)  # something below a topic: whoever wants it asks for it anew
         self._is_marked.set()
 
     def survey(self, effect: Survey) -> None:
@@ -173,24 +197,25 @@ class Reader:
                 by_parent.setdefault(parent, {})[path] = None
         for parent in self._names:
             await self._read_family(parent, tuple(by_parent.get(parent, ())))
-        self._observe(await asyncio.gather(*(self._read_lone(path) for path in marked if path in self._watched.paths)))
+        await self._read_lone([path for path in marked if path in self._watched.paths])
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for effect in asked:
             await self._read_requested([address.path for address in effect.addresses], watch=effect.watch)
         for parent in families:
             await self._read_children(parent)
         for topic in surveys:
-            self._emit(Surveyed(topic, await self._survey(topic)))
+            self._emit(Surveyed(topic, await self._surveyor.everything_below(topic)))
 
     async def _list(self, parent: str) -> list[str]:
         """What has gone is told at once; answers the paths of what has come."""
-        is_watched = parent in self._watched.parents
-        names, zxid = await self._bridge.children(parent, watch=is_watched)
-        while names is None and is_watched:
-            stat, zxid = await self._bridge.exists(parent, watch=True)
-            if stat is None:
-                break
-            names, zxid = await self._bridge.children(parent, watch=True)
+        try:
+            names, zxid = await self._children_of(parent, watch=parent in self._watched.parents)
+        except Refused as error:
+            if parent in INDISPENSABLE and not self._is_loaded:
+                raise
+            self._refuse(parent, f"{error} (its children)")
+            return []
+        self._allow(parent)
         listed = set(names or ())
         known = self._names[parent]
         gone, come = sorted(known - listed), sorted(listed - known)
@@ -198,55 +223,46 @@ class Reader:
         paths = []
         for name in come:
             path = f"{parent}/{name}"
-            if _address_of(path) is None:
-                self._notice_once(path)
+            if named(path) is None:
+                self._notice_stranger(path)
             else:
                 known.add(name)
                 self._watched_on_request.discard(path)
                 paths.append(path)
         return paths
 
+    async def _children_of(self, parent: str, *, watch: bool) -> tuple[list[str] | None, Zxid]:
+        names, zxid = await self._bridge.children(parent, watch=watch)
+        while names is None and watch:
+            stat, zxid = await self._bridge.exists(parent, watch=True)
+            if stat is None:
+                break
+            names, zxid = await self._bridge.children(parent, watch=True)
+        return names, zxid
+
     async def _read_children(self, parent: str) -> None:
-        """What we may not read is named once and left out; it is no reason to stop reading everything else."""
+        known = self._children.setdefault(parent, set())
         try:
             names, zxid = await self._bridge.children(parent)
         except Refused as error:
-            self._notice_unreadable(parent, error)
+            self._refuse(parent, f"{error} (its children)")
             return
-        listed = {f"{parent}/{name}" for name in names or ()}
-        known, self._children[parent] = self._children.get(parent, set()), listed
-        self._observe([absent(_known_address(path), zxid) for path in sorted(known - listed)])
-        paths = [path for path in sorted(listed) if _address_of(path) is not None]
-        found = await asyncio.gather(*(self._read_child(path) for path in paths))
-        self._observe([fact for fact in found if fact is not None])
+        self._allow(parent)
+        paths = [path for path in (f"{parent}/{name}" for name in sorted(names or ())) if named(path) is not None]
+        self._children[parent] = set(paths)
+        self._observe([absent(_known_address(path), zxid) for path in sorted(known - set(paths))])
+        found = await asyncio.gather(*(read_one(self._bridge, path) for path in paths))
+        self._show(paths, found)
 
-    async def _read_child(self, path: str) -> Fact | None:
-        try:
-            return self._fact(path, await self._bridge.get(path))
-        except Refused as error:
-            self._notice_unreadable(path, error)
-            return None
+    def _refuse(self, path: str, reason: str, address: Address | None = None) -> None:
+        """What we may not read costs what depends on it; it is no reason to stop reading everything else."""
+        self._refused.add(path)
+        self._emit(ReadRefused(path, one_line(reason), address))
 
-    def _notice_unreadable(self, path: str, error: Refused) -> None:
-        if path not in self._noticed:
-            self._noticed.add(path)
-            self._notice(Notice("unreadable znode", f"{error}; it is left alone until this controller may read it"))
-
-    async def _survey(self, topic: TopicName) -> tuple[tuple[Address, ZnodeVersion], ...]:
-        """Level by level; what vanishes meanwhile is left out."""
-        root = TopicAddress(topic).path
-        levels = [[root]]
-        while levels[-1]:
-            listings = await asyncio.gather(*(self._bridge.children(path) for path in levels[-1]))
-            pairs = zip(levels[-1], listings, strict=True)
-            levels.append([f"{path}/{name}" for path, (names, _) in pairs for name in sorted(names or ())])
-        paths = [path for level in reversed(levels[1:]) for path in level]
-        found = await self._bulk.read(paths, ChunkSize())
-        return tuple(
-            (_address_of(path) or TopicRemnantAddress(topic, path.removeprefix(f"{root}/")), node.stat.version)
-            for path, (node, _) in zip(paths, found, strict=True)
-            if node is not None
-        )
+    def _allow(self, path: str) -> None:
+        if path in self._refused:
+            self._refused.discard(path)
+            self._emit(ReadAllowed(path))
 
     def _gone(self, path: str, zxid: Zxid) -> Fact:
         address = _known_address(path)
@@ -258,14 +274,18 @@ class Reader:
         self._watched_on_request.discard(path)
         return absent(address, zxid)
 
-    def _notice_once(self, path: str) -> None:
-        if path not in self._noticed:
-            self._noticed.add(path)
-            self._notice(Notice("unknown znode", f"{path} is not a name that Kafka uses; it is ignored"))
+    def _notice_stranger(self, path: str) -> None:
+        if path in self._strangers or len(self._strangers) > _STRANGERS_NAMED:
+            return
+        self._strangers.add(path)
+        text = f"{one_line(path)} is not a name that Kafka uses; it is ignored"
+        if len(self._strangers) > _STRANGERS_NAMED:
+            text = f"more than {_STRANGERS_NAMED} znodes have names that Kafka does not use; they are ignored"
+        self._notice(Notice("unknown znode", text))
 
     async def _fetch(self, paths: Sequence[str], *, watch: bool) -> list[Found]:
         if len(paths) <= _FEW:
-            return list(await asyncio.gather(*(self._bridge.get(path, watch=watch) for path in paths)))
+            return list(await asyncio.gather(*(read_one(self._bridge, path, watch=watch) for path in paths)))
         if watch:
             self._bridge.watch_data(paths, self._bridge.seen_zxid)
         return await self._bulk.read(paths, ChunkSize())
@@ -279,35 +299,63 @@ class Reader:
         others = [path for path in paths if path not in self._watched.paths]
         if watch:
             self._watched_on_request.update(path for path in others if not self._is_watched(path))
-        self._observe(await asyncio.gather(*(self._read_lone(path) for path in lone)))
+        await self._read_lone(lone)
         await self._observe_found(others, await self._fetch(others, watch=watch))
 
-    async def _read_lone(self, path: str) -> Fact:
-        """A znode that need not exist; its next change is told, be it its creation."""
-        _, found = await asyncio.gather(self._bridge.exists(path, watch=True), self._bridge.get(path))
-        return self._fact(path, found)
+    async def _read_lone(self, paths: Sequence[str]) -> None:
+        """Znodes that need not exist; the next change of each is told, be it its creation."""
+        self._show(paths, await asyncio.gather(*(self._read_and_watch(path) for path in paths)))
+
+    async def _read_and_watch(self, path: str) -> Found:
+        _, found = await asyncio.gather(self._watch(path), read_one(self._bridge, path))
+        return found
+
+    async def _watch(self, path: str) -> None:
+        with contextlib.suppress(Refused):  # reading it, which needs the same right, tells
+            await self._bridge.exists(path, watch=True)
+
+    def _show(self, paths: Sequence[str], found: Sequence[Found]) -> None:
+        self._observe(self._readable(paths, found))
+        self._show_hidden(paths, found)
+
+    def _readable(self, paths: Sequence[str], found: Sequence[Found]) -> list[Fact]:
+        return [
+            self._fact(path, node, zxid)
+            for path, (node, zxid) in zip(paths, found, strict=True)
+            if not isinstance(node, Hidden)
+        ]
+
+    def _show_hidden(self, paths: Sequence[str], found: Sequence[Found]) -> None:
+        for path, (node, _) in zip(paths, found, strict=True):
+            if isinstance(node, Hidden):
+                self._refuse(path, node.reason, _known_address(path))
+            elif self._refused:
+                self._allow(path)
 
     async def _observe_found(self, paths: Sequence[str], found: Sequence[Found]) -> None:
         """A topic is told together with those of its partitions' states that have not been read yet."""
-        facts = [self._fact(path, seen) for path, seen in zip(paths, found, strict=True)]
+        facts = self._readable(paths, found)
         slots = asyncio.Semaphore(_GROUPS_AT_ONCE)
         size = ChunkSize(first=1_000)
 
         async def complete(group: _Group) -> None:
             async with slots:
                 addresses = [address for _, unread in group for address in unread]
-                states = await self._bulk.read([address.path for address in addresses], size)
+                unread_paths = [address.path for address in addresses]
+                states = await self._bulk.read(unread_paths, size)
+                pairs = zip(addresses, states, strict=True)
                 observed = [fact for fact, _ in group]
-                observed += map(_fact, addresses, states)
+                observed += [_fact(at, node, zxid) for at, (node, zxid) in pairs if not isinstance(node, Hidden)]
                 self._observe(observed)
+                self._show_hidden(unread_paths, states)
 
         await asyncio.gather(*(complete(group) for group in self._grouped(facts)))
+        self._show_hidden(paths, found)
 
-    def _fact(self, path: str, found: Found) -> Fact:
-        node, zxid = found
+    def _fact(self, path: str, node: Node | None, zxid: Zxid) -> Fact:
         if node is None:
             return self._gone(path, zxid)
-        return _fact(_known_address(path), found)
+        return _fact(_known_address(path), node, zxid)
 
     def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:
         group: _Group = []
@@ -333,20 +381,13 @@ class Reader:
         return [StateAddress(topic, number) for number in fact.value.partitions if number not in known]
 
 
-def _fact(address: Address, found: Found) -> Fact:
-    node, zxid = found
+def _fact(address: Address, node: Node | None, zxid: Zxid) -> Fact:
     if node is None:
         return absent(address, zxid)
-    if isinstance(address, BrokerAddress) and not node.data:
+    if isinstance(address, BrokerAddress) and not node.data and node.stat.version == 0:
         # A broker that is about to write its registration: not there yet, as of its creation.
         return absent(address, node.stat.mzxid)
     return present(address, catalog.decode(address, node.data), node.stat)
-
-
-def _address_of(path: str) -> Address | None:
-    """None also where the address is that of another spelling, as of a broker "007"."""
-    address = catalog.address_of(path)
-    return address if address is not None and address.path == path else None
 
 
 def _known_address(path: str) -> Address:

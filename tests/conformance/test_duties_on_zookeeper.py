@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from controller.core.effects import Commit, Measured, Notice, Read, ReadChildren, StepDown
-from controller.core.events import Event
+from controller.core.effects import Commit, Measured, Notice, Read, ReadAgain, ReadChildren, StepDown, Wake
+from controller.core.events import Event, Woke
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.unreadable import LookAgain
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import connected, create_parents, register, someone, until
@@ -33,6 +34,7 @@ class Term:
         self.machine = Machine(settings, ControllerEpoch(1), SeededRandom(b"seed"))
         self.said: list[Measured | Notice | StepDown] = []
         self.events: list[Event] = []
+        self.look_again: LookAgain | None = None
         self.reader: Reader | None = None
         self.writer: Writer | None = None
 
@@ -49,6 +51,10 @@ class Term:
                     self.reader.read(effect)
                 case ReadChildren():
                     self.reader.read_children(effect)
+                case ReadAgain():
+                    self.reader.read_again(effect)
+                case Wake(LookAgain() as alarm):
+                    self.look_again = alarm
                 case Measured() | Notice() | StepDown():
                     self.said.append(effect)
                 case _:
@@ -62,6 +68,15 @@ class Term:
             return any(isinstance(said, kind) for said in self.said) or None
 
         await until(is_said)
+
+    async def until_everything_may_be_read(self) -> None:
+        """Turn after turn until nothing is refused any more."""
+
+        def is_so() -> bool | None:
+            self.turn()
+            return not any("permission" in sentence for sentence in self.machine.set_aside()) or None
+
+        await until(is_so)
 
     async def until(self, other: KazooClient, path: str, *, data: bytes | None = None, gone: bool = False) -> None:
         """Turn after turn until a znode is there, holds this, or has gone."""
@@ -160,10 +175,40 @@ def test_tokens_that_may_not_be_read_are_left_alone_and_the_rest_is_read(zookeep
                 await term.until(other, "/brokers/topics/orders/partitions")
 
             (notice,) = (s for s in term.said if isinstance(s, Notice))
-            assert f"permission: {TOKENS};" in notice.text
+            assert f"permission: {TOKENS} (its children);" in notice.text
             other.add_auth("digest", "kafka:secret")
             for path in (TOKENS, f"{TOKENS}/hidden"):
                 other.set_acls(path, OPEN_ACL_UNSAFE)
+
+    asyncio.run(story())
+
+
+def test_a_real_server_lets_a_term_go_on_without_what_may_not_be_read(zookeeper: str) -> None:
+    hidden = ("/brokers/topics/sick", "/admin/delete_topics", "/feature", "/admin/reassign_partitions")
+
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            prepare(other)
+            register(other, 1)
+            for path in hidden:
+                other.ensure_path(path)
+                other.set(path, ORDERS if path.endswith("sick") else b"")
+                other.set_acls(path, [make_digest_acl("kafka", "secret", all=True)])
+            other.add_auth("digest", "kafka:secret")
+            other.create("/brokers/topics/orders", ORDERS)
+
+            async with leading(zookeeper, EXPIRING) as term:
+                await term.until(other, "/brokers/topics/orders/partitions/0/state")
+                told = [s.text for s in term.said if isinstance(s, Notice) and s.kind == "unreadable znode"]
+                assert sorted(path for path in hidden for text in told if f": {path}" in text) == sorted(hidden)
+                assert len(term.machine.set_aside()) == len(hidden)
+
+                for path in hidden:
+                    other.set_acls(path, OPEN_ACL_UNSAFE)
+                assert term.look_again is not None
+                term.events.append(Woke(term.look_again))
+                await term.until(other, "/brokers/topics/sick/partitions/0/state")
+                await term.until_everything_may_be_read()
 
     asyncio.run(story())
 

@@ -1,10 +1,10 @@
-"""Try what nobody should ever send: `python -m tests.fuzz frames --frames 1000000`."""
+"""Try what nobody should ever send or write: `python -m tests.fuzz frames --frames 1000000`."""
 
 from __future__ import annotations
 
 import click
 
-from tests.fuzz import frames
+from tests.fuzz import frames, znodes
 
 
 @click.group()
@@ -13,6 +13,7 @@ def main() -> None:
 
 
 main.add_command(frames.command, "frames")
+main.add_command(znodes.command, "znodes")
 
 if __name__ == "__main__":
     main()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zk_layout import catalog
+from zk_layout.bounds import HIGHEST_REQUEST_ID
 from zk_layout.facts import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
 from zk_layout.znodes import brokers, notifications, release, replica_deletions, topics
@@ -120,7 +121,7 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
         PartitionState, st.integers(-2, 99), st.integers(0, 2**31 - 2), ids, replicas, st.sampled_from((0, 1))
     ),
     ControllerAddress(): st.builds(ControllerClaim, ids, st.booleans(), st.integers(0, 2**53)),
-    ControllerEpochAddress(): ids.map(ControllerEpoch),
+    ControllerEpochAddress(): st.integers(0, 2**31 - 2).map(ControllerEpoch),
     LegacyReassignmentAddress(): st.builds(
         LegacyReassignment, st.lists(st.builds(LegacyMove, names, ids, replicas)).map(tuple)
     ),
@@ -142,7 +143,7 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
     release.ReleaseAddress(): st.builds(release.Release, texts, st.integers(0, 2**45), texts),
-    StatusRootAddress(): st.none() | st.builds(StatusRoot, ids),
+    StatusRootAddress(): st.none() | st.builds(StatusRoot, st.integers(0, HIGHEST_REQUEST_ID).map(RequestId)),
     ReassignmentsAddress(): st.builds(FolderKeeper, st.integers(-1, 2**31 - 1)),
     ReassignmentAddress(TopicName("a-1"), PartitionId(2)): st.none() | st.builds(Reassignment, replicas),
     DelegationTokenAddress("abc"): st.builds(TokenTimes, st.integers(-1, 2**45), st.integers(-1, 2**45)),

@@ -22,6 +22,7 @@ from controller.core.effects import (
     Effect,
     Notice,
     Read,
+    ReadAgain,
     ReadChildren,
     Set,
     StepDown,
@@ -91,6 +92,7 @@ class Theatre:
 
     def __init__(self) -> None:
         self.output: list[str] = []
+        self.strangers: list[str] = []  # what the reader says of names that are none of Kafka's
         self.settings: dict[str, Any] = {}
         self.own_id = OWN_ID
         self.now = 0.0
@@ -163,6 +165,7 @@ class Theatre:
             self.zookeeper,
             network,
             self._events.append,
+            notice=lambda notice: self.strangers.append(notice.text),
             follows_reassignments=bool(self.settings.get("keeps_reassignment_znodes")),
             wake_s=0.0,
         )
@@ -236,8 +239,11 @@ class Theatre:
                 return
             events = list(self._events)
             self._events.clear()
-            self._carry_out(self.machine.turn(events, self.now))
+            self._carry_out(self._turn(self.machine, events))
         raise RuntimeError("the scenario does not come to rest")
+
+    def _turn(self, machine: Machine, events: Sequence[Event]) -> Sequence[Effect]:
+        return machine.turn(events, self.now)
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         tells = [e for e in effects if isinstance(e, Tell)]
@@ -289,6 +295,9 @@ class Theatre:
             case StepDown(reason):
                 self.say(f"  step down: {reason}")
                 self.machine = None
+            case ReadAgain(paths):
+                assert self.reader is not None
+                self.reader.read_again(paths)
             case Drained():
                 self.say("  drained")
                 self.machine = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller.core.effects import Notice, Read, ReadChildren, Survey
+from controller.core.effects import Notice, Read, ReadAgain, ReadChildren, Survey
 from controller.core.events import Event
 from controller.zk import reader
 from controller.zk.answers import SessionEnded
@@ -86,6 +86,10 @@ class Reader:
     def read_children(self, parent: str) -> None:
         """What a `ReadChildren` effect asks for."""
         self._reader.read_children(ReadChildren(parent))
+
+    def read_again(self, paths: Iterable[str]) -> None:
+        """What a `ReadAgain` effect asks for."""
+        self._reader.read_again(ReadAgain(tuple(paths)))
 
     def survey(self, topic: TopicName) -> None:
         """What a `Survey` effect asks for."""

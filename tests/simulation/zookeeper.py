@@ -168,6 +168,7 @@ class ZooKeeper:
         self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0)}
         self.zxid = Zxid(0)
         self.sessions: dict[SessionId, None] = {}
+        self.hidden: set[str] = set()  # what nobody may read, nor list the children of
         self._on_event = on_event
         self._on_write = on_write
         self._session_ids = count(1)
@@ -224,11 +225,13 @@ class ZooKeeper:
         return node.data, node.stat()
 
     def exists(self, session: SessionId, path: str, watch: bool = False) -> Stat | None:
-        """Its stat, or None; a watch is left in both cases."""
+        """Its stat, or None; a watch is left in both cases, but not on what is hidden."""
         self._touch(session)
+        node = self.nodes.get(path)
+        if node is not None and path in self.hidden:
+            self._demand(session, path, Permission.READ)  # as newer servers do
         if watch:
             self._data_watches.setdefault(path, {})[session] = None
-        node = self.nodes.get(path)
         return None if node is None else node.stat()
 
     def children(self, session: SessionId, path: str, watch: bool = False) -> tuple[str, ...] | None:
@@ -312,7 +315,8 @@ class ZooKeeper:
             raise SessionExpired
 
     def _demand(self, session: SessionId, path: str, permission: Permission) -> None:
-        if session in self.attached and permission not in self.acls.get(path, Permission.ALL):
+        is_hidden = permission is Permission.READ and path in self.hidden
+        if session in self.attached and (is_hidden or permission not in self.acls.get(path, Permission.ALL)):
             raise Refused(ZkError.NO_AUTH, path)
 
     def _tell(self, session: SessionId, event: WatchEvent) -> None:

@@ -6,6 +6,9 @@ Source: Kafka's ReassignPartitionsZNode, PreferredReplicaElectionZNode, DeleteTo
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
@@ -14,6 +17,7 @@ from zk_layout.codec import decode_json, encode_json, json_decoder
 from zk_layout.ids import TopicName, TopicPartition
 
 DELETE_TOPICS = "/admin/delete_topics"
+MOST_REASONS: Final = 20
 
 
 class LegacyReassignmentAddress(Struct, frozen=True, gc=False):
@@ -59,7 +63,7 @@ class LegacyMove(Struct, frozen=True):
 
 
 class LegacyReassignment(Struct, frozen=True):
-    """The entries in the order written, and a reason for each one that cannot be read."""
+    """The entries in the order written, and a reason for each one that cannot be read, as far as anybody reads on."""
 
     moves: tuple[LegacyMove, ...]
     rejected: tuple[str, ...] = ()
@@ -103,9 +107,11 @@ missing required field `replicas`',))
     for index, raw in enumerate(decode_json(_decoder, data).partitions):
         try:
             moves.append(_move_decoder.decode(raw))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             rejected.append(f"entry {index}: {error}")
-    return LegacyReassignment(tuple(moves), tuple(rejected))
+    more = len(rejected) - MOST_REASONS
+    shown = rejected if more <= 0 else [*islice(rejected, MOST_REASONS), f"{more} more entries that cannot be read"]
+    return LegacyReassignment(tuple(moves), tuple(shown))
 
 
 def encode_reassignment(reassignment: LegacyReassignment) -> bytes:

@@ -50,6 +50,17 @@ def is_unclean_allowed(config: Config, default: bool) -> bool:
     return default if configured is None else configured.strip().lower() == "true"
 
 
+def readable(value: object) -> Config:
+    """The settings that were read. Of those that cannot be read nothing is known: nothing is allowed that loses data.
+
+    >>> readable(None), readable("what cannot be read").config
+    (Config(config={}), {'unclean.leader.election.enable': 'false'})
+    """
+    if isinstance(value, Config):
+        return value
+    return Config({} if value is None else {UNCLEAN_ELECTION: "false"})
+
+
 _decoder = json_decoder(Config)
 
 

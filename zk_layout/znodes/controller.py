@@ -83,8 +83,9 @@ def decode_epoch(data: bytes) -> ControllerEpoch:
     Raises:
         Undecodable: not a number, or one that no broker takes.
     """
-    if not data.isdigit() or len(data) > 10 or int(data) > INT32_MAX:
-        raise Undecodable(f"controller epoch is not a number from 0 to {INT32_MAX}: {excerpt(data)}")
+    # The next one must fit too: whoever wins the next election raises it.
+    if not data.isdigit() or len(data) > 10 or int(data) >= INT32_MAX:
+        raise Undecodable(f"controller epoch is not a number from 0 to {INT32_MAX - 1}: {excerpt(data)}")
     return ControllerEpoch(int(data))
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from zk_layout.bounds import INT64_MAX
 from zk_layout.codec import Undecodable, decode_json, encode_json, excerpt, json_decoder
 
 ROOT = "/delegation_token/tokens"
@@ -42,8 +43,8 @@ class TokenTimes(Struct, frozen=True, rename="camel"):
         Milliseconds since 1970. `max_timestamp` is the end that no renewal can put off.
     """
 
-    expiry_timestamp: Annotated[int, Meta(ge=-1)]
-    max_timestamp: Annotated[int, Meta(ge=-1)]
+    expiry_timestamp: Annotated[int, Meta(ge=-1, le=INT64_MAX)]
+    max_timestamp: Annotated[int, Meta(ge=-1, le=INT64_MAX)]
 
 
 class TokenChange(Struct, frozen=True):

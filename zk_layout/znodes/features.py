@@ -6,10 +6,11 @@ it does not support ends its process.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import decode_json, encode_json, json_decoder
 
 
@@ -30,7 +31,7 @@ class Features(Struct, frozen=True):
 
 
 class _Json(Struct):
-    status: int
+    status: Annotated[int, Meta(ge=0, le=INT32_MAX)]
     features: dict[str, Any] = {}
 
 

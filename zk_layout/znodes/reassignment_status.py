@@ -13,13 +13,14 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from zk_layout.bounds import INT32_MAX, Broker, Brokers, Partition
+from zk_layout.bounds import Broker, Brokers, Count, LastRequest, Millis, Partition, Request
 from zk_layout.codec import Undecodable, decode_json, encode_json, json_decoder
 from zk_layout.ids import RequestId, TopicName
 
 ROOT: Final = "/admin/reassign_partitions_status"
 
-_Count = Annotated[int, Meta(ge=0)]
+# JSON writes a number beyond this as one that nobody can read back.
+_Figure = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 
 class StatusRootAddress(Struct, frozen=True, gc=False):
@@ -45,7 +46,7 @@ class ReassignmentStatusAddress(Struct, frozen=True, gc=False):
 class StatusRoot(Struct, frozen=True):
     """What the parent holds: the last request id, for people and for ids that have run ahead of the version."""
 
-    last_request_id: Annotated[int, Meta(ge=0, le=INT32_MAX)] = 0
+    last_request_id: LastRequest = 0
 
 
 class ReplicaProgress(Struct, frozen=True):
@@ -56,10 +57,10 @@ class ReplicaProgress(Struct, frozen=True):
     """
 
     broker: Broker
-    copied_bytes: _Count | None = None
-    total_bytes: _Count | None = None
-    bytes_per_second: float | None = None
-    remaining_seconds: float | None = None
+    copied_bytes: Count | None = None
+    total_bytes: Count | None = None
+    bytes_per_second: _Figure | None = None
+    remaining_seconds: _Figure | None = None
     error: str | None = None
 
 
@@ -70,9 +71,9 @@ class MoveProgress(Struct, frozen=True):
         `since_ms` is in Unix milliseconds.
     """
 
-    request_id: RequestId | None
+    request_id: Request | None
     stage: str
-    since_ms: int
+    since_ms: Millis
     waits_for: str | None = None
     replicas: tuple[ReplicaProgress, ...] = ()
 
@@ -92,7 +93,7 @@ class PartitionStatus(Struct, frozen=True, omit_defaults=True):
     is_cancel: bool = False
     outcome: str | None = None
     progress: MoveProgress | None = None
-    copied_bytes: _Count | None = None
+    copied_bytes: Count | None = None
 
 
 class TopicStatus(Struct, frozen=True):
@@ -114,17 +115,17 @@ class RequestStatus(Struct, frozen=True):
         Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers.
     """
 
-    request_id: RequestId
+    request_id: Request
     origin: str
-    requested_ms: int
-    updated_ms: int
-    finished_ms: int | None
-    counts: dict[str, int]
+    requested_ms: Millis
+    updated_ms: Millis
+    finished_ms: Millis | None
+    counts: dict[str, Count]
     topics: tuple[TopicStatus, ...]
-    copied_bytes: int | None = None
-    total_bytes: int | None = None
-    bytes_per_second: float | None = None
-    remaining_seconds: float | None = None
+    copied_bytes: Count | None = None
+    total_bytes: Count | None = None
+    bytes_per_second: _Figure | None = None
+    remaining_seconds: _Figure | None = None
     version: int = 1
 
 

@@ -24,6 +24,7 @@ from controller.core.telling.greetings import Greetings
 from controller.core.telling.sending import is_of_its_present_life, send
 from controller.core.transactions.back_off import doubled_s
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.topics import Assignment
 
 OWED_EVERY_S = 30.0
@@ -77,7 +78,9 @@ class Brokers(Duty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Connections first; what brokers said, and who came or went, makes partitions due as facts do."""
         passages = self._admission.follow(changes)
-        if changes.is_beginning and self._cluster.own_id not in self._cluster.brokers:
+        own_id = self._cluster.own_id
+        is_hidden = BrokerAddress(own_id).path in self._shared.state.unreadable
+        if changes.is_beginning and own_id not in self._cluster.brokers and not is_hidden:
             out.step_down("this controller's own registration is missing")
         controllers = self._cluster.controllers
         readmitted, self._readmitted = self._readmitted, {}

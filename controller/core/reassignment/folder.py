@@ -212,7 +212,8 @@ class ReassignmentFolder(TopicDuty):
             return
         corrected: list[Write] = []
         created: list[Write] = []
-        numbers = {n: None for n in step.numbers if n not in self._waiting} | dict.fromkeys(draft.assigned)
+        due = {n: None for n in step.numbers if n not in self._waiting and n not in step.limited}
+        numbers = due | dict.fromkeys(draft.assigned)
         for number in sorted(numbers):
             write = self._kept(step, number)
             if write is not None:

@@ -47,6 +47,7 @@ class Changes(Struct):
     isr_changes: list[tuple[IsrChangeAddress, IsrChange | None]] = field(default_factory=list)
     log_dir_events: list[tuple[LogDirEventAddress, LogDirEvent | None]] = field(default_factory=list)
     malformed: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
     tokens: bool = False
     features: bool = False
     preferred_election: PreferredElection | None = None

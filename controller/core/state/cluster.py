@@ -9,15 +9,17 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from controller.core.state.brokers import Broker
+from controller.core.state.brokers import Broker, Registrations
 from controller.core.state.changes import Changes, cut_off
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
 from controller.core.state.statuses import Statuses
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import Partition
+from controller.core.state.unreadable import Unreadable
+from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Malformed, absent, is_newer
-from zk_layout.ids import BrokerEpoch, BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import (
     LegacyReassignment,
     LegacyReassignmentAddress,
@@ -25,8 +27,8 @@ from zk_layout.znodes.admin import (
     PreferredElectionAddress,
     TopicDeletionAddress,
 )
-from zk_layout.znodes.brokers import BrokerAddress, Registration
-from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, readable
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
@@ -55,8 +57,7 @@ NOTHING: Mapping[TopicName, None] = MappingProxyType({})
 
 Notification = IsrChangeAddress | LogDirEventAddress | PreferredElectionAddress
 _Lone = (
-    BrokerAddress
-    | LegacyReassignmentAddress
+    LegacyReassignmentAddress
     | ProducerIdBlockAddress
     | FeatureAddress
     | ControllerIdsAddress
@@ -112,6 +113,7 @@ class ClusterState:
         self.placement = PlacementIndex()
         self.topics = Topics(self.changes, self.placement, deletes_topics=deletes_topics)
         self.brokers: dict[BrokerId, Broker] = {}
+        self._registrations = Registrations()
         self.reassignments = ReassignmentZnodes(self.changes)
         self.statuses = Statuses()
         self.legacy = absent(LegacyReassignmentAddress(), NEVER)
@@ -122,6 +124,7 @@ class ClusterState:
         self.broker_defaults = Config({})
         self.notifications: dict[Notification, ZnodeVersion] = {}
         self.tokens: dict[str, Token] = {}
+        self.unreadable = Unreadable()
         self._sightings = _Sightings()
 
     def partition(self, at: TopicPartition) -> Partition | None:
@@ -163,6 +166,24 @@ class ClusterState:
         """Forget so many partitions, since nobody will ask any more; whether something is left."""
         return self.topics.let_go(most) or self.placement.let_go()
 
+    def refuse(self, path: str, reason: str, address: Address | None) -> None:
+        """ZooKeeper did not let us read a znode. What was read of it before counts on: nobody knows anything newer."""
+        if self.unreadable.refused(path, reason):
+            self.changes.refused.append((path, reason))
+        match address:
+            case StateAddress(topic, number):
+                self.topics.refuse_state(topic, number)
+            case FeatureAddress() if self.features.as_of == NEVER:
+                self.features = Fact(address, Malformed(reason, 0), None, NEVER)
+            case ProducerIdBlockAddress() if self.producer_ids.as_of == NEVER:
+                self.producer_ids = Fact(address, Malformed(reason, 0), None, NEVER)
+            case _:
+                pass
+
+    def allow(self, path: str) -> None:
+        """What was refused has been read: the facts tell the rest."""
+        self.unreadable.allowed(path)
+
     def apply_all(self, facts: Iterable[Fact]) -> None:
         """Fold several facts in."""
         for fact in facts:
@@ -186,6 +207,10 @@ class ClusterState:
                 self.topics.apply_mark(address.topic, fact)
             case TopicConfigAddress():
                 self._complain_of(fact, is_news=self.topics.apply_config(address.topic, fact))
+            case BrokerAddress():
+                is_news = self._sightings.is_news(fact)
+                self._complain_of(fact, is_news=is_news)
+                self._apply_broker(address.broker, fact, is_news=is_news)
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
                 pass  # who leads is decided elsewhere, and nothing is known of remnants
             case DelegationTokenChangeAddress():
@@ -196,13 +221,11 @@ class ClusterState:
                 if is_news:
                     self._apply_lone(address, fact)
 
-    def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match over a closed union)
+    def _apply_lone(self, address: _Lone, fact: Fact) -> None:
         """Znodes that are remembered by their path."""
         match address:
             case ReassignmentStatusAddress() | StatusRootAddress():
                 self.statuses.apply(fact)
-            case BrokerAddress():
-                self._apply_broker(address.broker, fact)
             case LegacyReassignmentAddress():
                 self._apply_legacy(fact)
             case ProducerIdBlockAddress():
@@ -215,7 +238,7 @@ class ClusterState:
             case ReassignmentsAddress() | ReassignmentAddress():
                 self.reassignments.apply(fact)
             case DefaultBrokerConfigAddress():
-                self.broker_defaults = fact.value if isinstance(fact.value, Config) else Config({})
+                self.broker_defaults = readable(fact.value)
                 self.changes.broker_defaults = True
             case DelegationTokenAddress(token):
                 self._apply_token(token, fact)
@@ -224,12 +247,15 @@ class ClusterState:
             case _:
                 assert_never(address)
 
-    def _apply_broker(self, broker: BrokerId, fact: Fact) -> None:
-        self.changes.brokers.setdefault(broker, self.brokers.get(broker))
-        if fact.stat is None or not isinstance(fact.value, Registration):
-            self.brokers.pop(broker, None)
+    def _apply_broker(self, broker: BrokerId, fact: Fact, *, is_news: bool) -> None:
+        held, seen = self.brokers.get(broker), self._registrations.seen(broker, fact, is_news=is_news)
+        if seen == held:
+            return
+        self.changes.brokers.setdefault(broker, held)
+        if seen is None:
+            del self.brokers[broker]
         else:
-            self.brokers[broker] = Broker(fact.value, BrokerEpoch(fact.stat.czxid))
+            self.brokers[broker] = seen
 
     def _apply_legacy(self, fact: Fact) -> None:
         self.legacy = fact
@@ -271,6 +297,8 @@ class ClusterState:
     def _complain_of(self, fact: Fact, *, is_news: bool) -> None:
         """Once for each version of a znode that cannot be read, however often it is seen."""
         malformed = fact.value
+        if is_news:
+            self.unreadable.seen(fact)
         if not is_news or not isinstance(malformed, Malformed):
             return
         fate = "it is left as it is until it is mended"

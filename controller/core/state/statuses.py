@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from zk_layout.bounds import INT32_MAX
+from zk_layout.bounds import HIGHEST_REQUEST_ID
 from zk_layout.facts import Fact
 from zk_layout.ids import RequestId, ZnodeVersion
 from zk_layout.znodes.reassignment_status import (
@@ -39,7 +39,7 @@ class Statuses:
 
         An id that nothing can come after does not count: anybody may have written it.
         """
-        ahead = max((n for n in (self.root_version, self._counted, self._highest) if n < INT32_MAX), default=0)
+        ahead = max((n for n in (self.root_version, self._counted, self._highest) if n < HIGHEST_REQUEST_ID), default=0)
         request = max(ahead, 0) + 1
         while request in self.kept:
             request += 1
@@ -54,7 +54,8 @@ class Statuses:
         self._counted = fact.value.last_request_id if isinstance(fact.value, StatusRoot) else 0
 
     def _apply_status(self, request: RequestId, fact: Fact) -> None:
-        self._highest = max(self._highest, request)
+        if request <= HIGHEST_REQUEST_ID:
+            self._highest = max(self._highest, request)
         if fact.stat is None:
             self.kept.pop(request, None)
         else:

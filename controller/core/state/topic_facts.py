@@ -26,7 +26,7 @@ from controller.core.state.topics import (
 from controller.core.topic_names import look_of
 from zk_layout.facts import Fact, Malformed, is_newer
 from zk_layout.ids import PartitionEpoch, PartitionId, TopicId, TopicName, Zxid
-from zk_layout.znodes.configs import Config
+from zk_layout.znodes.configs import readable
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.replica_deletions import ReplicaDeletions
 from zk_layout.znodes.topics import Assignment, Topic
@@ -165,6 +165,15 @@ class Topics:
             self._bury(name, record)
         return True
 
+    def refuse_state(self, name: TopicName, number: PartitionId) -> None:
+        """A state that ZooKeeper does not let us read, set aside as a malformed one is; any sighting of it is news."""
+        record = self._record(name)
+        held = record.partitions.get(number, BLANK)
+        if record.view is None or held.is_state_known:
+            return
+        self.changes.touch(name, number, held)
+        record.partitions[number] = replace(held, is_state_known=True, is_malformed=True)
+
     def apply_partition_znode(self, name: TopicName, number: PartitionId, fact: Fact) -> None:
         """The parent of a state znode."""
         record = self._record(name)
@@ -230,8 +239,7 @@ class Topics:
         ):
             return False
         is_news, record.config_as_of = fact.as_of > record.config_as_of, fact.as_of
-        config = fact.value if isinstance(fact.value, Config) else Config({})
-        record.config = TopicConfig(config, fact.stat.version if fact.stat else ABSENT)
+        record.config = TopicConfig(readable(fact.value), fact.stat.version if fact.stat else ABSENT)
         self.changes.configs[name] = None
         return is_news
 

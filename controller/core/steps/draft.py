@@ -124,7 +124,10 @@ class Draft:
         self._requests.append(Atom((write,), (why,)))
 
     def atoms(self) -> tuple[Atom, ...]:
-        """The writes: first what concerns the whole topic with the states that go with it, then single states."""
+        """The writes: first what concerns the whole topic with the states that go with it, then single states.
+
+        What goes `apart`, because ZooKeeper refuses it again and again, goes only where there is nothing else.
+        """
         atoms = []
         together = sorted(self._assignments.keys() | self._owed.keys())
         znodes = [*self.before, *self._topic_write(), *self._deletions_write(), *self.along]
@@ -133,7 +136,7 @@ class Draft:
             atoms.append(Atom((*znodes, *states, *self.after), self._reasons(together) or (self.shows,)))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
-        return (*self.apart, *self._with_parent(atoms), *self._requests)
+        return (*self._with_parent(atoms), *self._requests) or tuple(self.apart)
 
     def _reasons(self, together: Iterable[PartitionId]) -> tuple[str, ...]:
         name = self.topic.name

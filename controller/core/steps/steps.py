@@ -38,6 +38,7 @@ from controller.core.view import Cluster
 from zk_layout.catalog import Address
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
+from zk_layout.znodes.reassignments import ReassignmentAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
 
@@ -196,6 +197,7 @@ class Steps(Duty):
                 self._fail(item, f"topic {name} is set aside after an internal error", out)
             return
         step.draft = Draft(topic, self._cluster)
+        step.limited = frozenset(n for n in step.numbers if aside.limit(n)) if aside.is_limited else frozenset()
         overdue = {n: None for n in self._overdue.get(name, ()) if n in step.numbers}
         self._ask_rules(step, overdue, aside, is_election=True)
         for item in items:
@@ -319,13 +321,13 @@ class Steps(Duty):
         single: dict[PartitionId, None] = {}
         other = ""
         for address in about if step.draft is not None else ():
-            if isinstance(address, StateAddress | PartitionAddress):
+            if isinstance(address, StateAddress | PartitionAddress | ReassignmentAddress):
                 single[address.partition] = None
             elif isinstance(address, OF_THE_WHOLE):
                 other = address.path
         if single:
             paths = ", ".join(map(str, list(single)[:MOST_SINGLE]))
-            why = f"ZooKeeper refuses to write the state of its partitions {paths}"
+            why = f"ZooKeeper refuses to write znodes of its partitions {paths}"
             self._aside.put(step.name, why, out, partitions=single, holds_requests=True)
         if other:
             self._aside.put(step.name, f"ZooKeeper refuses to write {other}", out, holds_requests=True)

@@ -214,3 +214,14 @@ def test_of_a_child_and_a_legacy_entry_the_later_one_counts() -> None:
     play.do("elect")
 
     assert children(play) == moves(play) == {"orders-0": (2, 3), "orders-1": (4, 1)}
+
+
+def test_a_child_that_may_not_be_written_keeps_no_request_waiting_and_no_leader_epoch_rising() -> None:
+    brokers = ("set keeps_reassignment_znodes=true", "brokers 1,2,3,4", "topic sick 0=1,4", "elect")
+    play = Play(*brokers, "refuse /admin/reassignments/sick-0")
+
+    lines = play.do("ask reassign sick-0 to=2,3,1", "ask reassign sick-0 to=2,3", "time +30s")
+
+    assert some(lines, "answer sick-0 NONE request 2")
+    assert len([line for line in lines if "leader_epoch=" in line and "set " in line and "v0" not in line]) <= 2
+    assert some(lines, "notice (set aside)", "/admin/reassignments") or some(lines, "notice (refused transaction)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.progress import status_znodes
+from tests.simulation.zookeeper import SetData
 from tests.unit.traps.play import Play, some
 
 STATUS = "/admin/reassign_partitions_status/1"
@@ -88,3 +89,18 @@ def test_only_so_many_finished_statuses_are_kept_whoever_asks_again_and_again(mo
     play.do("elect", "time +10s", "isr o-0 1,2,3", "time +10s")
     kept = [n for n in range(1, 6) if play.data(f"/admin/reassign_partitions_status/{n}") is not None]
     assert kept == [3, 4, 5]
+
+
+@pytest.mark.parametrize("last", [2**31 - 1, 2**63])
+def test_ids_that_somebody_made_up_do_not_take_the_next_requests_their_own(last: int) -> None:
+    root = "/admin/reassign_partitions_status"
+    play = Play("brokers 1,2,3", "topic o 0=1,2")
+    zookeeper = play.theatre.zookeeper
+    zookeeper.write(play.theatre.world, SetData(root, b'{"version":1,"last_request_id":%d}' % last))
+    zookeeper.make_path(f"{root}/{2**31 - 1}")
+    play.do("elect")
+
+    lines = play.do("ask reassign o-0 to=1,3")
+
+    assert some(lines, "create", f"{root}/2"), lines
+    assert play.data(f"{root}/2") is not None
