@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from controller.core.effects import Tell
@@ -16,10 +15,12 @@ from zk_layout import catalog
 from zk_layout.facts import Stat
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, SessionId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint, Registration
-from zk_layout.znodes.notifications import ISR_CHANGES, IsrChange
+from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS, IsrChange, LogDirEvent
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from tests.simulation.world import World
 
 TICK_S = 0.25
@@ -93,6 +94,43 @@ class Broker:
         self.world.clock.after(self.world.plan.session_timeout_s, lambda: self.world.expire(session))
         if restart_s is not None:
             self.world.clock.after(restart_s, self.start)
+
+    def lose_disk(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Logs are gone while the process is down; where they were in sync, records are lost to everybody."""
+        for at in topic_partitions:
+            if self.disk.pop(at, None) is not None:
+                self.world.checker.lost_log(self.broker, at)
+
+    def fail_directory(self) -> None:
+        """One of its two log directories fails; the broker says so in ZooKeeper, and goes on with the other."""
+        if self.model is None:
+            return
+        failed = [at for at in self.disk if at not in self.model.offline and _directory_of(at) == 0]
+        if not failed:
+            return
+        self.world.say(self.name, f"loses the log directory with {', '.join(map(str, failed))}")
+        self.model.fail_directory(failed)
+        self._tell_of_failure(self.life)
+
+    def _tell_of_failure(self, life: int) -> None:
+        path = f"{LOG_DIR_EVENTS}/log_dir_event_"
+        operation = MakeNode(path, catalog.encode(LogDirEvent(self.broker)), is_sequential=True)
+
+        def again(done: Multi | object) -> None:
+            if done is LOST and life == self.life:
+                self.world.clock.after(NOTIFY_S, lambda: self._tell_of_failure(life))
+
+        if life == self.life:
+            self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), again)
+
+    def has_records(self, at: TopicPartition) -> bool:
+        """Whether its process runs and could lead with what is on its disk."""
+        log = self.disk.get(at)
+        return self.is_up and not self.is_leaving and not self.is_offline(at) and log is not None and bool(log.records)
+
+    def is_offline(self, at: TopicPartition) -> bool:
+        """Whether this replica is in a log directory that failed."""
+        return self.model is not None and self.model.is_offline(at)
 
     def _stop(self) -> None:
         self.model = None
@@ -279,3 +317,7 @@ class Broker:
         self._stop()
         self.world.expire(self.session)
         self.world.clock.after(restart_s, self.start)
+
+
+def _directory_of(at: TopicPartition) -> int:
+    return (sum(at.topic.encode()) + at.partition) % 2

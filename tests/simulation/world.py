@@ -160,7 +160,7 @@ class World:
         self.clock.after(2.0 + interval(), again)
 
     def _client_acts(self) -> None:
-        if not self.checker.topics:
+        if not any(topic.partitions for topic in self.checker.topics.values()):
             return
         clients = self.clients
         acts = (
@@ -190,6 +190,11 @@ class World:
             self.zookeeper.multi(self.tools, [RemoveNode(LEGACY)])
 
     # what its parts use
+
+    @property
+    def is_peaceful(self) -> bool:
+        """Whether the faults have stopped."""
+        return self._is_healed
 
     def say(self, who: str, what: str) -> None:
         """Note what happened."""
