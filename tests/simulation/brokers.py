@@ -27,6 +27,7 @@ TICK_S = 0.25
 NOTIFY_S = 1.0
 SHUTDOWN_TRIES = 3
 SHUTDOWN_RETRY_S = 2.0
+LONG_S = 15.0
 
 
 class Broker:
@@ -47,6 +48,7 @@ class Broker:
         self.is_leaving = False
         self.is_retired = False  # it never starts again
         self._to_notify: dict[TopicPartition, None] = {}
+        self._registered_at = 0.0
 
     @property
     def is_up(self) -> bool:
@@ -81,6 +83,7 @@ class Broker:
             zookeeper.multi(self.session, [RemoveNode(path)])
         create: list[Operation] = [MakeNode(path, b"", is_ephemeral=True), SetData(path, data, 0)]
         zookeeper.multi(self.session, create)
+        self._registered_at = self.world.clock.now
         self.model.broker_epoch = BrokerEpoch(zookeeper.nodes[path].czxid)
         self.world.say(self.name, f"registers with epoch {self.model.broker_epoch}")
 
@@ -122,6 +125,12 @@ class Broker:
 
         if life == self.life:
             self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), again)
+
+    def serves(self, at: TopicPartition) -> bool:
+        """Whether it has been there for so long, with a log that it can use, that every controller knows."""
+        is_here = self.is_up and not self.is_leaving and f"/brokers/ids/{self.broker}" in self.world.zookeeper.nodes
+        has_log = at in self.disk and not self.is_offline(at)
+        return is_here and has_log and self.world.clock.now - self._registered_at > LONG_S
 
     def has_records(self, at: TopicPartition) -> bool:
         """Whether its process runs and could lead with what is on its disk."""

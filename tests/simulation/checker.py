@@ -49,6 +49,7 @@ class Checker:
         self.lost: dict[TopicPartition, None] = {}
         self.forced: dict[TopicPartition, None] = {}
         self.unheard: dict[TopicPartition, None] = {}  # written again by somebody who tells nobody
+        self.edited: dict[TopicPartition, None] = {}  # its assignment was written back by hand
         self.asked_for: dict[TopicName, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
@@ -86,7 +87,7 @@ class Checker:
         for name in asked_for:
             self._wish_changed(name)
         for path, before in former.items():
-            if before is not None and path in self.world.zookeeper.nodes:
+            if before is not None and path in self.world.zookeeper.nodes and touched[path] != self.world.tools:
                 self._nobody_left_early(before, TopicName(path.rpartition("/")[2]))
         for broker in self.world.brokers.values():
             if broker.model is not None and broker.model.violations:
@@ -195,7 +196,7 @@ class Checker:
             raise Broken(f"{at} has the ISR {list(value.isr)}")
         if value.leader != NO_LEADER and value.leader not in value.isr:
             raise Broken(f"{at} is led by {value.leader}, which is not in the ISR {list(value.isr)}")
-        if any(r not in replicas for r in value.isr):
+        if any(r not in replicas for r in value.isr) and at not in self.edited:
             raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
         if before is not None:
             self._state_follows(at, before, value, session)
@@ -219,6 +220,10 @@ class Checker:
             self._unclean(at, after)
         elif at in self.forced and not any(r in before.isr for r in after.isr):
             self._lose(at)
+        if after.leader == NO_LEADER and before.leader != NO_LEADER:
+            serving = [r for r in before.isr if r in self.world.brokers and self.world.brokers[r].serves(at)]
+            if serving:
+                raise Broken(f"{at} was left without a leader, though {serving} are in sync and live: {before}")
         is_by_controller = any(c.session == session for c in self.world.controllers.values())
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")

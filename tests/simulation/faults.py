@@ -9,9 +9,11 @@ from tests.simulation.claiming import RELEASED
 from tests.simulation.controllers import Controller, Role
 from tests.simulation.native import rule_briefly
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
+from zk_layout import catalog
+from zk_layout.ids import PartitionId, TopicPartition
 from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS
 from zk_layout.znodes.partition_state import StateAddress
-from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
     from tests.simulation.brokers import Broker
@@ -62,6 +64,7 @@ class Faults:
             (1, self.replace_disk),
             (2, self.write_junk),
             (1, self.spoil_a_topic),
+            (1, self.write_an_old_assignment),
         ]
 
     def strike(self) -> None:
@@ -160,7 +163,9 @@ class Faults:
         if RELEASED not in self.world.zookeeper.nodes:
             self.world.say("client", "releases the cluster")
             self.world.write(MakeNode(RELEASED))
-            self.world.clock.after(self.random.uniform(1.0, 20.0), self._take_back)
+            for_s = self.random.uniform(1.0, 20.0)
+            self.world.clock.after(for_s, self._take_back)
+            self.world.clock.after(self.random.uniform(0.0, 1.0), lambda: self._let_a_broker_rule(for_s))
 
     def _take_back(self) -> None:
         self.world.say("client", "takes the cluster back")
@@ -176,9 +181,12 @@ class Faults:
 
     def let_a_broker_rule(self) -> None:
         """A broker's own controller takes over for a moment."""
+        self._let_a_broker_rule(self.random.choice((0.01, 0.5, 3.0, 10.0)) * self.random.random())
+
+    def _let_a_broker_rule(self, for_s: float) -> None:
         broker = self._up_broker()
         if broker is not None:
-            rule_briefly(self.world, broker.broker, self.random.choice((0.01, 0.5, 3.0, 10.0)) * self.random.random())
+            rule_briefly(self.world, broker.broker, for_s)
 
     # brokers
 
@@ -309,6 +317,35 @@ class Faults:
                 self.world.clock.after(1.0, mend)
 
         self.world.clock.after(self.random.uniform(0.05, 6.0), mend)
+
+    def write_an_old_assignment(self) -> None:
+        """A tool of old adds a partition: it reads the topic, thinks, and writes all of it back, whatever came between.
+
+        Source: kafka-topics --zookeeper --alter, before 3.0; its write expects no version.
+        """
+        topics = [name for name, topic in self.world.checker.topics.items() if topic.partitions]
+        if not topics:
+            return
+        name = self.random.choice(topics)
+        path, read = TopicAddress(name).path, self.world.checker.topics[name]
+        czxid = self.world.zookeeper.nodes[path].czxid
+        number = PartitionId(max(read.partitions) + 1)
+        added = Assignment(tuple(self.random.sample(list(self.world.brokers), 1)))
+        grown = Topic({**read.partitions, number: added}, read.topic_id)
+
+        def write() -> None:
+            node, now = self.world.zookeeper.nodes.get(path), self.world.checker.topics.get(name)
+            if node is None or now is None or node.czxid != czxid or now.partitions.keys() != read.partitions.keys():
+                return
+            if now != read:
+                self.world.say(
+                    "client", f"writes back what {name} was: {[list(a.replicas) for a in read.partitions.values()]}"
+                )
+                edited = [n for n, a in now.partitions.items() if a != read.partitions[n]]
+                self.world.checker.edited.update(dict.fromkeys(TopicPartition(name, n) for n in edited))
+            self.world.write(SetData(path, catalog.encode(grown)))
+
+        self.world.clock.after(self.random.uniform(0.1, 8.0), write)
 
     def lossy_network(self) -> None:
         """Every third command or answer gets lost for a while."""

@@ -31,10 +31,12 @@ from zk_layout.ids import (
     TopicName,
     TopicPartition,
 )
+from zk_layout.znodes import replica_deletions
 from zk_layout.znodes.admin import DELETE_TOPICS
 from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.controller import ControllerClaim
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
@@ -202,9 +204,12 @@ class NativeController:
         candidates, live = self._partitions(moving=False), self._live()
         if not candidates or not live:
             return
-        at = self.random.choice(candidates)
+        owing = [at for at in candidates if self._owed(at)]
+        at = self.random.choice(owing if owing and self.random.random() < 0.5 else candidates)
         original = self._assignment(at).replicas
-        target = tuple(self.random.sample(live, self.random.randint(1, min(3, len(live)))))
+        some = self.random.sample(live, self.random.randint(1, min(3, len(live))))
+        back = [b for b in self._owed(at) if b in live and b not in original][:1]  # it knows nothing of what is owed
+        target = tuple(dict.fromkeys([*back, *some]))
         leaving = tuple(r for r in original if r not in target)
         joining = tuple(r for r in target if r not in original)
         if not self._is_wanted(at.topic) or target == original:
@@ -217,6 +222,11 @@ class NativeController:
             self.world.expire(self.session)  # it dies before it has told anybody
         else:
             self._tell(self._raise(at), new=joining)
+
+    def _owed(self, at: TopicPartition) -> Replicas:
+        node = self.world.zookeeper.nodes.get(ReplicaDeletionsAddress(at.topic).path)
+        held = replica_deletions.decode(node.data) if node is not None else None
+        return held.replicas.get(at.partition, ()) if held is not None else ()
 
     def _finish_a_move(self) -> None:
         moving = self._partitions(moving=True)

@@ -73,6 +73,11 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
         return
     if state.leader not in live and any(r in live for r in state.isr):
         raise Broken(f"{at} has no live leader, though of its ISR {list(state.isr)} some live: {state}")
+    if state.leader not in live and state.leader != NO_LEADER:
+        raise Broken(f"{at} is still said to be led by {state.leader}, which cannot: {state}")
+    able = [r for r in assignment.target if r in live and at in live[r].disk]
+    if state.leader == NO_LEADER and world.plan.unclean_election and able:
+        raise Broken(f"{at} has no leader, though {able} may be elected without being in sync: {state}")
     if state.leader != NO_LEADER and state.leader in live:
         if not live[state.leader].leads(at):
             raise Broken(f"broker {state.leader} does not know that it leads {at}")

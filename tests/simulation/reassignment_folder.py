@@ -218,7 +218,7 @@ class ReassignmentFolder:
         """Whether somebody asked for a move, or for its end before it has arrived."""
         if after.target == before.target or not (before.is_moving or after.is_moving):
             return True
-        if any(r in self.world.controllers for r in before.replicas):
+        if at in self.world.checker.edited or any(r in self.world.controllers for r in before.replicas):
             return True  # a replica placed on a controller's own id goes elsewhere
         child = self._children.get(at)
         if child is not None and not child.is_ours and child.replicas == after.target:

@@ -75,7 +75,7 @@ def plan_of(random: Random) -> Plan:
         controllers=random.randint(2, 3),
         traits=Traits(**{**{f: getattr(traits, f) for f in traits.__struct_fields__}, "replica_lag_s": 5.0}),
         topic_ids=traits.knows_topic_ids,
-        unclean_election=random.random() < 0.15,
+        unclean_election=random.random() < 0.25,
         topics=random.randint(1, 3),
         busy_s=random.choice((20.0, 60.0, 120.0)),
         fault_every_s=random.choice((1.5, 4.0, 10.0)),
