@@ -407,7 +407,7 @@ class Checker:
         epochs = [s.leader_epoch for s in stops if (s.topic, s.partition) == at]
         is_recent = state is None or any(e >= state.leader_epoch for e in epochs)
         assignment = None if topic is None else topic.partitions[at.partition]
-        if is_recent and assignment is not None and model.broker in assignment.target:
+        if is_recent and assignment is not None and at not in self.edited and model.broker in assignment.target:
             raise Broken(f"broker {model.broker} deleted {at}, which it must keep: {assignment}")
 
     def acknowledged(self, model: BrokerModel) -> None:
