@@ -159,6 +159,7 @@ class BrokerModel:
         self.alive: dict[BrokerId, None] = {}
         self.cache: dict[TopicPartition, PartitionView] = {}
         self.replicas: dict[TopicPartition, Replica] = {}
+        self.offline: dict[TopicPartition, None] = {}
         self.violations: list[str] = []
 
     # -- what the controller tells --
@@ -182,7 +183,8 @@ class BrokerModel:
         self.controller_epoch = controller_epoch
         match command:
             case LeaderAndIsr(partitions, new, _):
-                return self._lead_or_follow((*partitions, *new), now)
+                known, created = self._lead_or_follow(partitions, now), self._lead_or_follow(new, now, is_new=True)
+                return Acknowledgement(errors={**known, **created})
             case UpdateMetadata(partitions, brokers):
                 self.controller = controller
                 self.alive = dict.fromkeys(b.broker for b in brokers)
@@ -199,18 +201,20 @@ class BrokerModel:
             else:
                 self.cache[topic_partition] = view
 
-    def _lead_or_follow(self, views: Iterable[PartitionView], now: float) -> Acknowledgement:
+    def _lead_or_follow(
+        self, views: Iterable[PartitionView], now: float, *, is_new: bool = False
+    ) -> dict[TopicPartition, ErrorCode]:
         errors: dict[TopicPartition, ErrorCode] = {}
         for view in views:
             topic_partition = TopicPartition(view.topic, view.partition)
-            error = self._refusal(topic_partition, view)
+            error = self._refusal(topic_partition, view, is_new)
             if error is None:
                 self._take_on(topic_partition, view, now)
             elif error is not ErrorCode.NONE:
                 errors[topic_partition] = error
-        return Acknowledgement(errors=errors)
+        return errors
 
-    def _refusal(self, topic_partition: TopicPartition, view: PartitionView) -> ErrorCode | None:
+    def _refusal(self, topic_partition: TopicPartition, view: PartitionView, is_new: bool) -> ErrorCode | None:
         """Why a partition's state is not taken on; None when it is, NONE when it is silently ignored."""
         if self.broker not in view.replicas:
             self.violations.append(
@@ -219,6 +223,8 @@ class BrokerModel:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         log = self.disk.get(topic_partition)
         known = self.replicas.get(topic_partition)
+        if topic_partition in self.offline or (not is_new and self.is_offline(topic_partition)):
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if self.traits.knows_topic_ids and log is not None and view.topic_id is not None:
             if log.topic_id is None:
                 log.topic_id = view.topic_id
@@ -249,6 +255,9 @@ class BrokerModel:
         for stop in stops:
             topic_partition = TopicPartition(stop.topic, stop.partition)
             known = self.replicas.get(topic_partition)
+            if topic_partition in self.offline:
+                yield topic_partition, ErrorCode.KAFKA_STORAGE_ERROR
+                continue
             if known is not None and self._is_fenced(stop, known):
                 yield topic_partition, ErrorCode.FENCED_LEADER_EPOCH
                 continue
@@ -264,6 +273,16 @@ class BrokerModel:
         return stop.leader_epoch < known.view.leader_epoch
 
     # -- data --
+
+    def fail_directory(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """The log directory with these replicas fails: until the process ends they are offline."""
+        for topic_partition in topic_partitions:
+            self.offline[topic_partition] = None
+            self.replicas.pop(topic_partition, None)
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        """Whether a replica is in the log directory that failed, or may be there because it is nowhere else."""
+        return topic_partition in self.offline or bool(self.offline and topic_partition not in self.disk)
 
     def leads(self, topic_partition: TopicPartition) -> bool:
         """Whether this broker believes that it leads the partition."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from controller.core.effects import Tell
@@ -16,16 +15,19 @@ from zk_layout import catalog
 from zk_layout.facts import Stat
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, SessionId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint, Registration
-from zk_layout.znodes.notifications import ISR_CHANGES, IsrChange
+from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS, IsrChange, LogDirEvent
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from tests.simulation.world import World
 
 TICK_S = 0.25
 NOTIFY_S = 1.0
 SHUTDOWN_TRIES = 3
 SHUTDOWN_RETRY_S = 2.0
+LONG_S = 15.0
 
 
 class Broker:
@@ -46,6 +48,7 @@ class Broker:
         self.is_leaving = False
         self.is_retired = False  # it never starts again
         self._to_notify: dict[TopicPartition, None] = {}
+        self._registered_at = 0.0
 
     @property
     def is_up(self) -> bool:
@@ -80,6 +83,7 @@ class Broker:
             zookeeper.multi(self.session, [RemoveNode(path)])
         create: list[Operation] = [MakeNode(path, b"", is_ephemeral=True), SetData(path, data, 0)]
         zookeeper.multi(self.session, create)
+        self._registered_at = self.world.clock.now
         self.model.broker_epoch = BrokerEpoch(zookeeper.nodes[path].czxid)
         self.world.say(self.name, f"registers with epoch {self.model.broker_epoch}")
 
@@ -93,6 +97,49 @@ class Broker:
         self.world.clock.after(self.world.plan.session_timeout_s, lambda: self.world.expire(session))
         if restart_s is not None:
             self.world.clock.after(restart_s, self.start)
+
+    def lose_disk(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Logs are gone while the process is down; where they were in sync, records are lost to everybody."""
+        for at in topic_partitions:
+            if self.disk.pop(at, None) is not None:
+                self.world.checker.lost_log(self.broker, at)
+
+    def fail_directory(self) -> None:
+        """One of its two log directories fails; the broker says so in ZooKeeper, and goes on with the other."""
+        if self.model is None:
+            return
+        failed = [at for at in self.disk if at not in self.model.offline and _directory_of(at) == 0]
+        if not failed:
+            return
+        self.world.say(self.name, f"loses the log directory with {', '.join(map(str, failed))}")
+        self.model.fail_directory(failed)
+        self._tell_of_failure(self.life)
+
+    def _tell_of_failure(self, life: int) -> None:
+        path = f"{LOG_DIR_EVENTS}/log_dir_event_"
+        operation = MakeNode(path, catalog.encode(LogDirEvent(self.broker)), is_sequential=True)
+
+        def again(done: Multi | object) -> None:
+            if done is LOST and life == self.life:
+                self.world.clock.after(NOTIFY_S, lambda: self._tell_of_failure(life))
+
+        if life == self.life:
+            self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), again)
+
+    def serves(self, at: TopicPartition) -> bool:
+        """Whether it has been there for so long, with a log that it can use, that every controller knows."""
+        is_here = self.is_up and not self.is_leaving and f"/brokers/ids/{self.broker}" in self.world.zookeeper.nodes
+        has_log = at in self.disk and not self.is_offline(at)
+        return is_here and has_log and self.world.clock.now - self._registered_at > LONG_S
+
+    def has_records(self, at: TopicPartition) -> bool:
+        """Whether its process runs and could lead with what is on its disk."""
+        log = self.disk.get(at)
+        return self.is_up and not self.is_leaving and not self.is_offline(at) and log is not None and bool(log.records)
+
+    def is_offline(self, at: TopicPartition) -> bool:
+        """Whether this replica is in a log directory that failed."""
+        return self.model is not None and self.model.is_offline(at)
 
     def _stop(self) -> None:
         self.model = None
@@ -279,3 +326,7 @@ class Broker:
         self._stop()
         self.world.expire(self.session)
         self.world.clock.after(restart_s, self.start)
+
+
+def _directory_of(at: TopicPartition) -> int:
+    return (sum(at.topic.encode()) + at.partition) % 2

@@ -13,11 +13,12 @@ from controller.core.events import CallId
 from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered
 from controller.core.requests import AlterPartition, AlterReassignments, ElectLeaders, Mode, Request
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
+from tests.simulation.broken import Broken
 from tests.simulation.topic_answers import unfit
 from tests.simulation.zookeeper import Operation
 from zk_layout import catalog
 from zk_layout.facts import Malformed
-from zk_layout.ids import NO_LEADER, BrokerId, ControllerEpoch, SessionId, TopicName, TopicPartition, Zxid
+from zk_layout.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, SessionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import DELETE_TOPICS, TopicDeletionAddress
 from zk_layout.znodes.controller import ControllerEpochAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-class Broken(Exception):
-    """A promise was broken."""
+# A broker of 2.4 that does not know its own epoch yet refuses everything, with a growing pause between (KAFKA-9839).
+OFTEN = 8
 
 
 class Checker:
@@ -47,11 +48,14 @@ class Checker:
         self.acked: dict[TopicPartition, int] = {}
         self.lost: dict[TopicPartition, None] = {}
         self.forced: dict[TopicPartition, None] = {}
+        self.unheard: dict[TopicPartition, None] = {}  # written again by somebody who tells nobody
+        self.edited: dict[TopicPartition, None] = {}  # its assignment was written back by hand
         self.asked_for: dict[TopicName, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
         self._open: dict[CallId, Request] = {}
+        self._times_told: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
         self._epoch = 0
 
     # what ZooKeeper holds
@@ -83,7 +87,7 @@ class Checker:
         for name in asked_for:
             self._wish_changed(name)
         for path, before in former.items():
-            if before is not None and path in self.world.zookeeper.nodes:
+            if before is not None and path in self.world.zookeeper.nodes and touched[path] != self.world.tools:
                 self._nobody_left_early(before, TopicName(path.rpartition("/")[2]))
         for broker in self.world.brokers.values():
             if broker.model is not None and broker.model.violations:
@@ -192,10 +196,12 @@ class Checker:
             raise Broken(f"{at} has the ISR {list(value.isr)}")
         if value.leader != NO_LEADER and value.leader not in value.isr:
             raise Broken(f"{at} is led by {value.leader}, which is not in the ISR {list(value.isr)}")
-        if any(r not in replicas for r in value.isr):
+        if any(r not in replicas for r in value.isr) and at not in self.edited:
             raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
         if before is not None:
             self._state_follows(at, before, value, session)
+        if session != self.world.tools:
+            self.unheard.pop(at, None)
         self.states[at] = value
         node = self.world.zookeeper.nodes[path]
         self.accepted.setdefault((at, node.version), []).append(value)
@@ -214,6 +220,10 @@ class Checker:
             self._unclean(at, after)
         elif at in self.forced and not any(r in before.isr for r in after.isr):
             self._lose(at)
+        if after.leader == NO_LEADER and before.leader != NO_LEADER:
+            serving = [r for r in before.isr if r in self.world.brokers and self.world.brokers[r].serves(at)]
+            if serving:
+                raise Broken(f"{at} was left without a leader, though {serving} are in sync and live: {before}")
         is_by_controller = any(c.session == session for c in self.world.controllers.values())
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
@@ -221,7 +231,22 @@ class Checker:
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
         if not self.world.plan.unclean_election and at not in self.forced:
             raise Broken(f"{at} elected {after.leader}, which was not in sync")
+        self._is_no_worse_than_others(at, after)
         self._lose(at)
+
+    def _is_no_worse_than_others(self, at: TopicPartition, after: PartitionState) -> None:
+        """Who is elected without being in sync has a log at least, if anybody has one who could have been elected."""
+        brokers, replicas = self.world.brokers, self.topics[at.topic].partitions[at.partition].replicas
+        with_log = [r for r in replicas if r in brokers and brokers[r].has_records(at)]
+        elected = brokers.get(after.leader)
+        if elected is not None and at not in elected.disk and with_log:
+            raise Broken(f"{at} elected {after.leader}, which has no log of it, though {with_log} have one")
+
+    def lost_log(self, broker: BrokerId, at: TopicPartition) -> None:
+        """A disk was lost; what only its broker had in sync is nobody's fault."""
+        state = self.states.get(at)
+        if state is not None and broker in state.isr:
+            self._lose(at)
 
     def _lose(self, at: TopicPartition) -> None:
         self.world.say("checker", f"{at} gave up its in-sync replicas; acknowledged records may be gone")
@@ -324,12 +349,21 @@ class Checker:
                 for view in (*partitions, *new):
                     self._leadership_is_true(controller, tell.broker, view)
             case UpdateMetadata(partitions, brokers):
+                self._is_no_repetition(tell, partitions)
                 if controller.own_id not in [b.broker for b in brokers]:
                     raise Broken(f"{controller.name} does not list itself among the brokers")
                 for view in partitions:
                     self._view_is_true(view)
             case StopReplica():
                 pass
+
+    def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
+        """A broker that refuses, or comes back, hears things again; nobody hears the same again and again."""
+        told = self._times_told.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
+        for view in views:
+            told[view] = told.get(view, 0) + 1
+            if told[view] > OFTEN:
+                raise Broken(f"broker {tell.broker} was told for the {told[view]}th time of {view}")
 
     def _view_is_true(self, view: PartitionView) -> None:
         if view.leader == DELETING_LEADER:
@@ -373,7 +407,7 @@ class Checker:
         epochs = [s.leader_epoch for s in stops if (s.topic, s.partition) == at]
         is_recent = state is None or any(e >= state.leader_epoch for e in epochs)
         assignment = None if topic is None else topic.partitions[at.partition]
-        if is_recent and assignment is not None and model.broker in assignment.target:
+        if is_recent and assignment is not None and at not in self.edited and model.broker in assignment.target:
             raise Broken(f"broker {model.broker} deleted {at}, which it must keep: {assignment}")
 
     def acknowledged(self, model: BrokerModel) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEGACY = "/admin/reassign_partitions"
 PREFERRED = "/admin/preferred_replica_election"
+WIDE = 150
 
 
 class Clients:
@@ -57,10 +58,8 @@ class Clients:
             leader = self.world.leading()
             candidates.extend([leader.own_id] if leader else [])
         size = self.random.randint(1, min(3, len(self.world.brokers)))
-        partitions = {
-            PartitionId(p): Assignment(tuple(self.random.sample(candidates, size)))
-            for p in range(self.random.randint(1, 4))
-        }
+        width = self.random.randint(1, 4) if self.random.random() < 0.99 else WIDE
+        partitions = {PartitionId(p): Assignment(tuple(self.random.sample(candidates, size))) for p in range(width)}
         topic_id = TopicId(f"{self.random.getrandbits(128):022x}"[:22]) if self.world.plan.topic_ids else None
         self.world.say("client", f"creates {name} {[list(a.replicas) for a in partitions.values()]}")
         if self.random.random() < 0.5:
@@ -106,7 +105,8 @@ class Clients:
         self.world.write(SetData(path, catalog.encode(grown), version))
 
     def _any_topic(self) -> TopicName:
-        return self.random.choice(list(self.world.checker.topics))
+        topics = self.world.checker.topics
+        return self.random.choice([name for name, topic in topics.items() if topic.partitions] or list(topics))
 
     def _any_partition(self) -> TopicPartition:
         name = self._any_topic()

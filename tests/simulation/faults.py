@@ -7,11 +7,30 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.controllers import RELEASED, Controller, Role
 from tests.simulation.native import rule_briefly
-from tests.simulation.zookeeper import MakeNode, RemoveNode
+from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
+from zk_layout import catalog
+from zk_layout.ids import PartitionId, TopicPartition
+from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS
+from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
     from tests.simulation.brokers import Broker
     from tests.simulation.world import World
+
+UNREADABLE = (b"", b"{", b"[" * 3000, b'{"version":1}', b"\xff\xfe", b"null", b"[]")
+JUNK = (*UNREADABLE, b'{"version":1,"partitions":{}}')
+JUNK_AT = (
+    (ISR_CHANGES, "isr_change_junk"),
+    (ISR_CHANGES, "junk"),
+    (LOG_DIR_EVENTS, "log_dir_event_junk"),
+    ("/admin/delete_topics", "no such topic"),
+    ("/admin/delete_topics", "never-there"),
+    ("/admin/reassignments", "junk"),
+    ("/config/changes", "config_change_junk"),
+    ("/brokers/topics", "no topic, this"),
+    ("/brokers/ids", "junk"),
+)
 
 
 class Faults:
@@ -31,7 +50,7 @@ class Faults:
             (2, self.stop_controller),
             (1, self.release_cluster),
             (3, self.usurp),
-            (2, self.let_a_broker_rule),
+            (3, self.let_a_broker_rule),
             (4, self.crash_broker),
             (3, self.bounce_broker),
             (2, self.expire_broker),
@@ -40,6 +59,11 @@ class Faults:
             (3, self.let_broker_lag),
             (3, self.shut_broker_down),
             (1, self.lossy_network),
+            (2, self.fail_log_directory),
+            (1, self.replace_disk),
+            (2, self.write_junk),
+            (1, self.spoil_a_topic),
+            (1, self.write_an_old_assignment),
         ]
 
     def strike(self) -> None:
@@ -138,7 +162,9 @@ class Faults:
         if RELEASED not in self.world.zookeeper.nodes:
             self.world.say("client", "releases the cluster")
             self.world.write(MakeNode(RELEASED))
-            self.world.clock.after(self.random.uniform(1.0, 20.0), self._take_back)
+            for_s = self.random.uniform(1.0, 20.0)
+            self.world.clock.after(for_s, self._take_back)
+            self.world.clock.after(self.random.uniform(0.0, 1.0), lambda: self._let_a_broker_rule(for_s))
 
     def _take_back(self) -> None:
         self.world.say("client", "takes the cluster back")
@@ -153,9 +179,12 @@ class Faults:
 
     def let_a_broker_rule(self) -> None:
         """A broker's own controller takes over for a moment."""
+        self._let_a_broker_rule(self.random.choice((0.01, 0.5, 3.0, 10.0)) * self.random.random())
+
+    def _let_a_broker_rule(self, for_s: float) -> None:
         broker = self._up_broker()
         if broker is not None:
-            rule_briefly(self.world, broker.broker, self.random.uniform(0.01, 3.0))
+            rule_briefly(self.world, broker.broker, for_s)
 
     # brokers
 
@@ -224,6 +253,98 @@ class Faults:
 
             self.world.clock.after(self.random.uniform(1.0, 20.0), go_on)
 
+    def fail_log_directory(self) -> None:
+        """A log directory of a broker fails, until the broker is restarted."""
+        broker = self._up_broker()
+        if broker is not None:
+            broker.fail_directory()
+
+    def replace_disk(self) -> None:
+        """A broker is away until its registration has gone, and comes back without its data."""
+        broker = self._up_broker()
+        if broker is None:
+            return
+        broker.crash(None)
+        life, states = broker.life, self.world.checker.states
+
+        def return_empty() -> None:
+            if broker.life == life and not broker.is_retired:
+                # Who is in sync beside others and comes back empty may lead empty: Kafka has no answer (KIP-966).
+                gone = [at for at in broker.disk if at in states and states[at].isr == (broker.broker,)]
+                away = [at for at in broker.disk if at not in states or broker.broker not in states[at].isr]
+                broker.lose_disk([*gone, *away])
+                self.world.say(broker.name, f"has lost {', '.join(map(str, [*gone, *away]))}")
+                broker.start()
+
+        self.world.clock.after(self.world.plan.session_timeout_s + self.random.uniform(1.0, 10.0), return_empty)
+
+    # znodes
+
+    def write_junk(self) -> None:
+        """Somebody writes what nobody can read, in a place that the controller watches."""
+        parent, name = self.random.choice(JUNK_AT)
+        path = f"{parent}/{name}"
+        data = self.random.choice(JUNK)
+        nodes = self.world.zookeeper.nodes
+        if parent in nodes and path not in nodes:
+            self.world.say("client", f"writes junk to {path}")
+            self.world.write(MakeNode(path, data))
+
+    def spoil_a_topic(self) -> None:
+        """Somebody overwrites a znode of a topic by mistake, and puts it right a little later."""
+        checker = self.world.checker
+        if not checker.states:
+            return
+        at = self.random.choice(list(checker.states))
+        state_path, topic_path = StateAddress(at.topic, at.partition).path, TopicAddress(at.topic).path
+        path = self.random.choice((state_path, topic_path))
+        node = self.world.zookeeper.nodes.get(path)
+        if node is None or node.data in UNREADABLE:
+            return
+        before, zxid = node.data, node.czxid
+        self.world.say("client", f"spoils {path}")
+        self.world.write(SetData(path, self.random.choice(UNREADABLE)))
+
+        def mend() -> None:
+            held = self.world.zookeeper.nodes.get(path)
+            if held is not None and held.czxid == zxid and held.data in UNREADABLE:
+                self.world.say("client", f"puts {path} right")
+                checker.unheard.update({at: None} if path == state_path else {})
+                self.world.write(SetData(path, before, held.version))
+            elif held is not None and held.data in UNREADABLE:
+                self.world.clock.after(1.0, mend)
+
+        self.world.clock.after(self.random.uniform(0.05, 6.0), mend)
+
+    def write_an_old_assignment(self) -> None:
+        """A tool of old adds a partition: it reads the topic, thinks, and writes all of it back, whatever came between.
+
+        Source: kafka-topics --zookeeper --alter, before 3.0; its write expects no version.
+        """
+        topics = [name for name, topic in self.world.checker.topics.items() if topic.partitions]
+        if not topics:
+            return
+        name = self.random.choice(topics)
+        path, read = TopicAddress(name).path, self.world.checker.topics[name]
+        czxid = self.world.zookeeper.nodes[path].czxid
+        number = PartitionId(max(read.partitions) + 1)
+        added = Assignment(tuple(self.random.sample(list(self.world.brokers), 1)))
+        grown = Topic({**read.partitions, number: added}, read.topic_id)
+
+        def write() -> None:
+            node, now = self.world.zookeeper.nodes.get(path), self.world.checker.topics.get(name)
+            if node is None or now is None or node.czxid != czxid or now.partitions.keys() != read.partitions.keys():
+                return
+            if now != read:
+                self.world.say(
+                    "client", f"writes back what {name} was: {[list(a.replicas) for a in read.partitions.values()]}"
+                )
+                edited = [n for n, a in now.partitions.items() if a != read.partitions[n]]
+                self.world.checker.edited.update(dict.fromkeys(TopicPartition(name, n) for n in edited))
+            self.world.write(SetData(path, catalog.encode(grown)))
+
+        self.world.clock.after(self.random.uniform(0.1, 8.0), write)
+
     def lossy_network(self) -> None:
         """Every third command or answer gets lost for a while."""
         self.world.say("network", "gets lossy")
@@ -245,6 +366,8 @@ class Faults:
             if broker.broker == gone:
                 broker.is_retired = True
                 broker.crash(None)
+            elif broker.model is not None and broker.model.offline and self.random.random() < 0.5:
+                broker.crash(0.5)
             else:
                 broker.start()
         for controller in self.world.controllers.values():

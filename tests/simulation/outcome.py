@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.lab.broker_model import BrokerModel
-from tests.simulation.checker import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.clients import LEGACY, PREFERRED
 from tests.simulation.controllers import Role
 from zk_layout.ids import NO_LEADER, BrokerId, TopicName, TopicPartition
@@ -37,8 +37,9 @@ def check_outcome(world: World) -> None:
             continue
         for number, assignment in topic.partitions.items():
             at = TopicPartition(name, number)
-            _is_led(world, at, assignment, live)
-            _does_not_move(world, at, assignment, live)
+            able = {b: model for b, model in live.items() if not model.is_offline(at)}
+            _is_led(world, at, assignment, able)
+            _does_not_move(world, at, assignment, able)
             _is_known(world, at, assignment, live)
     for broker, model in live.items():
         _has_no_strays(world, broker, model)
@@ -56,7 +57,8 @@ def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: d
     replicas = {r for a in world.checker.topics[name].partitions.values() for r in a.replicas}
     node = world.zookeeper.nodes.get(ReplicaDeletionsAddress(name).path)
     owed = [] if node is None else replica_deletions.decode(node.data).replicas.values()
-    if not replicas.union(*owed) - live.keys() - {leader}:
+    able = {b for b, model in live.items() if not any(at.topic == name for at in model.offline)}
+    if not replicas.union(*owed) - able - {leader}:
         raise Broken(f"topic {name} is still there, though every broker that has a replica of it lives")
     for broker, model in live.items():
         if any(at.topic == name for at in model.cache):
@@ -71,12 +73,18 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
         return
     if state.leader not in live and any(r in live for r in state.isr):
         raise Broken(f"{at} has no live leader, though of its ISR {list(state.isr)} some live: {state}")
+    if state.leader not in live and state.leader != NO_LEADER:
+        raise Broken(f"{at} is still said to be led by {state.leader}, which cannot: {state}")
+    able = [r for r in assignment.target if r in live and at in live[r].disk]
+    if state.leader == NO_LEADER and world.plan.unclean_election and able:
+        raise Broken(f"{at} has no leader, though {able} may be elected without being in sync: {state}")
     if state.leader != NO_LEADER and state.leader in live:
         if not live[state.leader].leads(at):
             raise Broken(f"broker {state.leader} does not know that it leads {at}")
         alive_replicas = [r for r in assignment.target if r in live]
         missing = [r for r in alive_replicas if r not in state.isr]
-        if missing:
+        is_stuck = at in world.checker.unheard and not world.plan.traits.uses_alter_partition
+        if missing and not is_stuck:  # a leader that writes the state itself and was told of another version
             raise Broken(f"live replicas {missing} of {at} are not in its ISR {list(state.isr)}")
 
 
@@ -101,19 +109,19 @@ def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: di
             raise Broken(f"broker {broker} has never heard of {at}")
         told = (
             PartitionState(view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state),
-            view.partition_epoch,
+            version if at in world.checker.unheard else view.partition_epoch,
         )
         if told != (state, version) or view.replicas not in (assignment.replicas, assignment.target):
             raise Broken(f"broker {broker} knows {view}, ZooKeeper has {state} v{version} {assignment}")
         # Without a live leader a replica keeps its log, and whatever epoch it was in.
-        if broker in assignment.target and state.leader in live:
+        if broker in assignment.target and state.leader in live and not model.is_offline(at):
             epoch = model.replicas[at].view.leader_epoch if at in model.replicas else None
             if epoch != state.leader_epoch:
                 raise Broken(f"broker {broker} is in leader epoch {epoch} of {at}, not {state.leader_epoch}")
 
 
 def _has_no_strays(world: World, broker: BrokerId, model: BrokerModel) -> None:
-    for at in model.hosted():
+    for at in model.hosted().keys() - model.offline.keys():
         topic = world.checker.topics.get(at.topic)
         if topic is None or at.topic in world.checker.unwanted or broker not in topic.partitions[at.partition].replicas:
             raise Broken(f"broker {broker} keeps a stray replica of {at}")
@@ -144,6 +152,11 @@ def _nothing_is_left_over(world: World) -> None:
         parent, _, name = path.rpartition("/")
         if parent == replica_deletions.ROOT and name not in world.checker.unwanted:
             held = replica_deletions.decode(node.data)
-            owed = {b for replicas in held.replicas.values() for b in replicas} & live
+            owed = {
+                b
+                for number, replicas in held.replicas.items()
+                for b in replicas
+                if b in live and not world.brokers[b].is_offline(TopicPartition(TopicName(name), number))
+            }
             if owed:
                 raise Broken(f"{path} still names live brokers {sorted(owed)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import ProducerIdsAllocated, Reply
-from tests.simulation.checker import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.network import LOST
 from tests.simulation.zookeeper import SetData
 from zk_layout.facts import Stat

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from controller.core.requests import AlterReassignments, Request
+from tests.simulation.broken import Broken
 from tests.simulation.zookeeper import MakeNode, Operation, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, PartitionId, Replicas, SessionId, TopicName, TopicPartition
@@ -23,6 +24,8 @@ ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
 REMEMBERED_S = 20.0
 # How long a transaction may be on its way: what it followed may have been changed meanwhile.
 IN_FLIGHT_S = 10.0
+# How long the end of a move may take that nothing hinders.
+CANCELLED_AFTER_S = 15.0
 NEVER = float("-inf")
 
 
@@ -58,7 +61,7 @@ class ReassignmentFolder:
 
     def act(self) -> None:
         """Create, change or delete a child; now and then nonsense."""
-        if not self.world.checker.topics:
+        if not any(topic.partitions for topic in self.world.checker.topics.values()):
             return
         chance = self.random.random()
         if chance < 0.05:
@@ -72,7 +75,7 @@ class ReassignmentFolder:
             self._write(RemoveNode(_path(self.random.choice(list(self._children)))))
 
     def _create(self) -> None:
-        name = self.random.choice(list(self.world.checker.topics))
+        name = self.random.choice([name for name, topic in self.world.checker.topics.items() if topic.partitions])
         at = TopicPartition(name, self.random.choice(list(self.world.checker.topics[name].partitions)))
         if self.random.random() < 0.05:
             at = TopicPartition(TopicName("nowhere-1"), PartitionId(0))
@@ -107,9 +110,10 @@ class ReassignmentFolder:
         """A request has arrived."""
         if isinstance(request, AlterReassignments):
             for wanted in request.reassignments:
-                self._wanted(wanted.topic_partition, wanted.replicas)
+                self.wanted(wanted.topic_partition, wanted.replicas)
 
-    def _wanted(self, at: TopicPartition, replicas: Replicas | None) -> None:
+    def wanted(self, at: TopicPartition, replicas: Replicas | None) -> None:
+        """Somebody wants these replicas from now on, or the end of a move."""
         self._reassignments.setdefault(at, {})[replicas] = self._last_other_wish[at] = self.world.clock.now
 
     def noticed(self, text: str) -> None:
@@ -142,7 +146,7 @@ class ReassignmentFolder:
         node = self.world.zookeeper.nodes.get(path)
         value = catalog.decode(LegacyReassignmentAddress(), node.data) if node is not None else None
         for move in value.moves if isinstance(value, LegacyReassignment) else ():
-            self._wanted(move.topic_partition, move.replicas)
+            self.wanted(move.topic_partition, move.replicas)
 
     def _child_written(self, at: TopicPartition, path: str, *, is_ours: bool) -> None:
         node, before = self.world.zookeeper.nodes.get(path), self._children.get(at)
@@ -153,14 +157,46 @@ class ReassignmentFolder:
             if not is_ours:
                 self._deleted[at] = self.world.clock.now
                 self._pending.pop(at, None)
+                if before is not None and before.is_ours:
+                    self._await_cancel(at)
             return
         value = catalog.decode(ReassignmentAddress(at.topic, at.partition), node.data)
         replicas = value.assignment if isinstance(value, Reassignment) else None
+        if is_ours and before is None and self.random.random() < 0.1:
+            self.world.clock.after(self.random.uniform(0.0, 0.02), lambda: self._write(RemoveNode(path)))
         self._children[at] = _Child(replicas, is_ours)
         if not is_ours:
             self._pending.pop(at, None)
             if replicas is not None and at.topic in self.world.checker.topics:
                 self._pending[at] = (replicas, self.world.clock.now)
+
+    def _await_cancel(self, at: TopicPartition) -> None:
+        """Whoever deletes the child of a move wants its end, and gets it from who rules for long enough."""
+        epoch, target, deleted = self.world.checker.current_epoch(), self._target(at), self.world.clock.now
+
+        def look() -> None:
+            still = self._target(at)
+            has_changed = self._last_other_wish.get(at, NEVER) > deleted - IN_FLIGHT_S or at in self._children
+            rules_on = self.world.checker.current_epoch() == epoch and self.world.is_peaceful
+            if still == target and still is not None and not has_changed and rules_on and self._can_cancel(at):
+                raise Broken(f"{_path(at)} was deleted, and its move to {list(still)} goes on")
+
+        if self.is_kept_by_all and target is not None:
+            self.world.clock.after(CANCELLED_AFTER_S, look)
+
+    def _target(self, at: TopicPartition) -> Replicas | None:
+        """Where a partition that should stay moves to."""
+        topic = self.world.checker.topics.get(at.topic)
+        held = topic.partitions.get(at.partition) if topic is not None else None
+        return (
+            held.target if held is not None and held.is_moving and at.topic not in self.world.checker.unwanted else None
+        )
+
+    def _can_cancel(self, at: TopicPartition) -> bool:
+        state = self.world.checker.states.get(at)
+        original = self.world.checker.topics[at.topic].partitions[at.partition].original
+        live = [b for b, broker in self.world.brokers.items() if broker.is_up and not broker.is_offline(at)]
+        return state is not None and any(r in live and r in state.isr for r in original)
 
     def _topic_written(self, name: TopicName, path: str) -> str | None:
         node, before = self.world.zookeeper.nodes.get(path), self.world.checker.topics.get(name)
@@ -182,7 +218,7 @@ class ReassignmentFolder:
         """Whether somebody asked for a move, or for its end before it has arrived."""
         if after.target == before.target or not (before.is_moving or after.is_moving):
             return True
-        if any(r in self.world.controllers for r in before.replicas):
+        if at in self.world.checker.edited or any(r in self.world.controllers for r in before.replicas):
             return True  # a replica placed on a controller's own id goes elsewhere
         child = self._children.get(at)
         if child is not None and not child.is_ours and child.replicas == after.target:

@@ -16,7 +16,7 @@ from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
-from tests.simulation.checker import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.world import World
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Zxid
 from zk_layout.znodes.partition_state import PartitionState

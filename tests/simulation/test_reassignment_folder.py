@@ -10,7 +10,7 @@ import pytest
 from controller.core.effects import Create, Write
 from controller.core.reassignment.folder import ReassignmentFolder
 from controller.core.steps.step import Step
-from tests.simulation.checker import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.world import World
 from zk_layout.ids import PartitionId, Replicas, TopicPartition
 

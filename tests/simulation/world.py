@@ -79,7 +79,7 @@ def plan_of(random: Random) -> Plan:
         controllers=random.randint(2, 3),
         traits=Traits(**{**{f: getattr(traits, f) for f in traits.__struct_fields__}, "replica_lag_s": 5.0}),
         topic_ids=traits.knows_topic_ids,
-        unclean_election=random.random() < 0.15,
+        unclean_election=random.random() < 0.25,
         topics=random.randint(1, 3),
         busy_s=random.choice((20.0, 60.0, 120.0)),
         fault_every_s=random.choice((1.5, 4.0, 10.0)),
@@ -171,7 +171,7 @@ class World:
         self.clock.after(2.0 + interval(), again)
 
     def _client_acts(self) -> None:
-        if not self.checker.topics:
+        if not any(topic.partitions for topic in self.checker.topics.values()):
             return
         clients = self.clients
         acts = (
@@ -201,6 +201,11 @@ class World:
             self.zookeeper.multi(self.tools, [RemoveNode(LEGACY)])
 
     # what its parts use
+
+    @property
+    def is_peaceful(self) -> bool:
+        """Whether the faults have stopped."""
+        return self._is_healed
 
     def say(self, who: str, what: str) -> None:
         """Note what happened."""

@@ -305,10 +305,14 @@ class Topics:
             view = replace(view, is_malformed=True)
         else:
             view = self._named(record, replace(view, is_malformed=False), value.topic_id, fact.as_of)
+        was_malformed = record.view is not None and record.view.is_malformed
         self._replace(record, view)
         self._queue(record, view)
         if isinstance(value, Topic):
             name = view.name
+            if was_malformed:  # what waited for this is due, also where the assignment is the same as before
+                for number, held in record.partitions.items():
+                    self.changes.touch(name, number, held)
             for number, assignment in value.partitions.items():
                 self._assign(record, name, number, assignment)
             for number in [n for n, p in record.partitions.items() if p.assignment.replicas]:

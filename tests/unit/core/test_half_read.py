@@ -9,7 +9,7 @@ from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged
 from controller.core.transactions.proposal import Atom, Proposal, Subject
 from tests.unit.core.builders import AT, Term, commits, ids, registration, state
-from zk_layout.facts import Fact, Stat, present
+from zk_layout.facts import Fact, Malformed, Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -129,3 +129,16 @@ def test_a_partition_that_a_broker_refuses_is_named_unless_it_has_the_leader_epo
     assert hear(ErrorCode.STALE_CONTROLLER_EPOCH) == []
     (notice,) = hear(ErrorCode.UNKNOWN_SERVER_ERROR)
     assert notice == Notice("refused command", "broker 1 refused LeaderAndIsr for orders-0: UNKNOWN_SERVER_ERROR")
+
+
+def test_a_topic_that_can_be_read_again_is_due_though_nothing_in_it_has_changed() -> None:
+    term = Term("1,2")
+    term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
+    term.changes()
+    stat = Stat(Zxid(10), Zxid(11), ZnodeVersion(1))
+    term.fold(present(TopicAddress(AT.topic), Malformed("no JSON", 3), stat))
+    term.changes()
+
+    term.fold(topic_fact(ID, 2))
+
+    assert list(term.changes().partitions[AT.topic]) == [PartitionId(0)]

@@ -1,0 +1,5 @@
+"""What is raised when a promise does not hold."""
+
+
+class Broken(Exception):
+    """A promise was broken."""
