@@ -40,7 +40,7 @@ from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.writer import DEFAULT_REQUEST_BYTES
-from tests.simulation.checker import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line, Link

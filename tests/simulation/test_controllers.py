@@ -11,7 +11,7 @@ from controller.core.effects import Commit, Effect
 from controller.core.events import Event
 from controller.core.machine import Machine
 from controller.zk.writer import Writer
-from tests.simulation.checker import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.world import World
 from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion
 

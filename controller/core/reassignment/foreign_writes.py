@@ -61,9 +61,11 @@ class ForeignWrites(TopicDuty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Look who wrote what has changed. Everybody else sees the replicas that count.
 
-        Once for each version of a znode, and at all of it, be it that duties see its partitions in several turns.
+        At once, and at all of a znode, be it that other duties see its partitions in several turns, or later: what this
+        controller decides next would be taken for what it wrote then.
         """
-        for name, former in changes.topics.items():
+        left = self._state.changes
+        for name, former in {**left.topics, **changes.topics}.items():
             view = self._topics.views.get(name)
             if view is None or former is None:
                 self._overwritten.pop(name, None)
@@ -71,8 +73,8 @@ class ForeignWrites(TopicDuty):
             elif view.version != former.version and self._compared.get(name) != (view.czxid, view.version):
                 self._overwritten.pop(name, None)
                 self._compared[name] = view.czxid, view.version
-                later = self._state.changes.partitions.get(name, {})
-                self._compare(view, {**later, **changes.partitions.get(name, {})}, changes, out)
+                numbers = {**left.partitions.get(name, {}), **changes.partitions.get(name, {})}
+                self._compare(view, numbers, changes, out)
         for name in self._accepted:
             self._keep(name, self._ours.pop(name, {}))
         self._accepted.clear()
