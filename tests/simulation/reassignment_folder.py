@@ -132,7 +132,7 @@ class ReassignmentFolder:
             if isinstance(address, LegacyReassignmentAddress) and session == self.world.tools:
                 self._legacy_written(path)
             if isinstance(address, TopicAddress):
-                wrong = self._topic_written(address.topic, path)
+                wrong = self._topic_written(address.topic, path, is_by_hand=session == self.world.tools)
                 if wrong is not None:
                     return wrong
         for path, session in touched.items():
@@ -198,7 +198,7 @@ class ReassignmentFolder:
         live = [b for b, broker in self.world.brokers.items() if broker.is_up and not broker.is_offline(at)]
         return state is not None and any(r in live and r in state.isr for r in original)
 
-    def _topic_written(self, name: TopicName, path: str) -> str | None:
+    def _topic_written(self, name: TopicName, path: str, *, is_by_hand: bool) -> str | None:
         node, before = self.world.zookeeper.nodes.get(path), self.world.checker.topics.get(name)
         after = catalog.decode(TopicAddress(name), node.data) if node is not None else None
         if not isinstance(after, Topic) or before is None:
@@ -210,7 +210,7 @@ class ReassignmentFolder:
             if pending is not None and pending[0] == assignment.target:
                 self.followed += 1
                 del self._pending[at]
-            if former is not None and not self._is_wanted(at, former, assignment):
+            if former is not None and not is_by_hand and not self._is_wanted(at, former, assignment):
                 return f"nobody asked for {at} to go from {former} to {assignment}"
         return None
 
