@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import structlog
 
-from controller.server.sparing import Sparing
+from controller.server.repeated_lines import RepeatedLines
 
 _log = structlog.get_logger(__name__)
 _BACKLOG = 512
@@ -60,12 +60,12 @@ def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...
 class Acceptor:
     """Accepts on one socket, for as long as its task runs."""
 
-    def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int, sparing: Sparing) -> None:
+    def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int, repeated: RepeatedLines) -> None:
         """Nothing is accepted yet."""
         self._listening = listening
         self._welcome = welcome
         self._pause_s = 1 / most_per_s
-        self._sparing = sparing
+        self._repeated = repeated
         self._next = 0.0
 
     async def run(self) -> None:
@@ -94,7 +94,7 @@ class Acceptor:
         await asyncio.sleep(max(0.0, self._next - now))
 
     def _say(self, error: OSError) -> None:
-        unsaid = self._sparing.say("accept", asyncio.get_running_loop().time())
+        unsaid = self._repeated.say("accept", asyncio.get_running_loop().time())
         if unsaid is not None:
             _log.error(
                 "a connection cannot be accepted: the process has no descriptor or memory left",

@@ -2,7 +2,7 @@
 
 One request at a time, as in Kafka: the next is not even read before the answer to the last has left. That keeps
 answers in order, bounds what one connection can hold, and lets a client that hangs hold nothing but its own task. A
-large request is received, and any is opened, only when there is room for it beside those of others.
+large request is received, and any is opened, only when there is memory for it beside those of others.
 
 Source: Kafka's SocketServer, ApiVersionsRequest; KIP-511.
 """
@@ -25,14 +25,14 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsListed, Reply
 from controller.core.requests import Caller, DescribeCluster, Request
 from controller.server.api_names import api_name
-from controller.server.guests import Guest, Guests
+from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
 from controller.server.inquiries import Inquiries, NothingKnown
 from controller.server.limits import Limits
+from controller.server.memory_pools import BROKERS_OWN, MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.parts import ask_in_parts
 from controller.server.relay import BELIEVED, LED, RELAYABLE, NobodyToAsk, Relay
-from controller.server.rooms import BROKERS_OWN, Rooms
-from controller.server.sparing import Sparing, shortened
+from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
@@ -93,9 +93,9 @@ class Service:
         self.limits = limits
         self.inquiries = Inquiries()
         self.metadata = MetadataAnswers(self.inquiries)
-        self.guests = Guests(limits, inter_broker_listener)
-        self.rooms = Rooms(limits)
-        self.sparing = Sparing()
+        self.quotas = ConnectionQuotas(limits, inter_broker_listener)
+        self.pools = MemoryPools(limits)
+        self.repeated = RepeatedLines()
         self.beside = ThreadPoolExecutor(1, "requests")
         """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
 
@@ -115,12 +115,14 @@ _DISCONNECTED: dict[type[Exception], str] = {
 class Connection:
     """One client's connection, on one of our listeners."""
 
-    def __init__(self, service: Service, wire: FrameSocket, guest: Guest, address: str, relay: Relay | None) -> None:
+    def __init__(
+        self, service: Service, wire: FrameSocket, connection: OpenConnection, address: str, relay: Relay | None
+    ) -> None:
         """Take over the socket; without a relay only what the controller itself answers is offered."""
         self._service = service
         self._wire = wire
-        self._guest = guest
-        self._listener = guest.listener
+        self._connection = connection
+        self._listener = connection.listener
         self._address = address
         self._relay = relay
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
@@ -145,7 +147,7 @@ class Connection:
 
     def _complain(self, cause: str, what: str, reason: str, error: Exception | None = None) -> None:
         self._service.observer.client_disconnected(cause)
-        unsaid = self._service.sparing.say(cause, asyncio.get_running_loop().time())
+        unsaid = self._service.repeated.say(cause, asyncio.get_running_loop().time())
         if unsaid is None:
             return
         more = {"unsaid": unsaid} if unsaid else {}
@@ -153,7 +155,7 @@ class Connection:
         _log.log(level, what, reason=reason, client=self._address, listener=self._listener, exc_info=error, **more)
 
     async def _serve(self) -> None:
-        service, guest, loop = self._service, self._guest, asyncio.get_running_loop()
+        service, connection, loop = self._service, self._connection, asyncio.get_running_loop()
         while True:
             async with asyncio.timeout(service.limits.idle_s):
                 size = await self._wire.size(_LARGEST_SKIPPED)
@@ -162,7 +164,7 @@ class Connection:
             answer = await self._take(size)
             if answer is None:
                 return
-            guest.is_known, guest.since = True, loop.time()
+            connection.is_known, connection.since = True, loop.time()
             await self._give(answer)
 
     async def _take(self, size: int) -> Chunks | None:
@@ -174,24 +176,24 @@ class Connection:
             return None
         key = int.from_bytes(head, "big", signed=True) if first == _KEY_BYTES else NO_KEY
         if key in BROKERS_OWN:
-            self._guest.is_broker = True
+            self._connection.is_broker = True
         if key == ApiKey.UPDATE_METADATA:
             return await self._acknowledge_unread(size, head)
         check_size(size, service.limits.most_request_bytes)
-        async with service.rooms.arriving(key, size) as held:
+        async with service.pools.arriving(key, size) as held:
             async with asyncio.timeout(self._patience_s) as limit:
                 held.hurry_with(limit)
                 frame = await wire.bytes_of(size - first, head)
             if frame is None:
                 return None
             held.is_complete = True
-            async with service.rooms.opened(key, size):
+            async with service.pools.opened(key, size):
                 began = loop.time()
-                self._guest.is_busy = True
+                self._connection.is_busy = True
                 try:
                     answer = await self._answer(frame)
                 finally:
-                    self._guest.is_busy = False
+                    self._connection.is_busy = False
                 service.observer.answered(self._listener, key, loop.time() - began)
                 return answer
 
@@ -213,14 +215,14 @@ class Connection:
         return (encode_acknowledgement(Told(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)),)
 
     async def _give(self, answer: Chunks) -> None:
-        guests, now = self._service.guests, asyncio.get_running_loop().time()
+        quotas, now = self._service.quotas, asyncio.get_running_loop().time()
         largest = max(answer, key=len)
-        if guests.hold(self._guest, largest, now) is not None:
+        if quotas.hold(self._connection, largest, now) is not None:
             self._service.observer.client_disconnected("answers not read")
         try:
             await self._wire.send(*answer, patience_s=self._patience_s)
         finally:
-            guests.let_go(self._guest, largest)
+            quotas.let_go(self._connection, largest)
             if self._relay is not None:
                 self._relay.delivered()
 
@@ -263,7 +265,7 @@ class Connection:
             if own is not None:
                 return own
         if key in RELAYABLE and self._relay is not None:
-            return await self._relay.forward(frame, self._service.rooms.responses)
+            return await self._relay.forward(frame, self._service.pools.responses)
         raise self._unsupported(header, None)
 
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
@@ -271,7 +273,7 @@ class Connection:
         resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
         if not any(resource.is_node(own_id) for resource in resources):
             return None
-        unsaid = self._service.sparing.say("own configs", asyncio.get_running_loop().time())
+        unsaid = self._service.repeated.say("own configs", asyncio.get_running_loop().time())
         level = logging.DEBUG if unsaid is None else logging.INFO
         _log.log(
             level,
@@ -309,7 +311,7 @@ def offered(relayed: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
 
 
 def _limited(request: Request) -> Request:
-    """It takes room for as long as it waits, and no client waits for so long."""
+    """It takes memory for as long as it waits, and no client waits for so long."""
     if getattr(request, "timeout_ms", 0) <= LONGEST_WAIT_MS:
         return request
     return structs.replace(request, timeout_ms=LONGEST_WAIT_MS)

@@ -17,7 +17,7 @@ from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
 from controller.server.accepting import Acceptor, Welcome, listen
 from controller.server.connection import Connection, ServerObserver, Service
-from controller.server.guests import Guest, TurnedAway
+from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
 from zk_layout.ids import BrokerId
@@ -70,7 +70,7 @@ class Server:
         self._inquiries = self._service.inquiries
         self._sockets: dict[str, list[socket.socket]] = {}
         self._acceptors: list[asyncio.Task[None]] = []
-        self._connections: dict[asyncio.Task[None], tuple[Guest, FrameSocket]] = {}
+        self._connections: dict[asyncio.Task[None], tuple[OpenConnection, FrameSocket]] = {}
 
     @property
     def ports(self) -> dict[str, int]:
@@ -91,10 +91,10 @@ class Server:
             raise
         for settings in self._listeners:
             welcome = self._welcome(settings)
-            is_brokers_own = settings.name == self._service.guests.inter_broker_listener and len(self._listeners) > 1
+            is_brokers_own = settings.name == self._service.quotas.inter_broker_listener and len(self._listeners) > 1
             rate = _UNLIMITED if is_brokers_own else self._limits.most_new_per_s
             for listening in self._sockets[settings.name]:
-                acceptor = Acceptor(listening, welcome, rate, self._service.sparing)
+                acceptor = Acceptor(listening, welcome, rate, self._service.repeated)
                 self._acceptors.append(asyncio.create_task(acceptor.run()))
 
     def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what the term heard is enough)
@@ -138,11 +138,11 @@ class Server:
     def _welcome(self, settings: ListenerSettings) -> Welcome:
         loop = asyncio.get_running_loop()
 
-        def welcome(connection: socket.socket, host: str, port: int) -> None:
-            wire = FrameSocket(connection)
-            guest = Guest(settings.name, host, loop.time())
+        def welcome(accepted: socket.socket, host: str, port: int) -> None:
+            wire = FrameSocket(accepted)
+            connection = OpenConnection(settings.name, host, loop.time())
             try:
-                leaving = self._service.guests.enter(guest)
+                leaving = self._service.quotas.enter(connection)
             except TurnedAway as reason:
                 self._turn_away(str(reason), host, settings.name)
                 wire.abort()
@@ -150,23 +150,23 @@ class Server:
             if leaving is not None:
                 self._observer.client_disconnected("made room for another")
             relay = Relay(self._brokers, settings.name) if self._brokers and settings.relays else None
-            task = loop.create_task(Connection(self._service, wire, guest, f"{host}:{port}", relay).serve())
-            guest.leave = task.cancel
-            self._connections[task] = guest, wire
+            task = loop.create_task(Connection(self._service, wire, connection, f"{host}:{port}", relay).serve())
+            connection.leave = task.cancel
+            self._connections[task] = connection, wire
             task.add_done_callback(self._left)
             self._observer.connections_changed(len(self._connections))
 
         return welcome
 
     def _left(self, task: asyncio.Task[None]) -> None:
-        guest, wire = self._connections.pop(task)
+        connection, wire = self._connections.pop(task)
         wire.close()  # a task that was cancelled before it began has not done so
-        self._service.guests.left(guest)
+        self._service.quotas.left(connection)
         self._observer.connections_changed(len(self._connections))
 
     def _turn_away(self, reason: str, host: str, listener: str) -> None:
         self._observer.client_disconnected(reason)
-        unsaid = self._service.sparing.say(reason, asyncio.get_running_loop().time())
+        unsaid = self._service.repeated.say(reason, asyncio.get_running_loop().time())
         if unsaid is not None:
             _log.warning(
                 f"client connection refused: {reason}",

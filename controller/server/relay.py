@@ -107,11 +107,11 @@ _log = structlog.get_logger(__name__)
 Ranges = Mapping[int, VersionRange]
 
 
-class Room(Protocol):
-    """Memory that is shared: `controller.server.rooms.Room`."""
+class MemoryPool(Protocol):
+    """Memory that is shared: `controller.server.memory_pools.MemoryPool`."""
 
     async def enter(self, size: int) -> None:
-        """Wait until there is room."""
+        """Wait until there is memory."""
 
     def leave(self, size: int) -> None:
         """Give it back."""
@@ -190,7 +190,7 @@ class Relay:
         self._brokers = brokers
         self._listener = listener
         self._chosen: tuple[LiveBroker, BrokerConnection] | None = None
-        self._held: list[tuple[Room, int]] = []
+        self._held: list[tuple[MemoryPool, int]] = []
 
     async def ranges(self) -> Ranges:
         """What the broker behind this relay answers; `BELIEVED` if none can be asked within a second, because whoever
@@ -210,9 +210,9 @@ class Relay:
             )
             return BELIEVED
 
-    async def forward(self, frame: bytes, room: Room) -> bytes:
+    async def forward(self, frame: bytes, pool: MemoryPool) -> bytes:
         """The broker's answer to a request, with its size; both as they are on the wire. One that does not come at once
-        waits until there is room, which it takes until it is `delivered`.
+        waits until there is memory, which it takes until it is `delivered`.
 
         Raises:
             NobodyToAsk: the connection of the client should be closed.
@@ -220,8 +220,8 @@ class Relay:
         broker, connection = self._broker()
 
         async def admit(size: int) -> None:
-            await room.enter(size)
-            self._held.append((room, size))
+            await pool.enter(size)
+            self._held.append((pool, size))
 
         try:
             return framed(await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=admit))
@@ -235,8 +235,8 @@ class Relay:
     def delivered(self) -> None:
         """The client has taken the last answer, or never will."""
         held, self._held = self._held, []
-        for room, size in held:
-            room.leave(size)
+        for pool, size in held:
+            pool.leave(size)
 
     def close(self) -> None:
         """Hang up."""

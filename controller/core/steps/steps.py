@@ -42,8 +42,9 @@ from zk_layout.znodes.reassignments import ReassignmentAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
 
-# While a topic's znode cannot be read, its partitions keep their leaders by what it said before.
 Noticed = dict[str, list[Notice]]
+
+# While a topic's znode cannot be read, its partitions keep their leaders by what it said before.
 WITHOUT_TOPIC_ZNODE = (Precedence.LEADER,)
 # These write states, and nothing else.
 ELECTIONS = (Precedence.FIRST_LEADER, Precedence.LEADER)

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from controller.core.replies import ClusterDescription
 from controller.core.requests import AllocateProducerIds, DescribeCluster, ListReassignments
 from controller.server.limits import Limits, by_address
-from controller.server.sparing import Sparing, shortened
+from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
 from tests.fuzz.reign import LISTENER, Heartbeat, Reign, Shape
@@ -154,10 +154,10 @@ def test_clients_that_never_read_cost_only_their_own_connections() -> None:
             healthy = await stack.enter_async_context(connected(reign.server, LISTENER))
             for _ in range(10):
                 await healthy.ask(ListReassignments(None))
-            guests = reign.server._service.guests
+            connections = reign.server._service.quotas
             async with asyncio.timeout(20):
-                while len(guests) > 1:
-                    assert guests.unsent_bytes < 3_000_000
+                while len(connections) > 1:
+                    assert connections.unsent_bytes < 3_000_000
                     await asyncio.sleep(0.05)
             await healthy.ask(ListReassignments(None))
 
@@ -177,7 +177,7 @@ def test_idle_clients_never_keep_a_broker_from_its_own_listener() -> None:
             async with connected(reign.server, LISTENER) as another:
                 await another.ask(AllocateProducerIds(BrokerId(2), BrokerEpoch(2)))
             await broker.ask(AllocateProducerIds(BrokerId(1), BrokerEpoch(1)))
-            assert len(reign.server._service.guests) <= 20
+            assert len(reign.server._service.quotas) <= 20
 
     asyncio.run(story())
 
@@ -219,12 +219,12 @@ def test_nobody_waits_for_an_answer_longer_than_five_minutes() -> None:
 
 
 def test_a_cause_is_told_a_few_times_and_then_with_a_count() -> None:
-    sparing = Sparing(first=2, every_s=10.0)
+    repeated = RepeatedLines(first=2, every_s=10.0)
 
-    said = [sparing.say("a", at) for at in (0.0, 1.0, 2.0, 3.0, 10.0, 10.5, 11.0)]
+    said = [repeated.say("a", at) for at in (0.0, 1.0, 2.0, 3.0, 10.0, 10.5, 11.0)]
 
     assert said == [0, 0, None, None, 2, 0, None]
-    assert sparing.say("b", 3.0) == 0
+    assert repeated.say("b", 3.0) == 0
     assert len(shortened("x" * 100_000)) < 350
 
 

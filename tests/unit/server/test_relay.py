@@ -379,17 +379,17 @@ def test_long_answers_of_brokers_wait_until_others_have_been_taken() -> None:
             connected(server) as client,
         ):
             broker.more = bytes(8_000_000)
-            room = server._service.rooms.responses
+            pool = server._service.pools.responses
             mute.reader._transport.pause_reading()  # type: ignore[attr-defined] # asyncio has no public way
             mute.writer.write(framed(find_coordinator(1)))
-            while not room.taken_bytes:
+            while not pool.taken_bytes:
                 await asyncio.sleep(0.01)
             client.writer.write(framed(find_coordinator(2)))
             size = struct.unpack(">i", await client.reader.readexactly(4))[0]
-            assert room.taken_bytes < 9_000_000
+            assert pool.taken_bytes < 9_000_000
             assert len(await client.reader.readexactly(size)) > 8_000_000
             broker.more = b""
             assert await asked(client, 3) == 1
-            assert room.taken_bytes == 0
+            assert pool.taken_bytes == 0
 
     asyncio.run(story())

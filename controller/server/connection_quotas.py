@@ -21,7 +21,7 @@ LISTENER_FULL = "too many connections on one listener"
 _UNLIMITED = 2**31 - 1
 
 
-class Guest:
+class OpenConnection:
     """One connection that was let in.
 
     Shape:
@@ -42,93 +42,93 @@ class TurnedAway(Exception):
     """The connection must be closed; the text is a reason that is short and stable."""
 
 
-class Guests:
+class ConnectionQuotas:
     """All connections of all listeners."""
 
     def __init__(self, limits: Limits, inter_broker_listener: str | None = None) -> None:
         """Nobody is here."""
         self._limits = limits
         self.inter_broker_listener = inter_broker_listener
-        self._guests: dict[Guest, None] = {}
+        self._connections: dict[OpenConnection, None] = {}
         self._by_listener: Counter[str] = Counter()
         self._by_address: Counter[str] = Counter()
         self._unsent: dict[int, tuple[int, int]] = {}
         self.unsent_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return len(self._connections)
 
-    def enter(self, guest: Guest) -> Guest | None:
+    def enter(self, connection: OpenConnection) -> OpenConnection | None:
         """Let somebody in; who has to go for it.
 
         Raises:
             TurnedAway: there is no room, or not for this listener or address.
         """
-        limits, address, listener = self._limits, guest.address, guest.listener
+        limits, address, listener = self._limits, connection.address, connection.listener
         most = limits.most_for_address.get(address, limits.most_per_address)
         if self._by_address[address] >= most:
             raise TurnedAway(ADDRESS_FULL)
         leaving = None
         is_listener_full = self._by_listener[listener] >= limits.most_per_listener.get(listener, _UNLIMITED)
-        if is_listener_full or len(self._guests) >= limits.most_connections:
-            around = [g for g in self._guests if g.listener == listener] if is_listener_full else self._guests
+        if is_listener_full or len(self._connections) >= limits.most_connections:
+            around = [c for c in self._connections if c.listener == listener] if is_listener_full else self._connections
             leaving = self._least_missed(around) if listener == self.inter_broker_listener else None
             if leaving is None:
                 raise TurnedAway(LISTENER_FULL if is_listener_full else NO_ROOM)
-        self._guests[guest] = None
+        self._connections[connection] = None
         self._by_listener[listener] += 1
         self._by_address[address] += 1
         if leaving is not None:
             self._push_out(leaving)
         return leaving
 
-    def left(self, guest: Guest) -> None:
+    def left(self, connection: OpenConnection) -> None:
         """A connection has ended."""
-        guest.is_leaving = True
-        if guest not in self._guests:
+        connection.is_leaving = True
+        if connection not in self._connections:
             return
-        del self._guests[guest]
-        for counter, key in ((self._by_listener, guest.listener), (self._by_address, guest.address)):
+        del self._connections[connection]
+        for counter, key in ((self._by_listener, connection.listener), (self._by_address, connection.address)):
             counter[key] -= 1
             if not counter[key]:
                 del counter[key]
 
-    def hold(self, guest: Guest, answer: bytes, now: float) -> Guest | None:
+    def hold(self, connection: OpenConnection, answer: bytes, now: float) -> OpenConnection | None:
         """An answer is being sent; who has to go because it has not taken its own for longest.
 
         One that several clients wait for is counted once.
         """
-        guest.unsent_since = now
+        connection.unsent_since = now
         holders, size = self._unsent.get(id(answer), (0, len(answer)))
         self._unsent[id(answer)] = (holders + 1, size)
         self.unsent_bytes += 0 if holders else size
         if self.unsent_bytes <= self._limits.unsent_bytes:
             return None
-        sending = [g for g in self._guests if g.unsent_since is not None and g is not guest]
-        slowest = min(sending, key=lambda g: (g.is_broker, g.unsent_since or 0.0), default=None)
+        sending = [c for c in self._connections if c.unsent_since is not None and c is not connection]
+        slowest = min(sending, key=lambda c: (c.is_broker, c.unsent_since or 0.0), default=None)
         if slowest is not None:
             self._push_out(slowest)
         return slowest
 
-    def let_go(self, guest: Guest, answer: bytes) -> None:
+    def let_go(self, connection: OpenConnection, answer: bytes) -> None:
         """An answer was sent, or never will be."""
-        guest.unsent_since = None
+        connection.unsent_since = None
         holders, size = self._unsent.pop(id(answer))
         if holders > 1:
             self._unsent[id(answer)] = (holders - 1, size)
         else:
             self.unsent_bytes -= size
 
-    def _push_out(self, guest: Guest) -> None:
-        self.left(guest)
-        guest.leave()
+    def _push_out(self, connection: OpenConnection) -> None:
+        self.left(connection)
+        connection.leave()
 
-    def _least_missed(self, guests: Iterable[Guest]) -> Guest | None:
+    def _least_missed(self, connections: Iterable[OpenConnection]) -> OpenConnection | None:
         """The idle client on another listener than the brokers' before others, then who never asked anything."""
-        clients = (g for g in guests if not g.is_broker)
+        clients = (c for c in connections if not c.is_broker)
         return min(
             clients,
-            key=lambda g: (g.is_busy, g.listener == self.inter_broker_listener, g.is_known, g.since),
+            key=lambda c: (c.is_busy, c.listener == self.inter_broker_listener, c.is_known, c.since),
             default=None,
         )
 

@@ -15,7 +15,7 @@ class _Said(Struct):
     unsaid: int = 0
 
 
-class Sparing:
+class RepeatedLines:
     """Bounds how often each cause is logged. Causes must be few: they are remembered for ever."""
 
     def __init__(self, first: int = FIRST, every_s: float = EVERY_S) -> None:

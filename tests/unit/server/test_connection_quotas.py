@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from controller.server.guests import ADDRESS_FULL, LISTENER_FULL, NO_ROOM, Guest, Guests, TurnedAway
+from controller.server.connection_quotas import (
+    ADDRESS_FULL,
+    LISTENER_FULL,
+    NO_ROOM,
+    ConnectionQuotas,
+    OpenConnection,
+    TurnedAway,
+)
 from controller.server.limits import Limits
 
 INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 
 
 class House:
-    """Guests by name, each of whom remembers that it had to go."""
+    """ConnectionQuotas by name, each of whom remembers that it had to go."""
 
     def __init__(self, *, most: int = 3, **limits: object) -> None:
-        self.guests = Guests(Limits(most_connections=most, **limits), INSIDE)  # type: ignore[arg-type] # by name
+        self.quotas = ConnectionQuotas(Limits(most_connections=most, **limits), INSIDE)  # type: ignore[arg-type] # by name
         self.gone: list[str] = []
 
-    def enter(self, name: str, listener: str = OUTSIDE, since: float = 0.0, address: str = "10.0.0.1") -> Guest:
-        guest = Guest(listener, address, since)
-        guest.leave = lambda: self.gone.append(name)
-        self.guests.enter(guest)
-        return guest
+    def enter(
+        self, name: str, listener: str = OUTSIDE, since: float = 0.0, address: str = "10.0.0.1"
+    ) -> OpenConnection:
+        connection = OpenConnection(listener, address, since)
+        connection.leave = lambda: self.gone.append(name)
+        self.quotas.enter(connection)
+        return connection
 
 
 def test_clients_beyond_the_limit_are_turned_away_until_others_leave() -> None:
@@ -30,11 +39,11 @@ def test_clients_beyond_the_limit_are_turned_away_until_others_leave() -> None:
     with pytest.raises(TurnedAway, match=NO_ROOM):
         house.enter("d")
 
-    house.guests.left(first)
-    house.guests.left(first)
+    house.quotas.left(first)
+    house.quotas.left(first)
     house.enter("d")
 
-    assert (len(house.guests), house.gone) == (3, [])
+    assert (len(house.quotas), house.gone) == (3, [])
 
 
 def test_a_broker_always_gets_in_and_the_client_that_was_idle_for_longest_goes() -> None:
@@ -44,7 +53,7 @@ def test_a_broker_always_gets_in_and_the_client_that_was_idle_for_longest_goes()
 
     house.enter("broker", INSIDE)
 
-    assert (len(house.guests), house.gone) == (3, ["b"])
+    assert (len(house.quotas), house.gone) == (3, ["b"])
 
 
 def test_who_goes_first_is_idle_then_a_client_elsewhere_then_silent_so_far() -> None:
@@ -90,11 +99,11 @@ def test_when_answers_pile_up_the_one_who_has_not_taken_its_own_for_longest_goes
     slow, quick, third = (house.enter(name) for name in ("slow", "quick", "third"))
     shared, own = b"s" * 200, b"o" * 100
 
-    assert house.guests.hold(slow, shared, 1.0) is None
-    assert house.guests.hold(quick, shared, 2.0) is None
-    assert house.guests.unsent_bytes == 200
-    house.guests.let_go(quick, shared)
-    assert house.guests.hold(third, own, 3.0) is slow
+    assert house.quotas.hold(slow, shared, 1.0) is None
+    assert house.quotas.hold(quick, shared, 2.0) is None
+    assert house.quotas.unsent_bytes == 200
+    house.quotas.let_go(quick, shared)
+    assert house.quotas.hold(third, own, 3.0) is slow
 
-    house.guests.let_go(slow, shared)
-    assert (house.gone, house.guests.unsent_bytes) == (["slow"], 100)
+    house.quotas.let_go(slow, shared)
+    assert (house.gone, house.quotas.unsent_bytes) == (["slow"], 100)

@@ -1,20 +1,20 @@
-"""Requests wait when there is no room, and no kind waits for another."""
+"""Requests wait when there is no memory, and no kind waits for another."""
 
 from __future__ import annotations
 
 import asyncio
 
 from controller.server.limits import Limits
-from controller.server.rooms import Room, Rooms
+from controller.server.memory_pools import MemoryPool, MemoryPools
 from controller.wire.versions import ApiKey
 
 
 def test_whoever_asks_while_anything_is_left_gets_all_and_the_others_wait() -> None:
     async def story() -> None:
-        room, entered = Room(100), []
+        pool, entered = MemoryPool(100), []
 
         async def visit(name: str, size: int, until: asyncio.Event) -> None:
-            async with room.take(size):
+            async with pool.take(size):
                 entered.append(name)
                 await until.wait()
 
@@ -25,7 +25,7 @@ def test_whoever_asks_while_anything_is_left_gets_all_and_the_others_wait() -> N
         ]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert (entered, room.taken_bytes) == (["a", "b"], 560)
+        assert (entered, pool.taken_bytes) == (["a", "b"], 560)
 
         tasks[2].cancel()  # gives up while it waits
         ends[0].set()
@@ -36,22 +36,22 @@ def test_whoever_asks_while_anything_is_left_gets_all_and_the_others_wait() -> N
         assert entered == ["a", "b", "d"]
         ends[3].set()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert room.taken_bytes == 0
+        assert pool.taken_bytes == 0
 
     asyncio.run(story())
 
 
 def test_what_brokers_ask_never_waits_for_clients() -> None:
     async def story() -> None:
-        rooms = Rooms(Limits(queued_bytes=1, open_bytes=1))
+        pools = MemoryPools(Limits(queued_bytes=1, open_bytes=1))
         async with (
             asyncio.timeout(5),
-            rooms.arriving(ApiKey.METADATA, 1_000_000),
-            rooms.opened(ApiKey.METADATA, 1_000_000),
-            rooms.opened(ApiKey.CREATE_TOPICS, 1_000_000),
-            rooms.opened(10, 1_000_000),
-            rooms.arriving(ApiKey.ALTER_PARTITION, 1_000_000),
-            rooms.opened(ApiKey.ALTER_PARTITION, 1_000_000),
+            pools.arriving(ApiKey.METADATA, 1_000_000),
+            pools.opened(ApiKey.METADATA, 1_000_000),
+            pools.opened(ApiKey.CREATE_TOPICS, 1_000_000),
+            pools.opened(10, 1_000_000),
+            pools.arriving(ApiKey.ALTER_PARTITION, 1_000_000),
+            pools.opened(ApiKey.ALTER_PARTITION, 1_000_000),
         ):
             pass
 

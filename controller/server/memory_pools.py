@@ -43,8 +43,8 @@ _MEDIUM_BYTES = 1024 * 1024
 _GROWTH = 32  # a decoded request is larger than its bytes
 
 
-class Held:
-    """A part of a room for a request that arrives. While others wait, it has little time."""
+class Reservation:
+    """A part of a pool for a request that arrives. While others wait, it has little time."""
 
     def __init__(self) -> None:
         """It may take its time."""
@@ -67,11 +67,11 @@ class Held:
             self._limit.reschedule(soon if until is None else min(soon, until))
 
 
-class Room:
+class MemoryPool:
     """So many bytes, given out to the smallest wish first: who asks for much can wait, who asks for little cannot be
     kept waiting by it.
 
-    Whoever asks while anything is left gets all it asked for, so that no request is too large for ever; the room may
+    Whoever asks while anything is left gets all it asked for, so that no request is too large for ever; the pool may
     be exceeded by one request.
     """
 
@@ -80,14 +80,14 @@ class Room:
         self._most_bytes = most_bytes
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
-        self._held: dict[Held, None] = {}
+        self._held: dict[Reservation, None] = {}
         self.taken_bytes = 0
 
     @contextlib.asynccontextmanager
-    async def take(self, size: int) -> AsyncIterator[Held]:
-        """Wait until there is room, and give it back in the end."""
+    async def take(self, size: int) -> AsyncIterator[Reservation]:
+        """Wait until there is memory, and give it back in the end."""
         await self.enter(size)
-        held = Held()
+        held = Reservation()
         self._held[held] = None
         if self._waiting:
             held.hurry()
@@ -98,7 +98,7 @@ class Room:
             self.leave(size)
 
     async def enter(self, size: int) -> None:
-        """Wait until there is room; `leave` gives it back."""
+        """Wait until there is memory; `leave` gives it back."""
         if not self._waiting and self.taken_bytes < self._most_bytes:
             self.taken_bytes += size
             return
@@ -123,8 +123,8 @@ class Room:
                 future.set_result(None)
 
 
-class Rooms:
-    """Room for requests that arrive, and for those that are open, from their decoding to their answer.
+class MemoryPools:
+    """Memory for requests that arrive, and for those that are open, from their decoding to their answer.
 
     Each kind has its own: changes may wait for brokers for a minute, relayed requests for a broker that hangs, and
     neither may keep reads waiting, nor any of them what brokers themselves ask.
@@ -133,29 +133,29 @@ class Rooms:
     def __init__(self, limits: Limits) -> None:
         """All is free."""
         half = max(1, limits.queued_bytes // 2)
-        self._large, self._medium = Room(half), Room(half)
-        self._from_brokers = Room(limits.queued_bytes)
-        self._reads, self._changes = Room(limits.open_bytes), Room(limits.open_bytes)
-        self._relayed, self._brokers_own = Room(2 * limits.open_bytes), Room(limits.open_bytes)
-        self.responses = Room(limits.queued_bytes)
+        self._large, self._medium = MemoryPool(half), MemoryPool(half)
+        self._from_brokers = MemoryPool(limits.queued_bytes)
+        self._reads, self._changes = MemoryPool(limits.open_bytes), MemoryPool(limits.open_bytes)
+        self._relayed, self._brokers_own = MemoryPool(2 * limits.open_bytes), MemoryPool(limits.open_bytes)
+        self.responses = MemoryPool(limits.queued_bytes)
         """Of brokers, until the client has taken them."""
 
-    def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[Held]:
-        """Room for a request that is about to be received; small ones need none."""
+    def arriving(self, key: int, size: int) -> AbstractAsyncContextManager[Reservation]:
+        """MemoryPool for a request that is about to be received; small ones need none."""
         if size <= _SMALL_BYTES:
-            return contextlib.nullcontext(Held())
+            return contextlib.nullcontext(Reservation())
         if key in BROKERS_OWN:
             return self._from_brokers.take(size)
         return (self._medium if size <= _MEDIUM_BYTES else self._large).take(size)
 
-    def opened(self, key: int, size: int) -> AbstractAsyncContextManager[Held]:
-        """Room for what a request becomes when it is decoded."""
+    def opened(self, key: int, size: int) -> AbstractAsyncContextManager[Reservation]:
+        """Memory for what a request becomes when it is decoded."""
         if key in BROKERS_OWN:
-            room = self._brokers_own
+            pool = self._brokers_own
         elif key in _CHANGES:
-            room = self._changes
+            pool = self._changes
         elif key in RELAYABLE:
             return self._relayed.take(max(size * _GROWTH, MOST_READ_AHEAD_BYTES))
         else:
-            room = self._reads
-        return room.take(size * _GROWTH)
+            pool = self._reads
+        return pool.take(size * _GROWTH)
