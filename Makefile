@@ -21,7 +21,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay fuzz format lock setup clean
+.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay fuzz nightly format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -51,8 +51,8 @@ coverage: $(READY)  ## the fast tests, and whether they reach enough of the core
 	$(BIN)/coverage report --include='controller/core/*' --fail-under=97
 	$(BIN)/coverage report --include='zk_layout/*' --fail-under=97
 
-sim: $(READY)  ## the seeded world with faults
-	$(PYTEST) $(call present,tests/simulation) $(ARGS)
+sim: $(READY)  ## the seeded world with faults; with SEEDS=… so many fresh ones
+	$(if $(SEEDS),$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $$(date +%s) $(ARGS),$(PYTEST) tests/simulation $(ARGS))
 
 conformance: $(READY)  ## simulated servers against the real ones
 	$(PYTEST) $(call present,tests/conformance) $(ARGS)
@@ -70,8 +70,13 @@ versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
 lab: $(READY)  ## whether real servers start on this machine
 	$(PYTEST) $(call present,tests/lab) $(ARGS)
 
-fuzz: $(READY)  ## hostile znodes beside healthy topics, for MINUTES=…; prints seeds that break a promise
+fuzz: $(READY)  ## hostile frames and hostile znodes, each for MINUTES=…; prints seeds that break a promise
+	$(BIN)/python -m tests.fuzz frames --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
+
+nightly: $(READY)  ## what takes hours: 20,000 fresh worlds, and an hour of each kind of fuzzing
+	$(MAKE) --no-print-directory sim SEEDS=20000
+	$(MAKE) --no-print-directory fuzz MINUTES=60
 
 format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .

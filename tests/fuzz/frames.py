@@ -268,11 +268,20 @@ def try_frames(seed: int, count: int) -> Tried:
 @click.command()
 @click.option("--frames", default=20_000, help="How many to send.")
 @click.option("--seed", default=0, help="Where to begin.")
-def command(frames: int, seed: int) -> None:
+@click.option("--minutes", type=float, help="Begin anew with the next seed until so long has passed.")
+def command(frames: int, seed: int, minutes: float | None) -> None:
     """Send mutated requests to a listener."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    tried = try_frames(seed, frames)
+    until = time.monotonic() + (minutes or 0.0) * 60
+    for number in itertools.count(seed):
+        _tell(number, try_frames(number, frames))
+        if time.monotonic() >= until:
+            break
+
+
+def _tell(seed: int, tried: Tried) -> None:
     click.echo(
+        f"seed {seed}: "
         f"{tried.frames} frames, {tried.answered} answered, {tried.closed} connections closed; {tried.healthy} answers "
         f"to a healthy client, the slowest after {tried.slowest_healthy_s:.3f} s; longest stall "
         f"{tried.longest_stall_cpu_s:.3f} s of processor time, {tried.longest_stall_s:.3f} s by the clock; "
