@@ -221,7 +221,8 @@ def test_a_registration_under_a_name_that_is_no_id(term: Term, name: str) -> Non
 
 def test_a_topic_with_a_name_that_no_broker_could_take(term: Term) -> None:
     with znode(term, f"/brokers/topics/{'t' * 40_000}", b'{"version":1,"partitions":{"0":[1]}}') as path:
-        assert path in term.await_notice(path, "unknown znode")
+        shown = path[:80]  # a log line is no place for all of it
+        assert shown in term.await_notice(shown, "unknown znode")
 
 
 def test_a_registration_whose_host_no_broker_could_be_told(term: Term) -> None:
@@ -358,7 +359,7 @@ TRUNCATED = struct.pack(">i", 12) + struct.pack(">hhih", 45, 0, 7, 3) + b"od"
 BAD_FRAMES: dict[str, tuple[bytes, str]] = {
     "a size of 2 GB": (struct.pack(">i", 2**31 - 1) + b"x" * 100, "announces 2147483647 bytes"),
     "a negative size": (struct.pack(">i", -1), "announces -1 bytes"),
-    "a size just above the limit": (struct.pack(">i", 1_000_001), "announces 1000001 bytes"),
+    "a size just above the limit": (struct.pack(">ih", 1_000_001, 45), "announces 1000001 bytes"),
     "an HTTP request": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "announces 1195725856 bytes"),
     "a TLS handshake": (bytes.fromhex("1603010200010001fc0303") + bytes(500), "announces 369295618 bytes"),
     "an unknown API key": (frame(999, 0), "999"),
@@ -418,13 +419,17 @@ def test_a_client_that_leaves_before_its_answer_disturbs_nobody(term: Term) -> N
     assert not term.replica.complaints(term.offset)
 
 
-def test_idle_connections_up_to_the_limit_disturb_nobody_and_one_more_is_turned_away(term: Term) -> None:
+def test_idle_connections_up_to_the_limit_disturb_nobody_and_make_room_for_newcomers(term: Term) -> None:
+    """Brokers and clients share the only listener: whoever comes may be a broker."""
+
+    def made_room() -> float:
+        return term.replica.measure("clients_disconnected_total", reason="made room for another")
+
+    before = made_room()
     with ExitStack() as stack:
         for _ in range(170):
             stack.enter_context(term.replica.connect())
-        wait_until(lambda: term.notices("too many connections"), "somebody was turned away")
-        assert len(term.notices("too many connections")) == 1
+        wait_until(lambda: made_room() >= before + 20, "the longest idle made room")
         assert term.replica.measure("connections") == 150
-        assert term.replica.measure("clients_disconnected_total", reason="too many connections") >= 20
         assert term.replica.leader()["is_leader"]
     wait_until(lambda: term.replica.measure("connections") < 50, "they were gone")
