@@ -35,6 +35,9 @@ class RecordedMachine:
         self._journal.turned(now, events, effects, 0.0, 0)
         return effects
 
+    def let_go(self) -> bool:
+        return self._machine.let_go()
+
 
 class RecordedWorld(World):
     """A world whose machines keep journals, each in a folder of its own."""

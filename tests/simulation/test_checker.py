@@ -36,6 +36,9 @@ class SpoiledMachine:
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
         return [spoiled for effect in self._machine.turn(events, now) for spoiled in self._spoil(effect)]
 
+    def let_go(self) -> bool:
+        return self._machine.let_go()
+
 
 def broken_by(spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> str:
     """The first promise that some seed finds broken."""

@@ -27,6 +27,9 @@ class Wasteful:
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
         return [wasted(e) if isinstance(e, Commit) else e for e in self._machine.turn(events, now)]
 
+    def let_go(self) -> bool:
+        return self._machine.let_go()
+
 
 def wasted(commit: Commit) -> Commit:
     first, *others = commit.operations
