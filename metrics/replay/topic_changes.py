@@ -7,6 +7,7 @@ up to 430 KB. Only the bytes that differ from the write before are decoded; the 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -60,36 +61,32 @@ class TopicContent:
         except msgspec.DecodeError:
             return self._replace(data, sections)
         self._data, self._sections = data, sections
-        changed: set[PartitionId] = set()
+        before = {partition: self.assignment(partition) for entries in differing for partition in entries}
         for table, entries in zip(self._tables, differing, strict=True):
-            changed.update(entries)
             for partition, replicas in entries.items():
                 if replicas is None:
                     table.pop(partition, None)
                 else:
                     table[partition] = replicas
-        return {partition: self.assignment(partition) for partition in sorted(changed)}
+        return self._changed_since(before)
 
     def assignment(self, partition: PartitionId) -> Assignment | None:
         """What one partition was last assigned; None for one that the topic does not list."""
         replicas, adding, removing = self._tables
         if partition not in replicas:
             return None
-        return Assignment(replicas[partition], adding.get(partition, ()), removing.get(partition, ()))
+        return topics.assigned(replicas[partition], adding.get(partition, ()), removing.get(partition, ()))
+
+    def _changed_since(self, before: Mapping[PartitionId, Assignment | None]) -> Changed:
+        now = ((partition, self.assignment(partition)) for partition in sorted(before))
+        return {partition: assignment for partition, assignment in now if assignment != before[partition]}
 
     def _replace(self, data: bytes, sections: tuple[_Span, ...] | None) -> Changed:
-        topic = topics.decode(data)
-        before = {partition: self.assignment(partition) for partition in self._tables[0]}
-        moving = {p: a for p, a in topic.partitions.items() if a.is_moving}
-        self._tables = (
-            {p: a.replicas for p, a in topic.partitions.items()},
-            {p: a.adding for p, a in moving.items() if a.adding},
-            {p: a.removing for p, a in moving.items() if a.removing},
-        )
+        maps = topics.decode_maps(data)
+        before = {partition: self.assignment(partition) for partition in (*self._tables[0], *maps.partitions)}
+        self._tables = maps.partitions, maps.adding_replicas or {}, maps.removing_replicas or {}
         self._data, self._sections = data, sections if _are_flat(data, sections) else None
-        changed: Changed = {p: None for p in before if p not in topic.partitions}
-        changed.update({p: a for p, a in topic.partitions.items() if before.get(p) != a})
-        return changed
+        return self._changed_since(before)
 
 
 def changed_assignments(content: TopicContent, data: bytes) -> Changed:

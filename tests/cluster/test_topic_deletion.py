@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.demo.clients import KafkaConsumer, KafkaProducer
 from controller.lab.cluster import LocalCluster
 from tests.cluster.replica import OLD_AND_NEW, Replica, wait_until
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 pytestmark = OLD_AND_NEW
 LONG_S = 120.0
@@ -89,13 +91,12 @@ def test_a_topic_that_moves_is_deleted_through_a_dead_broker_and_a_killed_contro
             zk.create(f"/config/topics/{name}", b'{"version":1,"config":{"retention.ms":"600000"}}')
             write(cluster, name, *(b"of the first topic" for _ in range(30)))
 
-            cluster.kill_broker(3)
-            wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
             path = f"/brokers/topics/{name}"
-            moving = json.loads(zk.get(path)[0])
-            moving["partitions"]["0"] = [3, 1, 2]
-            moving["adding_replicas"], moving["removing_replicas"] = {"0": [3]}, {"0": [1]}
-            zk.set(path, json.dumps(moving).encode())
+            cluster.kill_broker(3)
+            at = TopicPartition(TopicName(name), PartitionId(0))
+            wanted = PartitionReassignment(at, (BrokerId(3), BrokerId(2)))
+            first.ask(AlterReassignments((wanted,)))  # while the registration of broker 3 lives on
+            wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
             wait_until(lambda: first.measure("moving_partitions") == 1, "the move was under way", LONG_S)
 
             zk.create(f"{path}/somebody-elses")

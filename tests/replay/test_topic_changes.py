@@ -29,6 +29,11 @@ def written(partitions: dict[PartitionId, Assignment], rng: Random | None = None
     return json.dumps(json.loads(data)).encode() if spaced else data
 
 
+def decoded(partitions: dict[PartitionId, Assignment]) -> dict[PartitionId, Assignment]:
+    """What the whole znode says: moves that make no sense do not count."""
+    return topics.decode(written(partitions)).partitions
+
+
 @given(st.lists(st.tuples(contents, st.none() | orders, st.booleans()), max_size=8))
 def test_the_changes_of_each_write_add_up_to_its_content(
     writes: list[tuple[dict[PartitionId, Assignment], Random | None, bool]],
@@ -44,7 +49,7 @@ def test_the_changes_of_each_write_add_up_to_its_content(
             else:
                 held[partition] = assignment
 
-        assert held == {p: Assignment(a.replicas, a.adding, a.removing) for p, a in partitions.items()}
+        assert held == decoded(partitions)
 
 
 @given(contents, numbers, assignments)
@@ -56,7 +61,8 @@ def test_one_partition_changed_is_one_change(
 
     changed = topic.change_to(written({**partitions, partition: new}))
 
-    assert changed == ({} if partitions.get(partition) == new else {partition: new})
+    before, after = decoded(partitions), decoded({**partitions, partition: new})
+    assert changed == ({} if before.get(partition) == after[partition] else {partition: after[partition]})
 
 
 def test_a_malformed_write_changes_nothing() -> None:

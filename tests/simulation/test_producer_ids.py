@@ -43,6 +43,6 @@ def test_they_are_given_by_controllers_and_taken_by_others_who_get_in_each_other
         text = "\n".join(world.trace.lines)
         for what in ("by controller", "itself"):
             seen[what] = seen.get(what, 0) + sum(what in whom for whom in world.producer_ids.given.values())
-        seen["conflict"] = seen.get("conflict", 0) + text.count("bad version at /latest_producer_id_block")
+        seen["conflict"] = seen.get("conflict", 0) + text.count("cannot set /latest_producer_id_block at version")
 
     assert all(seen[what] > 0 for what in ("by controller", "itself", "conflict")), seen

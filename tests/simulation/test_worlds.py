@@ -12,7 +12,7 @@ from tests.simulation.world import World
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = 300
+SEEDS = 200
 A_BATCH = 20
 
 

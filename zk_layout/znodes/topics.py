@@ -90,14 +90,16 @@ class TopicRemnantAddress(Struct, frozen=True, gc=False):
         return f"{ROOT}/{self.topic}/{self.below}"
 
 
-class _Json(Struct):
+class TopicMaps(Struct):
+    """The maps of the znode as they are written, whether or not they make sense together."""
+
     partitions: dict[Partition, Brokers]
     adding_replicas: dict[Partition, Brokers] | None = None
     removing_replicas: dict[Partition, Brokers] | None = None
     topic_id: Id | None = None
 
 
-_decoder = json_decoder(_Json)
+_decoder = json_decoder(TopicMaps)
 
 
 def decode(data: bytes) -> Topic:
@@ -112,20 +114,30 @@ def decode(data: bytes) -> Topic:
     Raises:
         Undecodable: not a topic's JSON.
     """
-    json = decode_json(_decoder, data)
+    json = decode_maps(data)
     adding, removing = json.adding_replicas or {}, json.removing_replicas or {}
     if not adding and not removing:
         return Topic({p: Assignment(replicas) for p, replicas in json.partitions.items()}, json.topic_id)
     return Topic(
         {
-            p: _move(replicas, adding.get(p, NOTHING), removing.get(p, NOTHING))
+            p: assigned(replicas, adding.get(p, NOTHING), removing.get(p, NOTHING))
             for p, replicas in json.partitions.items()
         },
         json.topic_id,
     )
 
 
-def _move(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assignment:
+def decode_maps(data: bytes) -> TopicMaps:
+    """The maps of a topic's znode; `assigned` says what counts of them.
+
+    Raises:
+        Undecodable: not a topic's JSON.
+    """
+    return decode_json(_decoder, data)
+
+
+def assigned(replicas: Replicas, adding: Replicas, removing: Replicas) -> Assignment:
+    """What the entries of one partition mean together; see `decode`."""
     if not adding and not removing:
         return Assignment(replicas)
     move = Assignment(
