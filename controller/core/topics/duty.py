@@ -29,7 +29,7 @@ from controller.core.telling.sending import is_accepted
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
-from controller.core.transactions.proposal import Outcome, Proposal, Refused, Subject
+from controller.core.transactions.proposal import Outcome, Proposal, Refused, Subject, topic_subject
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.topics import TopicAddress
@@ -182,7 +182,8 @@ class Topics(TopicDuty):
                 self._refuse_while_deleting(item, out)
         else:
             self._shared.requests.put_back(items)  # until the mark is there again
-        step.atoms = self._deletions.next_step(step.name, out)
+        if not self._shared.transactions.is_waiting(topic_subject(step.name)):
+            step.atoms = self._deletions.next_step(step.name, out)
 
     def _refuse_while_deleting(self, item: Item, out: Outbox) -> None:
         match item.wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from msgspec import Struct
 
 from controller.core.brokers.duty import Brokers
@@ -320,6 +321,17 @@ def test_a_request_that_cannot_be_dropped_holds_nothing_up() -> None:
 
     lines = play.do("time +5s", f"allow {path}", "time +60s", "broker 1 returns")
     assert some(lines, "answer orders NONE")
+    assert play.data("/brokers/topics/orders") is None
+
+
+@pytest.mark.parametrize("path", ["/brokers/topics/orders", "/config/topics/orders", "/admin/delete_topics/orders"])
+def test_a_removal_that_is_refused_again_and_again_is_tried_less_often(path: str) -> None:
+    play = Play("brokers 1,2", "topic orders 0=1,2", "config orders retention.ms=1", f"refuse {path}", "elect")
+
+    lines = play.do("delete topic orders", "time +60s")
+
+    assert 4 < sum(line.startswith("refused") for line in lines) < 12
+    play.do(f"allow {path}", "time +30s")
     assert play.data("/brokers/topics/orders") is None
 
 
