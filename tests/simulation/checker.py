@@ -308,6 +308,7 @@ class Checker:
         held = self._read("/controller_epoch")
         if held != controller.epoch:
             raise Broken(f"{controller.name} wrote in epoch {controller.epoch}, while {held} rules")
+        self.world.coverage.decided(commit.why, self.world.clock.now)
 
     def effect(self, controller: Controller, effect: Effect) -> None:
         """A controller has decided something."""
