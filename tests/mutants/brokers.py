@@ -96,7 +96,7 @@ MUTANTS = (
         SENDING,
         "return held is not None and held.epoch == answer.broker_epoch",
         "return held is not None",
-        (unit("topic_deletions"),),
+        (unit("log_directories"),),
     ),
     Mutant(
         "tells nobody that a broker has died",
@@ -117,7 +117,7 @@ MUTANTS = (
         BATCH,
         "if (seen.leader in fresh or broker in fresh) and self._cluster.is_registered(broker):",
         "if broker in fresh and self._cluster.is_registered(broker):",
-        (trap("protocol"),),
+        (story("log_directory_fails"),),
     ),
     Mutant(
         "sends every deletion that was decided",
@@ -131,7 +131,7 @@ MUTANTS = (
         BATCH,
         "or at in self._cluster.untold or topic.is_queued_for_deletion:",
         "or topic.is_queued_for_deletion:",
-        (trap("weaknesses"),),
+        (story("crash_at_every_stage"),),
     ),
     Mutant(
         "waits for ever until a broker's former life is dealt with",

@@ -138,7 +138,7 @@ MUTANTS = (
         ALTER_PARTITION,
         "replicas = in_force(held.assignment, held.state).replicas",
         "replicas = held.assignment.replicas",
-        (law("rules"),),
+        (unit("ends_of_moves"),),
     ),
     Mutant(
         "raises the leader epoch with the ISR",

@@ -117,7 +117,7 @@ MUTANTS = (
         REMOVAL,
         "self._keep(at, frozenset(b for b in confirmed if b in leaving))",
         "self._keep(at, confirmed)",
-        (trap("weaknesses"),),
+        (unit("ends_of_moves"),),
     ),
     Mutant(
         "leaves replicas on its own id",
