@@ -98,9 +98,8 @@ def main(
                 verdicts.append(verdict)
                 click.echo(json.dumps(_plain(verdict)) if is_json else _line(verdict, seeds))
     if not is_json:
-        _sum_up(verdicts)
-    unnoticed = [v for v in verdicts if (seeds and v.worlds is None) or v.is_caught_fast is False]
-    sys.exit(1 if unnoticed else 0)
+        _sum_up(verdicts, seeds)
+    sys.exit(1 if any(_is_unnoticed(v, seeds) for v in verdicts) else 0)
 
 
 @contextmanager
@@ -197,12 +196,19 @@ def _line(verdict: Verdict, seeds: int) -> str:
     return f"{verdict.name:<72} {seen:<10} {fast:<9} {verdict.took_s:4.0f} s  {verdict.promise[:90]}".rstrip()
 
 
-def _sum_up(verdicts: Sequence[Verdict]) -> None:
+def _is_unnoticed(verdict: Verdict, seeds: int) -> bool:
+    return verdict.is_caught_fast is False or bool(seeds and verdict.worlds is None)
+
+
+def _sum_up(verdicts: Sequence[Verdict], seeds: int) -> None:
     worlds = sorted(v.worlds for v in verdicts if v.worlds is not None)
     median = worlds[len(worlds) // 2] if worlds else 0
     click.echo(f"{len(worlds)} of {len(verdicts)} break a promise in a world, in the median in world {median}")
     fast = sum(v.is_caught_fast is True for v in verdicts)
     click.echo(f"{fast} of {len(verdicts)} are noticed by each of their faster tests")
+    for verdict in verdicts:
+        if _is_unnoticed(verdict, seeds):
+            click.echo(f"not noticed: {_line(verdict, seeds)}")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ MUTANTS = (
         GREETINGS,
         "len(self._names) + (1 if self._begun else 0)",
         "len(self._names)",
-        (unit("turns_are_bounded"),),
+        (unit("greetings"),),
     ),
     Mutant(
         "forgets a topic that was half-read when a broker came",
