@@ -15,13 +15,13 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 CODE   := controller zk_layout metrics tests
 
-FAST   := tests/unit tests/scenarios tests/properties controller zk_layout metrics
+FAST   := tests/unit tests/scenarios tests/properties tests/mutants controller zk_layout metrics
 SLOW   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay fuzz nightly format lock setup clean
+.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay fuzz nightly mutants format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -77,6 +77,9 @@ fuzz: $(READY)  ## hostile frames and hostile znodes, each for MINUTES=…; prin
 nightly: $(READY)  ## what takes hours: 20,000 fresh worlds, and an hour of each kind of fuzzing
 	$(MAKE) --no-print-directory sim SEEDS=20000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
+
+mutants: $(READY)  ## would any test notice a mistake? prints the table
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 format: $(READY)  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
 from controller.core.events import CallId
-from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered
-from controller.core.requests import AlterPartition, AlterReassignments, ElectLeaders, Mode, Request
+from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered, ShutdownPermitted
+from controller.core.requests import (
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    ElectLeaders,
+    Mode,
+    Request,
+)
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
 from tests.simulation.broken import Broken
 from tests.simulation.topic_answers import unfit
@@ -230,6 +237,14 @@ class Checker:
         is_by_controller = any(c.session == session for c in self.world.controllers.values())
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
+        if is_by_controller and after.leader == NO_LEADER and at not in self.forced:
+            self._forgets_nobody(at, before, after)
+
+    def _forgets_nobody(self, at: TopicPartition, before: PartitionState, after: PartitionState) -> None:
+        replicas = self.topics[at.topic].partitions[at.partition].replicas
+        forgotten = [r for r in before.isr if r in replicas and r in self.world.brokers and r not in after.isr]
+        if forgotten:
+            raise Broken(f"{at} has no leader, and nobody can tell any more that {forgotten} are in sync: {before}")
 
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
         if not self.world.plan.unclean_election and at not in self.forced:
@@ -308,6 +323,7 @@ class Checker:
         held = self._read("/controller_epoch")
         if held != controller.epoch:
             raise Broken(f"{controller.name} wrote in epoch {controller.epoch}, while {held} rules")
+        self.world.coverage.decided(commit.why, self.world.clock.now)
 
     def effect(self, controller: Controller, effect: Effect) -> None:
         """A controller has decided something."""
@@ -317,6 +333,8 @@ class Checker:
                 if request is None:
                     raise Broken(f"{controller.name} answered {ask} twice, or without having been asked")
                 self._answer_fits(request, reply)
+                if isinstance(request, ControlledShutdown) and reply == ShutdownPermitted():
+                    self._leads_nothing(controller, request)
                 if isinstance(reply, ReassignmentsAltered):
                     self._hold(self.world.move_requests.answered(reply))
                 if isinstance(reply, ProducerIdsAllocated):
@@ -325,6 +343,18 @@ class Checker:
                 self._tell_is_true(controller, effect)
             case StepDown(reason):
                 self.world.say(controller.name, f"wants to step down: {reason}")
+
+    def _leads_nothing(self, controller: Controller, request: ControlledShutdown) -> None:
+        """Who is allowed to leave has handed over whatever somebody else could host."""
+        broker = self.world.brokers[request.broker]
+        if controller.epoch != self._epoch or not broker.is_leaving:
+            return
+        for at, state in self.states.items():
+            topic = self.topics.get(at.topic)
+            is_alone = topic is None or len(topic.partitions[at.partition].replicas) == 1
+            is_known = at.topic not in self.unwanted and at not in self.edited and at not in self.unheard
+            if state.leader == request.broker and is_known and not is_alone:
+                raise Broken(f"broker {request.broker} may leave, though it leads {at}: {state}")
 
     @staticmethod
     def _hold(wrong: str | None) -> None:

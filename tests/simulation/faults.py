@@ -68,7 +68,9 @@ class Faults:
     def strike(self) -> None:
         """One fault."""
         weights = [weight for weight, _ in self._kinds]
-        self.random.choices([kind for _, kind in self._kinds], weights)[0]()
+        fault = self.random.choices([kind for _, kind in self._kinds], weights)[0]
+        self.world.coverage.struck(fault.__name__, self.world.clock.now)
+        fault()
 
     # controllers
 

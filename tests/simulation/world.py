@@ -31,6 +31,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.clients import LEGACY
 from tests.simulation.clock import Clock
 from tests.simulation.controllers import Controller, Role
+from tests.simulation.coverage import Coverage
 from tests.simulation.faults import Faults
 from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.network import Network, ZkConnection
@@ -98,6 +99,7 @@ class World:
         self.plan = plan_of(self.random)
         self.clock = Clock()
         self.trace = Trace(self.clock)
+        self.coverage = Coverage()
         self.network = Network(self.clock, self.random)
         self.checker = Checker(self)
         self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)

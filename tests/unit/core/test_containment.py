@@ -424,6 +424,13 @@ def test_a_broker_that_is_back_is_let_in_when_nothing_has_come_to_rest_for_long(
     assert "connect 1" in play.do("time +2s")
 
 
+def test_a_broker_that_was_gone_for_a_moment_is_let_in_when_that_was_dealt_with() -> None:
+    play = Play("brokers 1,2", "topic orders 0=1,2", "elect", "hold reply")
+
+    assert "connect 1" not in play.do("broker 1 dies", "broker 1 returns")
+    assert "connect 1" in play.do("reply")
+
+
 # ---- sizes ----------------------------------------------------------------------------------------------------
 
 

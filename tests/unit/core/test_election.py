@@ -58,6 +58,13 @@ def test_without_permission_the_partition_has_no_leader_and_keeps_its_isr() -> N
     assert step.state == written(-1, "1")
 
 
+def test_all_who_were_in_sync_when_the_last_of_them_went_may_lead_when_they_are_back() -> None:
+    step = leader_election.next_step(case("1,2,3", 1, "1,2", config={}), cluster("3"))
+
+    assert isinstance(step, Change)
+    assert step.state == written(-1, "1,2")
+
+
 def test_the_topics_setting_outweighs_the_brokers_default() -> None:
     asked = case("1,2", 1, "1", config={"unclean.leader.election.enable": "false"})
 
@@ -89,6 +96,13 @@ def test_a_replica_being_let_go_is_no_candidate() -> None:
 
 
 CATCHING_UP = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2", config={"unclean.leader.election.enable": "true"})
+
+
+def test_an_added_replica_that_never_was_in_sync_is_no_candidate() -> None:
+    step = leader_election.next_step(CATCHING_UP, cluster("4"))
+
+    assert isinstance(step, Change)
+    assert step.state == written(-1, "3")
 
 
 def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_to_delete_its_log() -> None:

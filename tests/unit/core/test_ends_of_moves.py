@@ -49,3 +49,19 @@ def test_the_end_of_a_move_that_is_redirected_meanwhile_is_not_written() -> None
     assert some(play.do("ask reassign wide-1 to=1,2"), "answer wide-1 NONE")
 
     assert moved(play.do(f"time +{GATHER_S}s")) == []
+
+
+def test_who_has_confirmed_its_deletion_once_is_asked_again_after_a_later_move() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=2,3", "isr orders-0 1,2,3")
+    assert some(play.do("ask reassign orders-0 to=2,1", "isr orders-0 2,3,1"), "tell 3  StopReplica", "delete")
+
+    lines = play.do("ask reassign orders-0 to=2,3", "isr orders-0 2,1,3")
+
+    assert some(lines, "tell 1  StopReplica orders-0", "delete")
+
+
+def test_who_is_let_go_does_not_join_the_isr_again() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "broker 1 hangs", "ask reassign orders-0 to=2,3")
+    assert some(play.do("isr orders-0 1,2,3"), "target [2, 3] of orders-0 in sync")
+
+    assert some(play.do("isr orders-0 2,3,1"), "answer orders-0 OPERATION_NOT_ATTEMPTED")

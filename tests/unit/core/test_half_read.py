@@ -142,3 +142,14 @@ def test_a_topic_that_can_be_read_again_is_due_though_nothing_in_it_has_changed(
     term.fold(topic_fact(ID, 2))
 
     assert list(term.changes().partitions[AT.topic]) == [PartitionId(0)]
+
+
+def test_what_has_changed_of_it_is_told_when_all_of_it_has_been_read() -> None:
+    term = Term("1,2")
+    term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
+    term.changes()
+
+    term.fold(state_fact("1", 1))
+
+    assert term.state.take_changes(half_read={AT.topic: None}).partitions == {}
+    assert list(term.changes().partitions[AT.topic]) == [PartitionId(0)]

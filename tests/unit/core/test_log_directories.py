@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.commands import LeaderAndIsr
+from controller.core.errors import ErrorCode
+from controller.core.events import Acknowledged
 from tests.unit.traps.play import Play, some
+from zk_layout.ids import BrokerEpoch, BrokerId, PartitionId, TopicName, TopicPartition
 
 
 def failed(*more: str) -> Play:
@@ -53,3 +57,15 @@ def test_a_topic_that_is_deleted_takes_its_failures_with_it() -> None:
 
     assert some(lines, "new partition orders-0: 1 leads, ISR [1, 2]")
     assert not some(lines, "offline=")
+
+
+def test_what_a_broker_has_said_of_its_log_in_a_former_life_counts_no_more() -> None:
+    play = failed()
+    play.do("broker 1 bounces")
+    told = [t for t in play.theatre.told if t.broker == BrokerId(1) and isinstance(t.command, LeaderAndIsr)]
+    at, former = TopicPartition(TopicName("orders"), PartitionId(0)), BrokerEpoch(told[-1].broker_epoch - 1)
+    assert play.theatre.machine is not None
+
+    late = Acknowledged(BrokerId(1), former, told[-1].command, ErrorCode.NONE, {at: ErrorCode.KAFKA_STORAGE_ERROR})
+
+    assert play.theatre.machine.turn([late], 1.0) == []

@@ -1,0 +1,157 @@
+"""Mistakes about who is there, who is told what, and what answers mean."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant, story, trap, unit
+
+ADMISSION = "controller/core/brokers/admission.py"
+BROKERS = "controller/core/brokers/duty.py"
+SHUTDOWN = "controller/core/brokers/controlled_shutdown.py"
+GREETINGS = "controller/core/telling/greetings.py"
+BATCH = "controller/core/telling/batch.py"
+SENDING = "controller/core/telling/sending.py"
+REST = "controller/core/rest.py"
+VIEW = "controller/core/view.py"
+
+MUTANTS = (
+    Mutant(
+        "readmits a broker at once",
+        ADMISSION,
+        "if seen is None or broker in self._departing:",
+        "if seen is None:",
+        (unit("containment"),),
+    ),
+    Mutant(
+        "takes a bounce for nothing",
+        ADMISSION,
+        "(seen is None or (held.epoch != seen.epoch and broker != self._cluster.own_id)):",
+        "seen is None:",
+        (trap("weaknesses"), story("broker_bounces")),
+    ),
+    Mutant(
+        "goes on excluding a broker that has shut down and is back",
+        ADMISSION,
+        "        memory.shutting_down.pop(broker, None)\n",
+        "",
+        (trap("weaknesses"),),
+    ),
+    Mutant(
+        "ignores that a log directory has failed",
+        BROKERS,
+        "self._memory.fail_replica(at, report.broker)",
+        "pass",
+        (story("log_directory_fails"),),
+    ),
+    Mutant(
+        "does not ask a broker what its failed log directory held",
+        BROKERS,
+        "self._fresh[event.broker] = None",
+        "pass",
+        (story("log_directory_fails"),),
+    ),
+    Mutant(
+        "does not repeat what a broker has refused",
+        BROKERS,
+        "out.wake(TellAllAgain(broker), out.now + doubled_s(times, RESEND_AFTER_S, RESEND_AT_MOST_S))",
+        "del times",
+        (trap("tickets"), story("refused_by_a_broker")),
+    ),
+    Mutant(
+        "lets a broker go that still leads",
+        SHUTDOWN,
+        "remaining.append(at)",
+        "continue",
+        (story("controlled_shutdown"),),
+    ),
+    Mutant(
+        "tells a broker nothing that has come",
+        BROKERS,
+        "self._greetings.join(fresh)",
+        "pass",
+        (unit("turns_are_bounded"),),
+    ),
+    Mutant(
+        "greets a broker with half of a topic",
+        GREETINGS,
+        "len(self._names) + (1 if self._begun else 0)",
+        "len(self._names)",
+        (unit("greetings"),),
+    ),
+    Mutant(
+        "forgets a topic that was half-read when a broker came",
+        GREETINGS,
+        "self._held_back.setdefault(name, {}).update(brokers)",
+        "pass",
+        (unit("half_read"),),
+    ),
+    Mutant(
+        "forgets after a fail-over that a leader may not know of its move",
+        BROKERS,
+        "if is_first_sight and (assignment.is_moving or at.partition in topic.deletions):",
+        "if is_first_sight and at.partition in topic.deletions:",
+        (trap("weaknesses"),),
+    ),
+    Mutant(
+        "heeds what a broker said in a former life",
+        SENDING,
+        "return held is not None and held.epoch == answer.broker_epoch",
+        "return held is not None",
+        (unit("log_directories"),),
+    ),
+    Mutant(
+        "tells nobody that a broker has died",
+        BATCH,
+        "        if not parts and is_news:",
+        "        if not parts and is_news and self._greetings:",
+        (trap("tickets"),),
+    ),
+    Mutant(
+        "tells a broker that has come whom to follow before it tells who lives",
+        BATCH,
+        "        if is_greeting:\n            greeting",
+        "        if is_greeting and not brokers_changed:\n            greeting",
+        (trap("protocol"),),
+    ),
+    Mutant(
+        "does not repeat to followers who leads when their leader has come",
+        BATCH,
+        "if (seen.leader in fresh or broker in fresh) and self._cluster.is_registered(broker):",
+        "if broker in fresh and self._cluster.is_registered(broker):",
+        (story("log_directory_fails"),),
+    ),
+    Mutant(
+        "sends every deletion that was decided",
+        SENDING,
+        "not stop.is_deletion or _may_delete(broker, stop, cluster)",
+        "True",
+        (unit("owed_deletions"),),
+    ),
+    Mutant(
+        "has replicas deleted before their leader knows",
+        BATCH,
+        "or at in self._cluster.untold or topic.is_queued_for_deletion:",
+        "or topic.is_queued_for_deletion:",
+        (story("crash_at_every_stage"),),
+    ),
+    Mutant(
+        "waits for ever until a broker's former life is dealt with",
+        REST,
+        "if not wait.topics or wait.until <= out.now]",
+        "if not wait.topics]",
+        (unit("containment"),),
+    ),
+    Mutant(
+        "takes other controllers for brokers",
+        VIEW,
+        "return broker in self.brokers and broker not in self.controllers",
+        "return broker in self.brokers",
+        (unit("controllers_are_no_brokers"),),
+    ),
+    Mutant(
+        "counts a replica in a failed log directory as online",
+        VIEW,
+        "return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())",
+        "return self.is_live(broker)",
+        (unit("log_directories"), story("log_directory_fails")),
+    ),
+)

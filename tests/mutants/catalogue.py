@@ -1,0 +1,15 @@
+"""Which mistakes must be noticed? By simulation, and by something faster."""
+
+from __future__ import annotations
+
+from tests.mutants import brokers, elections, moves, standing, topics, turns
+from tests.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *elections.MUTANTS,
+    *moves.MUTANTS,
+    *brokers.MUTANTS,
+    *topics.MUTANTS,
+    *turns.MUTANTS,
+    *standing.MUTANTS,
+)

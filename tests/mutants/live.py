@@ -1,0 +1,41 @@
+"""Live through worlds until one breaks a promise: `python -m tests.mutants.live <first seed> <seeds> <seconds each>`.
+
+The last line is the last seed, with what was wrong if something was. A mistake may also keep a world from ever going
+on: whoever takes longer than a world takes breaks a promise, too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import click
+
+from tests.simulation.world import World
+
+
+def main(start: int, seeds: int, limit_s: float) -> None:
+    """Print one line a world."""
+    seed = start
+
+    def hang(*_: object) -> None:
+        # Whatever is raised here may be caught, and gone on with.
+        os.write(sys.stdout.fileno(), f"{seed} goes on for longer than {limit_s:.0f} s\n".encode())
+        os._exit(1)
+
+    signal.signal(signal.SIGALRM, hang)
+    for seed in range(start, start + seeds):
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+        try:
+            World(seed).run()
+        except Exception as error:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            reason = " ".join(str(error).split())
+            click.echo(f"{seed} {type(error).__name__}: {reason}")
+            sys.exit(1)
+        click.echo(seed)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,192 @@
+"""Mistakes about which replicas a partition has."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant, law, story, trap, unit
+
+STAGE = "controller/core/stage.py"
+RULE = "controller/core/reassignment/rule.py"
+REDIRECTION = "controller/core/reassignment/redirection.py"
+REMOVAL = "controller/core/reassignment/removal.py"
+OWN_REPLICA = "controller/core/reassignment/own_replica.py"
+LEGACY = "controller/core/reassignment/legacy_znode.py"
+FOLDER = "controller/core/reassignment/folder.py"
+FOREIGN = "controller/core/reassignment/foreign_writes.py"
+
+MUTANTS = (
+    Mutant(
+        "lets go when one replica of the target is in sync",
+        STAGE,
+        "if all(r in state.isr for r in target):",
+        "if any(r in state.isr for r in target):",
+        (law("assignment_arithmetic"),),
+    ),
+    Mutant(
+        "tells brokers of the leaving replicas until they are gone",
+        STAGE,
+        "if assignment.is_moving and stage(assignment, state) is Stage.LETTING_GO:",
+        "if assignment.is_moving and stage(assignment, state) is Stage.SETTLED:",
+        (law("assignment_arithmetic"),),
+    ),
+    Mutant(
+        "forgets in-sync replicas that an assignment does not name",
+        STAGE,
+        "unlisted = tuple(r for r in state.isr if r not in assignment.replicas)",
+        "unlisted: Replicas = ()",
+        (unit("foreign_writes"),),
+    ),
+    Mutant(
+        "forgets where a move began when it gets another target",
+        STAGE,
+        "original = assignment.original",
+        "original = assignment.target",
+        (law("assignment_arithmetic"),),
+    ),
+    Mutant(
+        "does not tell a leader of its new replicas",
+        RULE,
+        "        if case.is_untold:",
+        "        if case.is_untold and case.unlisted:",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "forgets who has not confirmed its deletion",
+        RULE,
+        "owed = tuple(r for r in (*case.owed, *waiting) if r not in settled)",
+        "owed = tuple(r for r in case.owed if r not in settled)",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "ends a move without waiting for its deletions",
+        RULE,
+        "    if not case.is_patience_over and any(cluster.is_registered(r) for r in waiting):\n        return None\n",
+        "",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "hands over to a replica that is offline",
+        RULE,
+        "next((r for r in target if r in isr and cluster.is_online(r, case.at)), None)",
+        "next((r for r in target if r in isr), None)",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "keeps the leaving ones in the ISR when it hands over",
+        RULE,
+        "isr = tuple(r for r in state.isr if r in target)",
+        "isr = state.isr",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "goes on owing the deletion of a replica that is wanted again",
+        RULE,
+        "wanted_again = tuple(r for r in case.owed if r in case.assignment.replicas)",
+        "wanted_again: Replicas = ()",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "forgets the replicas that a cancel drops",
+        REDIRECTION,
+        "for r in (*case.owed, *dropped) if",
+        "for r in case.owed if",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "cancels though that stops the only copies in sync",
+        REDIRECTION,
+        "if is_unsafe and mode is not Mode.FORCED:",
+        "if is_unsafe and mode is Mode.GENTLE:",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "keeps replicas in the ISR that a cancel drops",
+        REDIRECTION,
+        "kept = tuple(r for r in state.isr if r in to.replicas)",
+        "kept = state.isr",
+        (unit("reassignment"),),
+    ),
+    Mutant(
+        "takes a late confirmation for one of this move",
+        REMOVAL,
+        "if held.state.leader_epoch == stop.leader_epoch:",
+        "if held.state.leader_epoch >= stop.leader_epoch:",
+        (trap("tickets"),),
+    ),
+    Mutant(
+        "remembers confirmations of an earlier move",
+        REMOVAL,
+        "self._keep(at, frozenset(b for b in confirmed if b in leaving))",
+        "self._keep(at, confirmed)",
+        (unit("ends_of_moves"),),
+    ),
+    Mutant(
+        "leaves replicas on its own id",
+        OWN_REPLICA,
+        "if controllers.keys().isdisjoint(case.assignment.replicas):",
+        "if cluster.own_id in controllers:",
+        (unit("controllers_are_no_brokers"),),
+    ),
+    Mutant(
+        "never takes an entry out of the legacy znode that is done",
+        LEGACY,
+        "            self._done[case.at] = None\n            return None",
+        "            return None",
+        (story("legacy_znode"),),
+    ),
+    Mutant(
+        "leaves refused entries in the legacy znode",
+        LEGACY,
+        "            self._refused[case.at] = outcome.message or outcome.error.name\n",
+        "",
+        (story("legacy_bad_entries"),),
+    ),
+    Mutant(
+        "lets a legacy entry come back that a request has overruled",
+        LEGACY,
+        "        if overruled:\n",
+        "        if overruled and self._refused:\n",
+        (story("legacy_and_requests"),),
+    ),
+    Mutant(
+        "does not notice that a child was removed",
+        FOLDER,
+        "yield at, None",
+        "continue",
+        (story("reassignment_znodes"),),
+    ),
+    Mutant(
+        "leaves the children of moves that are over",
+        FOLDER,
+        "            return Delete(_address(at), child.version)",
+        "            return None",
+        (story("reassignment_znodes"),),
+    ),
+    Mutant(
+        "follows a child of an earlier topic",
+        FOLDER,
+        " and child.mzxid > topic.czxid:",
+        ":",
+        (unit("reassignment_znodes"),),
+    ),
+    Mutant(
+        "follows a child that another controller has ignored",
+        FOLDER,
+        "if held.state.controller_epoch > self._state.kept_by:",
+        "if held.state.controller_epoch > self._state.kept_by and held.is_malformed:",
+        (story("reassignment_znodes_across_terms"),),
+    ),
+    Mutant(
+        "obeys whoever writes over its assignments",
+        FOREIGN,
+        "if not expected.replicas or expected == found:",
+        "if expected.replicas or expected == found:",
+        (unit("foreign_writes"), story("written_by_somebody_else")),
+    ),
+    Mutant(
+        "takes its own writes for somebody else's",
+        FOREIGN,
+        "return ours if ours is not None and (ours == found or name in self._accepted) else before",
+        "return before",
+        (story("reassign_one_partition"),),
+    ),
+)

@@ -1,0 +1,126 @@
+"""Mistakes of a process that reads and writes ZooKeeper, and stands for election there."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant, reading, unit, zk
+
+CANDIDACY = "controller/core/candidacy/candidacy.py"
+WRITER = "controller/zk/writer.py"
+READER = "controller/zk/reader.py"
+BRIDGE = "controller/zk/bridge.py"
+SESSION = "controller/zk/session.py"
+
+MUTANTS = (
+    Mutant(
+        "rules on though another does",
+        CANDIDACY,
+        "if seen.epoch >= self._epoch:",
+        "if seen.is_mine:",
+        (unit("candidacy"),),
+    ),
+    Mutant(
+        "rules on while ZooKeeper is silent",
+        CANDIDACY,
+        "            self._go_blind(SILENT, now)",
+        "            self._sight.lose(SILENT)",
+        (unit("candidacy"),),
+    ),
+    Mutant(
+        "claims a cluster that was released",
+        CANDIDACY,
+        " or seen is None or seen.is_released:",
+        " or seen is None:",
+        (unit("candidacy"),),
+    ),
+    Mutant(
+        "begins a term though the session of its claim was lost",
+        CANDIDACY,
+        "if self._is_session_new:",
+        "if self._is_session_new and self.holder is not None:",
+        (unit("candidacy"),),
+    ),
+    Mutant(
+        "skips the fence",
+        WRITER,
+        "self._fence = protocol.Check(bridge.full(_EPOCH_PATH), fence_version)",
+        "self._fence = protocol.Check(bridge.full(_EPOCH_PATH), ZnodeVersion(-1))",
+        (zk("writer"),),
+    ),
+    Mutant(
+        "sends what ZooKeeper never takes",
+        WRITER,
+        "if request.size_bytes > self._max_request_bytes:",
+        "if request.size_bytes > self._max_request_bytes and self.is_fenced:",
+        (zk("writer"),),
+    ),
+    Mutant(
+        "blames the first write for what another has met",
+        WRITER,
+        "write = commit.operations[index - 1].write",
+        "write = commit.operations[0].write",
+        (zk("writer"),),
+    ),
+    Mutant(
+        "forgets a watch: hears of the first change of a folder only",
+        READER,
+        "watch=parent in self._watched.parents)",
+        "watch=not self._is_loaded)",
+        (reading("topics_that_come_change_and_go_are_told_with_their_states"),),
+    ),
+    Mutant(
+        "forgets to watch topics and registrations",
+        READER,
+        "watch=parent in self._watched.families)",
+        "watch=False)",
+        (reading("topics_that_come_change_and_go_are_told_with_their_states"),),
+    ),
+    Mutant(
+        "does not notice what changes while it reads",
+        READER,
+        "            self._is_marked.clear()\n            try:\n                await self._round()\n",
+        "            try:\n                await self._round()\n                self._is_marked.clear()\n",
+        (reading("znodes_changing_while_they_are_loaded_are_not_missed"),),
+    ),
+    Mutant(
+        "reads a lone znode before it watches it",
+        READER,
+        "        _, found = await asyncio.gather(self._watch(path), read_one(self._bridge, path))\n",
+        "        found = await read_one(self._bridge, path)\n        await self._watch(path)\n",
+        (zk("changes_while_reading"),),
+    ),
+    Mutant(
+        "does not read the states of a topic that was created again",
+        READER,
+        "known = ()  # another topic of the same name",
+        "pass",
+        (reading("a_topic_deleted_and_created_again_is_told_as_new_with_all_its_states"),),
+    ),
+    Mutant(
+        "does not read the states of partitions that were added",
+        READER,
+        "for number in fact.value.partitions if number not in known]",
+        "for number in fact.value.partitions if not known]",
+        (reading("topics_that_come_change_and_go_are_told_with_their_states"),),
+    ),
+    Mutant(
+        "loses its watches with the connection",
+        BRIDGE,
+        "        self._is_connected.set()\n        self._restore_watches()\n",
+        "        self._is_connected.set()\n",
+        (zk("changes_while_reading"),),
+    ),
+    Mutant(
+        "watches from now on after a lost connection",
+        BRIDGE,
+        "        since = self._restore_since\n        if since is None:",
+        "        since = None if self._restore_since is None else self.seen_zxid\n        if since is None:",
+        (zk("changes_while_reading"),),
+    ),
+    Mutant(
+        "claims an epoch that another has claimed meanwhile",
+        SESSION,
+        "controller.encode_epoch(epoch), view.epoch.stat.version),",
+        "controller.encode_epoch(epoch), -1),",
+        (zk("claims"),),
+    ),
+)

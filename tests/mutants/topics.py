@@ -1,0 +1,127 @@
+"""Mistakes about topics as a whole, and about producer ids."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant, story, trap, unit
+
+TOPIC_FACTS = "controller/core/state/topic_facts.py"
+DELETION = "controller/core/topics/deletion.py"
+TOPICS = "controller/core/topics/duty.py"
+OUTCOMES = "controller/core/clients/outcomes.py"
+DRAFT = "controller/core/steps/draft.py"
+PRODUCER_IDS = "controller/core/producer_ids.py"
+
+MUTANTS = (
+    Mutant(
+        "obeys an old mark: deletes a topic for a request that is older than it",
+        TOPIC_FACTS,
+        "is_queued = self._deletes_topics and mark is not None and mark.czxid > view.czxid",
+        "is_queued = self._deletes_topics and mark is not None",
+        (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "removes a topic before its logs are deleted",
+        DELETION,
+        "if topic.is_malformed or self._unconfirmed(name, deletion):",
+        "if topic.is_malformed:",
+        (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "takes a refused deletion for a confirmed one",
+        DELETION,
+        "answers = deletion.refused if is_refused else deletion.confirmed",
+        "answers = deletion.confirmed",
+        (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "does not ask a broker again that was restarted during a deletion",
+        DELETION,
+        "for answers in (deletion.told, deletion.confirmed, deletion.refused):",
+        "for answers in (deletion.confirmed, deletion.refused):",
+        (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "does not look into a removal that was refused",
+        DELETION,
+        "deletion.needs_survey, deletion.found = True, None",
+        "deletion.found = None",
+        (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "lets a deletion be withdrawn that has begun",
+        DELETION,
+        "has_begun = former is not None and not is_another and any(former.told.values())",
+        "has_begun = False",
+        (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "gives a topic another id when an old tool has dropped it",
+        TOPICS,
+        "step.planned.give_id(topic.topic_id)",
+        "step.planned.give_id(self._shared.random.topic_id())",
+        (story("topic_id_lost"),),
+    ),
+    Mutant(
+        "answers that a topic is there before it is led",
+        OUTCOMES,
+        "return not awaited.leaderless",
+        "return True",
+        (story("topics_created_by_request"),),
+    ),
+    Mutant(
+        "drops the id of a topic that it writes",
+        DRAFT,
+        "topic = Topic(assignments, self._topic_id or self.topic.topic_id)",
+        "topic = Topic(assignments, self._topic_id)",
+        (story("reassign_one_partition"),),
+    ),
+    Mutant(
+        "drops the partitions of a topic that do not move",
+        DRAFT,
+        "            if held.assignment.replicas\n        }",
+        "            if n in self._assignments\n        }",
+        (story("cancel_and_set_some"),),
+    ),
+    Mutant(
+        "writes states over whatever is there",
+        DRAFT,
+        "yield Set(address, state, ZnodeVersion(held.epoch))",
+        "yield Set(address, state, ZnodeVersion(-1))",
+        (story("conflicts"),),
+    ),
+    Mutant(
+        "writes topics over whatever is there",
+        DRAFT,
+        "yield Set(TopicAddress(self.topic.name), topic, self.topic.version)",
+        "yield Set(TopicAddress(self.topic.name), topic, ZnodeVersion(-1))",
+        (trap("weaknesses"),),
+    ),
+    Mutant(
+        "writes the first states of a topic without their parent",
+        DRAFT,
+        "if self.topic.has_partitions_znode or not is_any_new:",
+        "if self.topic.has_partitions_znode or is_any_new:",
+        (story("topic_created"),),
+    ),
+    Mutant(
+        "gives the last producer id twice",
+        PRODUCER_IDS,
+        "first = last + 1",
+        "first = last",
+        (unit("producer_ids"),),
+    ),
+    Mutant(
+        "begins anew where the producer ids cannot be read",
+        PRODUCER_IDS,
+        'return _refusal(f"{PATH} cannot be read; repair it, or write the last allocated block into it")',
+        "first = 0",
+        (unit("producer_ids"),),
+    ),
+    Mutant(
+        "gives producer ids that ZooKeeper has not accepted",
+        PRODUCER_IDS,
+        "if isinstance(outcome, Accepted) and isinstance(block, ProducerIdBlock):",
+        "if isinstance(block, ProducerIdBlock):",
+        (unit("producer_ids"),),
+    ),
+)

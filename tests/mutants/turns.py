@@ -1,0 +1,174 @@
+"""Mistakes about what is known, what is looked at in a turn, and what becomes of a transaction."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant, law, story, trap, unit
+
+FACTS = "zk_layout/facts.py"
+TOPIC_FACTS = "controller/core/state/topic_facts.py"
+CLUSTER = "controller/core/state/cluster.py"
+PLACEMENT = "controller/core/state/placement.py"
+EVENT_QUEUE = "controller/core/event_queue.py"
+AGENDA = "controller/core/agenda.py"
+MACHINE = "controller/core/machine.py"
+STEPS = "controller/core/steps/steps.py"
+ASIDE = "controller/core/steps/aside.py"
+TRANSACTIONS = "controller/core/transactions/owner.py"
+PACKING = "controller/core/transactions/packing.py"
+
+MUTANTS = (
+    Mutant(
+        "applies an older fact",
+        FACTS,
+        "return fact.as_of > held_as_of",
+        "return True",
+        (law("folding"),),
+    ),
+    Mutant(
+        "believes an absence that a creation has overtaken",
+        FACTS,
+        "return fact.is_present and not is_held_present",
+        "return False",
+        (law("folding"),),
+    ),
+    Mutant(
+        "counts the state of an earlier topic",
+        TOPIC_FACTS,
+        "if view is not None and fact.as_of < view.czxid:",
+        "if view is not None and fact.as_of < NEVER:",
+        (law("folding"),),
+    ),
+    Mutant(
+        "takes a topic that was created again for the same",
+        TOPIC_FACTS,
+        "if view is not None and view.czxid != stat.czxid:",
+        "if view is not None and view.czxid > stat.czxid:",
+        (law("folding"), trap("weaknesses")),
+    ),
+    Mutant(
+        "owes what an earlier topic of the name owed",
+        TOPIC_FACTS,
+        "is_ours = value is not None and record.owed_as_of >= view.czxid and value.topic_id in (None, view.topic_id)",
+        "is_ours = value is not None",
+        (unit("owed_deletions"),),
+    ),
+    Mutant(
+        "counts a replica where it has left",
+        PLACEMENT,
+        "_discard(self.hosted[broker], name, number)",
+        "pass",
+        (law("folding"),),
+    ),
+    Mutant(
+        "tells of a topic of which it has read a part",
+        CLUSTER,
+        "taken.withhold(name, until=left)",
+        "pass",
+        (unit("half_read"),),
+    ),
+    Mutant(
+        "forgets the rest of a large event",
+        EVENT_QUEUE,
+        "if self._given == len(self._facts):",
+        "if self._given:",
+        (unit("turns_are_bounded"),),
+    ),
+    Mutant(
+        "follows facts apart that were read together",
+        MACHINE,
+        " and not self._queue.is_within_one:",
+        ":",
+        (unit("turns_are_bounded"),),
+    ),
+    Mutant(
+        "sleeps while events are left",
+        MACHINE,
+        "elif self._queue.has_more or (self._is_loaded",
+        "elif (self._is_loaded",
+        (unit("turns_are_bounded"),),
+    ),
+    Mutant(
+        "forgets the rest of a large topic",
+        AGENDA,
+        "queue[topic] = dict(islice(numbers.items(), self._budget, None))",
+        "pass",
+        (unit("agenda"),),
+    ),
+    Mutant(
+        "forgets a retry",
+        TRANSACTIONS,
+        "        out.wake(TryAgain(subject), out.now + wait)\n",
+        "",
+        (unit("transactions"),),
+    ),
+    Mutant(
+        "does not read what a transaction has conflicted with",
+        TRANSACTIONS,
+        "        if addresses:\n            out.read(addresses)\n",
+        "",
+        (unit("transactions"),),
+    ),
+    Mutant(
+        "decides anew before all was read again",
+        TRANSACTIONS,
+        "if step.outstanding or step.unread or self._under_way",
+        "if step.outstanding or self._under_way",
+        (unit("transactions"),),
+    ),
+    Mutant(
+        "takes a lost answer for a yes",
+        MACHINE,
+        "self._transactions.failed(commit, None, out)",
+        "self._transactions.committed(commit)",
+        (story("unknown_outcomes"),),
+    ),
+    Mutant(
+        "takes the version it has replaced for the one that is there",
+        TRANSACTIONS,
+        "ZnodeVersion(write.expected + 1)",
+        "ZnodeVersion(write.expected)",
+        (unit("transactions"),),
+    ),
+    Mutant(
+        "packs transactions without counting bytes",
+        PACKING,
+        "is_full = size + piece.size_bytes > self._most_bytes or count + len(piece.operations) > WRITES_A_TRANSACTION",
+        "is_full = count + len(piece.operations) > WRITES_A_TRANSACTION",
+        (unit("transactions"),),
+    ),
+    Mutant(
+        "forgets the requests of a step that was refused",
+        STEPS,
+        "            case Refused(is_waiting, about):\n                requests.put_back(step.accepted)\n",
+        "            case Refused(is_waiting, about):\n",
+        (unit("steps"),),
+    ),
+    Mutant(
+        "forgets a topic that waits for the legacy znode",
+        STEPS,
+        "                self._shared.agenda.add(name, numbers, is_urgent=True)",
+        "                del name, numbers",
+        (story("legacy_znode_is_busy"),),
+    ),
+    Mutant(
+        "never tries again what was set aside",
+        ASIDE,
+        "out.wake(LookAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))",
+        "pass",
+        (unit("containment"),),
+    ),
+    Mutant(
+        "does not step down when it is fenced",
+        MACHINE,
+        'out.step_down("another controller has raised the controller epoch")',
+        "pass",
+        (unit("term_ends"),),
+    ),
+    Mutant(
+        "does not look whether what it has created is still there",
+        MACHINE,
+        "                if to_watch:",
+        "                if to_watch and out.is_over:",
+        (story("reassignment_znode_deleted_at_once"),),
+    ),
+)

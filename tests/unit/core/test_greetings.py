@@ -1,0 +1,50 @@
+"""Do brokers that come hear of every partition once, whenever they come?"""
+
+from __future__ import annotations
+
+from controller.core.telling.greetings import Greetings
+from tests.unit.core.builders import Term, ids
+from zk_layout.facts import Stat, present
+from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+STAT = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
+SHAPES = {TopicName("narrow"): 1, TopicName("wide"): 5}
+EVERY = {(name, number) for name, count in SHAPES.items() for number in range(count)}
+
+
+def greetings() -> Greetings:
+    term = Term("1,2")
+    for name, count in SHAPES.items():
+        partitions = {PartitionId(n): Assignment(ids("1,2")) for n in range(count)}
+        term.fold(present(TopicAddress(name), Topic(partitions, None), STAT))
+    return Greetings(term.cluster)
+
+
+def heard(round_: Greetings, broker: int, most: int) -> list[tuple[TopicName, PartitionId]]:
+    """What a broker hears of in a turn."""
+    taken = list(round_.take((), most))
+    of_broker = [greeting.partitions for greeting in taken if BrokerId(broker) in greeting.brokers]
+    return [(name, n) for partitions in of_broker for name, numbers in partitions.items() for n in numbers]
+
+
+def test_whoever_comes_hears_of_every_partition_once() -> None:
+    round_ = greetings()
+    round_.join([BrokerId(1)])
+
+    every = [partition for _ in range(20) for partition in heard(round_, 1, most=3)]
+
+    assert len(every) == len(EVERY)
+    assert set(every) == EVERY
+    assert not round_.has_more(())
+
+
+def test_whoever_comes_while_a_topic_is_half_told_hears_of_all_of_it() -> None:
+    round_ = greetings()
+    round_.join([BrokerId(1)])
+    begun = heard(round_, 1, most=4)
+    assert 0 < sum(name == "wide" for name, _ in begun) < SHAPES[TopicName("wide")]
+
+    round_.join([BrokerId(2)])
+
+    assert set(heard(round_, 2, most=100)) == EVERY
