@@ -1,6 +1,6 @@
 """Which real clusters do these tests share? One per Kafka version, started at the first use.
 
-A test may kill and restart brokers but leaves all of them running; it uses topics of its own.
+A test may kill and restart brokers; those that it leaves dead are started again. It uses topics of its own.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,8 @@ from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.jars_ahead import download_beside
 from tests.cluster.walk import VERSIONS
+
+_shared: list[LocalCluster] = []
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -42,7 +44,17 @@ def _cluster(version: str, chroot: str = "") -> Iterator[LocalCluster]:
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
     with cluster:
+        _shared.append(cluster)
         yield cluster
+        _shared.remove(cluster)
+
+
+@pytest.fixture(autouse=True)
+def _each_finds_all_brokers_running() -> Iterator[None]:
+    """What has failed in one test must not fail the next ones."""
+    yield
+    for cluster in _shared:
+        cluster.start_brokers([number for number, broker in cluster.brokers.items() if not broker.process.is_alive])
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pytest
+from kazoo.client import KazooClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core.requests import Request
@@ -32,6 +33,13 @@ _names = itertools.count(1)
 def wait_until(is_so: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
     """Poll until something is so; fails with what was waited for."""
     wait_for(lambda: bool(is_so()), what, timeout_s=timeout_s)
+
+
+def holder(zk: KazooClient) -> int | None:
+    """Who holds /controller."""
+    if not zk.exists("/controller"):
+        return None
+    return int(json.loads(zk.get("/controller")[0])["brokerid"])
 
 
 class Replica:

@@ -14,18 +14,11 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, wait_until
+from tests.cluster.replica import Replica, holder, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 LONG_SESSION_MS = 30_000
 AT_ONCE_S = 15.0  # on a busy machine; half the session
-
-
-def holder(zk: KazooClient) -> int | None:
-    """Who holds /controller."""
-    if not zk.exists("/controller"):
-        return None
-    return int(json.loads(zk.get("/controller")[0])["brokerid"])
 
 
 def leaves_at_once(leader: Replica, zk: KazooClient) -> None:

@@ -14,7 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import Replica, wait_until
+from tests.cluster.replica import Replica, holder, wait_until
 
 RELEASED = "/kafka_zk_controller/released"
 
@@ -37,10 +37,6 @@ def release(*options: str) -> tuple[int, dict[str, Any], str]:
         check=False,
     )
     return run.returncode, json.loads(run.stdout or "{}"), run.stderr
-
-
-def holder(zk: KazooClient) -> int | None:
-    return int(json.loads(zk.get("/controller")[0])["brokerid"]) if zk.exists("/controller") else None
 
 
 def is_served(zk: KazooClient, name: str) -> None:

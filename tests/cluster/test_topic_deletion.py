@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from controller.core.requests import AlterReassignments, PartitionReassignment
 from controller.demo.clients import KafkaConsumer, KafkaProducer
 from controller.lab.cluster import LocalCluster
-from tests.cluster.replica import OLD_AND_NEW, Replica, wait_until
+from tests.cluster.replica import OLD_AND_NEW, Replica, holder, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 pytestmark = OLD_AND_NEW
@@ -133,6 +133,9 @@ def test_what_a_native_controller_left_half_deleted_we_finish_and_the_reverse(
 
     cluster.kill_broker(3)
     wait_until(lambda: not zk.exists("/brokers/ids/3"), "broker 3 was missed", LONG_S)
+    # A native controller begins no deletion that it finds at its election while a replica is offline.
+    wait_until(lambda: holder(zk) in (1, 2), "another broker ruled, if broker 3 had", LONG_S)
+    create(zk, f"{ours}-shows-that-it-works", {"0": [1, 2]})
     ask_for_deletion(cluster, zk, ours)
     wait_until(lambda: not on_disk(cluster, ours, 1, 2), "Kafka's controller had begun", LONG_S)
     with replica(cluster, tmp_path) as leader:

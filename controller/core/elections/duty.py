@@ -132,7 +132,6 @@ class Elections(TopicDuty):
             out.wake(Rebalance(), out.now + settings.rebalance_every_s)
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """Settings were read for this step; the next one that needs them reads them anew."""
+        """What needs settings that are still to be read is decided when they have been."""
         if step.looks:
             self._await_settings.setdefault(step.name, {}).update(step.numbers)
-        self._shared.memory.fresh_configs.pop(step.name, None)

@@ -139,6 +139,9 @@ class Steps(Duty):
         except Exception as error:
             self._contain(step, items, described(error), out)
             return None
+        finally:
+            # The next decision that needs settings has them read anew.
+            self._shared.memory.fresh_configs.pop(name, None)
         return self._conclude(step, held, out)
 
     def _conclude(self, step: Step, held: dict[Subject, None], out: Outbox) -> Proposal | None:
@@ -281,7 +284,6 @@ class Steps(Duty):
             self._aside.put(name, why, out)
         else:
             self._aside.put(name, why, out, partitions=(at,))
-        self._shared.memory.fresh_configs.pop(name, None)
         for decider in self._deciders:
             decider.step_settled(step, Unwritable(why), out)
         self._shared.agenda.add(name, step.numbers, is_urgent=True)

@@ -547,3 +547,11 @@ def test_an_outcome_that_raises_keeps_no_other_from_its_own(monkeypatch: pytest.
 
     assert led(effects) == {path("a", 0): 2}
     assert turns.machine.snapshot().in_flight == 0
+
+
+def test_a_request_that_waits_keeps_no_decision_from_the_settings_it_needs() -> None:
+    topic, state = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "state orders-0 leader=1 isr=1 leader_epoch=1", "elect")
+    play.do(f"refuse {topic}", "ask reassign orders-0 to=2,3")
+
+    assert some(play.do("broker 1 dies"), f"set {state}", "leader=-1")
