@@ -352,7 +352,9 @@ class Checker:
         for at, state in self.states.items():
             topic = self.topics.get(at.topic)
             is_alone = topic is None or len(topic.partitions[at.partition].replicas) == 1
-            is_known = at.topic not in self.unwanted and at not in self.edited and at not in self.unheard
+            is_readable = isinstance(self._read(TopicAddress(at.topic).path), Topic)
+            is_left_alone = at.topic in self.unwanted or at in self.edited or at in self.unheard
+            is_known = is_readable and not is_left_alone
             if state.leader == request.broker and is_known and not is_alone:
                 raise Broken(f"broker {request.broker} may leave, though it leads {at}: {state}")
 
