@@ -1,7 +1,7 @@
-"""Which ids of controllers do assignments name in place of brokers that are still to come?
+"""Which ids are those of controllers?
 
-A znode of our own, `/kafka_zk_controller/controller_ids`, there only while an assignment names one. A controller's id
-hosts nothing; a successor has another id, and could not tell this one from a broker that is down.
+A znode of our own, `/kafka_zk_controller/controller_ids`. A controller's id hosts nothing, whatever assignments say; a
+successor has another id, and could not tell this one from a broker that is down.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zk_layout.codec import decode_json, encode_json, json_decoder
 
 
 class ControllerIdsAddress(Struct, frozen=True, gc=False):
-    """The ids of controllers that assignments name."""
+    """The ids of controllers."""
 
     @property
     def path(self) -> str:
@@ -22,7 +22,7 @@ class ControllerIdsAddress(Struct, frozen=True, gc=False):
 
 
 class ControllerIds(Struct, frozen=True):
-    """The ids of controllers that assignments name.
+    """The ids of controllers that have led, and of those that assignments name.
 
     Shape:
         Ascending, without duplicates.

@@ -129,7 +129,25 @@ def test_also_in_the_term_of_another_controller() -> None:
     play.do("isr clicks-0 1,2", "time +10s")
     assert replicas(play) == {"0": [1, 2]}
     assert play.figures()["unconfirmed_replica_deletions"] == 0
-    assert play.data("/kafka_zk_controller/controller_ids") is None
+
+
+def test_what_a_native_controller_places_on_one_that_has_just_died_gets_a_broker() -> None:
+    play = Play("brokers 1,2", "elect", "time +5s", "topic clicks 0=1,100", "topic views 0=1,100", "elect 101")
+
+    play.do("isr clicks-0 1,2", "delete topic views")
+
+    assert replicas(play) == {"0": [1, 2]}
+    assert play.data("/brokers/topics/views") is None
+
+
+def test_an_id_that_a_broker_takes_is_struck_from_the_record() -> None:
+    path = "/kafka_zk_controller/controller_ids"
+    play = Play("brokers 1,2", "elect", "time +5s", "elect 101", "time +5s")
+    assert play.data(path) == '{"version":1,"ids":[100,101]}'
+
+    play.do("brokers 100")
+
+    assert play.data(path) == '{"version":1,"ids":[101]}'
 
 
 def test_an_id_that_was_ours_and_is_a_brokers_now_counts_as_a_broker() -> None:
