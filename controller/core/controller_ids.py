@@ -1,7 +1,7 @@
 """Which ids are those of controllers, so that a successor knows that they host nothing?
 
-A native controller that rules for a moment may place replicas on the id of one of ours that has just died: brokers count
-it as live until they hear otherwise. Whoever rules next never saw it registered.
+A native controller that rules for a moment may place replicas on the id of one of ours that has just died: brokers
+count it as live until they hear otherwise. Whoever rules next never saw it registered.
 """
 
 from __future__ import annotations
