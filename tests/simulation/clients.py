@@ -16,8 +16,10 @@ from controller.core.requests import (
 from tests.simulation.zookeeper import MakeNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicId, TopicName, TopicPartition
+from zk_layout.znodes import controller_ids
 from zk_layout.znodes.admin import DELETE_TOPICS, LegacyMove, LegacyReassignment, PreferredElection
 from zk_layout.znodes.configs import Config
+from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.topics import Assignment, Topic
 
 if TYPE_CHECKING:
@@ -51,12 +53,12 @@ class Clients:
     # topics
 
     def create_topic(self) -> None:
-        """Write a topic znode, as a broker does for an auto-created topic; it may name the controller."""
+        """Write a topic znode, as a broker does for an auto-created topic; it may name a controller, dead or not."""
         name = self._free_name()
         candidates = list(self.world.brokers)
         if self.random.random() < 0.3:
             leader = self.world.leading()
-            candidates.extend([leader.own_id] if leader else [])
+            candidates.extend([leader.own_id] if leader else self.recorded_controllers())
         size = self.random.randint(1, min(3, len(self.world.brokers)))
         width = self.random.randint(1, 4) if self.random.random() < 0.99 else WIDE
         partitions = {PartitionId(p): Assignment(tuple(self.random.sample(candidates, size))) for p in range(width)}
@@ -66,6 +68,11 @@ class Clients:
             self.world.write(MakeNode(f"/config/topics/{name}", catalog.encode(Config({"retention.ms": "1000"}))))
         operation = MakeNode(f"/brokers/topics/{name}", catalog.encode(Topic(partitions, topic_id)))
         self.world.write(operation)
+
+    def recorded_controllers(self) -> tuple[BrokerId, ...]:
+        """The ids that everybody can know to be those of controllers."""
+        node = self.world.zookeeper.nodes.get(ControllerIdsAddress().path)
+        return () if node is None else controller_ids.decode(node.data).ids
 
     def _free_name(self) -> TopicName:
         """A name that was never used, or that a deleted topic had."""

@@ -93,8 +93,11 @@ def _does_not_move(world: World, at: TopicPartition, assignment: Assignment, liv
     can_finish = all(r in live for r in assignment.target) and (state is None or state.leader in live)
     if assignment.is_moving and can_finish:
         raise Broken(f"{at} still moves, though its target lives: {assignment} {state}")
-    leading = [c.own_id for c in world.controllers.values() if c.role is Role.LEADING]
-    if any(r in leading for r in assignment.target) and live:
+    known = {
+        *world.clients.recorded_controllers(),
+        *(c.own_id for c in world.controllers.values() if c.role is Role.LEADING),
+    }
+    if not known.isdisjoint(assignment.target) and live:
         raise Broken(f"{at} is still placed on a controller: {assignment}")
 
 
