@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shutil
 import sys
@@ -56,6 +57,8 @@ def main(
     if is_list:
         _list()
         return
+    for name in ("kazoo", "kafka", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they say that they are cut off, which is meant
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
     strikes = script(script_name, drawn) if script_name else schedule(drawn, _faults(only), with_pairs=pairs)
     place = directory or Path(".cache") / "chaos" / f"{contender}-{drawn}-{time.strftime('%Y%m%dT%H%M%S')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from controller.wire.frames import RequestHeader
 from zk_layout.ids import TopicName
 
 _METADATA_VERSION = 7
-_IDLE, _SCRAPERS, _SILENT, _WIDE = 1_100, 50, 40, 8
+_IDLE, _SCRAPERS, _SILENT, _WIDE = 1_100, 20, 20, 4
 _NAMES = 40_000
 _PAUSE_S = 0.2
 
@@ -21,6 +22,8 @@ _PAUSE_S = 0.2
 @contextmanager
 def idle_clients(address: str) -> Iterator[None]:
     """More connections than there are descriptors, which say nothing."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with ExitStack() as open_ones:
         for _ in range(_IDLE):
             with suppress(OSError):

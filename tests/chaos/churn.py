@@ -66,6 +66,7 @@ class Churn:
 
     def go_on(self) -> None:
         """Ask again."""
+        self._resting.clear()
         self._wanted.set()
 
     def stop(self) -> None:
@@ -84,7 +85,6 @@ class Churn:
                 if not self._wanted.is_set():
                     self._resting.set()
                     self._wanted.wait()
-                    self._resting.clear()
                     continue
                 self._ask_for_something()
         except Exception as error:
@@ -137,6 +137,8 @@ class Churn:
         what = "cancel" if target is None else "move"
         if not isinstance(answer, ReassignmentsAltered):
             self.moves[f"{what} unanswered"] += 1
+            # Whatever comes of it now, it is not what was asked before.
+            self._targets.pop(partition, None)
             return
         error = answer.error or next((result.error for result in answer.results), ErrorCode.NONE)
         if error is not ErrorCode.NONE:

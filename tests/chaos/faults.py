@@ -125,11 +125,16 @@ BY_NAME = {fault.name: fault for fault in ALL}
 def may_be_paired(one: Fault, other: Fault) -> bool:
     """Whether two faults at the same time tell more than one of them: they strike different processes.
 
+    A server that is restarted in turn comes back before the next one is; that needs the whole cluster beside it.
+
     >>> may_be_paired(BY_NAME["kill-leader"], BY_NAME["pause-broker"])
     True
     >>> may_be_paired(BY_NAME["kill-leader"], BY_NAME["cut-leader"])
     False
     """
+    whole = {Role.BROKERS, Role.ENSEMBLE}
+    if Kind.ROLL in (one.kind, other.kind) and {one.role, other.role} <= whole:
+        return False
     return not (_processes_of(one.role) & _processes_of(other.role)) or one.role is other.role is Role.BROKER
 
 

@@ -91,7 +91,11 @@ class Load:
 
     def judge(self) -> Judgement:
         """Read everything once more, and compare."""
-        logs = self._read_all()
+        try:
+            logs = self._read_all()
+        except (KafkaError, OSError) as error:
+            self.trouble.append(f"what was written cannot be read: {error}")
+            return Judgement(self.acknowledged)
         judgements = (ledger.judge(logs[p], frozenset(self._idempotent)) for p, ledger in self._ledgers.items())
         return sum(judgements, Judgement())
 

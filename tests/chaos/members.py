@@ -172,6 +172,7 @@ class Controller(Member):
             "inter.broker.protocol.version": "3.9",
             "controller.socket.timeout.ms": 10_000,
             "http.port": self.http_port,
+            "leader.imbalance.check.interval.seconds": 10,
             "journal.dir": directory / "journal",
             "log.format": "text",
             **listeners(port, brokers_port, link),

@@ -104,8 +104,9 @@ class Link:
     async def _swallow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._alone.add(writer)
         try:
-            while await reader.read(_CHUNK_BYTES):
-                pass
+            with contextlib.suppress(OSError):
+                while await reader.read(_CHUNK_BYTES):
+                    pass
         finally:
             self._alone.discard(writer)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.chaos.faults import ALL, RESOURCES
 from tests.chaos.schedule import Strike, scripted
 
-NOTHING = Strike(0, (), 0.0, 15.0)
+NOTHING = Strike(0, (), 10.0, 15.0)
 """No fault at all: what moves, elections and the machine cost by themselves."""
 
 _Names = tuple[str | tuple[str, ...], ...]

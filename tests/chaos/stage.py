@@ -76,7 +76,11 @@ class Stage:
         self.brokers = tuple(self._broker(broker_id) for broker_id in BROKER_IDS)
         ids = CONTROLLER_IDS if settings.contender == "ours" else ()
         self.controllers = tuple(self._controller(broker_id) for broker_id in ids)
-        self.znodes = KazooClient(",".join(s.server.connect for s in self.ensemble), timeout=20)
+        self.znodes = KazooClient(
+            ",".join(s.server.connect for s in self.ensemble),
+            timeout=20,
+            connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1.0},
+        )
 
     @property
     def members(self) -> tuple[Member, ...]:
