@@ -192,6 +192,10 @@ class Controller(Member):
     def wait_until_up(self) -> None:
         """Nothing to wait for: whether somebody leads is seen elsewhere."""
 
+    def close(self) -> None:
+        """It will not be started again."""
+        self._pipe.close()
+
     def block_log(self) -> None:
         """Nobody reads its log any more."""
         self._pipe.stop_reading()
@@ -210,9 +214,10 @@ class LogPipe:
         # Open for both, so that neither end waits for the other, and no end of file comes between two starts.
         self._reading = os.open(path, os.O_RDWR)
         fcntl.fcntl(self._reading, fcntl.F_SETPIPE_SZ, _LOG_PIPE_BYTES)
-        self._is_wanted = threading.Event()
+        self._is_wanted, self._is_over = threading.Event(), threading.Event()
         self._is_wanted.set()
-        threading.Thread(target=self._copy, args=(into,), name=f"log of {path.parent.name}", daemon=True).start()
+        self._thread = threading.Thread(target=self._copy, args=(into,), name=f"log of {path.parent}", daemon=True)
+        self._thread.start()
 
     def stop_reading(self) -> None:
         """Leave in the pipe what is in it."""
@@ -222,8 +227,16 @@ class LogPipe:
         """Empty it again."""
         self._is_wanted.set()
 
+    def close(self) -> None:
+        """Copy no more."""
+        self._is_over.set()
+        self._is_wanted.set()
+        os.write(self._reading, b"\n")
+        self._thread.join(5)
+
     def _copy(self, into: Path) -> None:
         with into.open("ab", buffering=0) as log:
-            while True:
+            while not self._is_over.is_set():
                 self._is_wanted.wait()
                 log.write(os.read(self._reading, 65_536))
+        os.close(self._reading)

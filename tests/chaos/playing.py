@@ -83,17 +83,15 @@ class _Game:
         self._load.start()
         self._churn.start()
         struck: list[Struck] = []
-        try:
-            for strike in strikes:
-                if until(self._now()):
-                    break
-                struck.append(self._struck(strike))
-                self._tell(self._line(struck[-1]))
-                if struck[-1].missing:
-                    break
-        finally:
-            self._churn.stop()
-            self._load.stop()
+        for strike in strikes:
+            if until(self._now()):
+                break
+            struck.append(self._struck(strike))
+            self._tell(self._line(struck[-1]))
+            if struck[-1].missing:
+                break
+        self._churn.stop()
+        self._load.stop()
         return self._result(struck)
 
     def _struck(self, strike: Strike) -> Struck:

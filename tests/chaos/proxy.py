@@ -47,6 +47,13 @@ class Link:
         """Accept connections from now on."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, backlog=_BACKLOG)
 
+    def close(self) -> None:
+        """Listen no more, and break all connections."""
+        if self._server is not None:
+            self._server.close()
+        for writer in (*(end for pair in self._pairs for end in pair), *self._alone):
+            writer.transport.abort()
+
     async def become(self, mode: Mode) -> None:
         """From now on connections are treated like this; none that was half open comes back to life."""
         self.mode = mode
@@ -116,6 +123,7 @@ class Proxies:
 
     def __init__(self) -> None:
         """No link yet."""
+        self._links: list[Link] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
         self._thread.start()
@@ -124,6 +132,7 @@ class Proxies:
         """A link that is open."""
         link = Link(name, target)
         self._run(link.listen())
+        self._links.append(link)
         return link
 
     def become(self, link: Link, mode: Mode) -> None:
@@ -133,12 +142,15 @@ class Proxies:
     def stop(self) -> None:
         """Break all connections and listen no more."""
         with contextlib.suppress(TimeoutError):
-            self._run(self._cancel_all())
+            self._run(self._close_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
 
-    async def _cancel_all(self) -> None:
+    async def _close_all(self) -> None:
+        for link in self._links:
+            link.close()
+        await asyncio.sleep(0.01)  # for the transports to be told
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

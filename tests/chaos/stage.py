@@ -110,6 +110,8 @@ class Stage:
         for member in reversed(self.members):
             member.resume()
             member.process.kill()
+        for controller in self.controllers:
+            controller.close()
         with suppress(Exception):
             self.znodes.stop()
             self.znodes.close()
