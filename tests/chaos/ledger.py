@@ -26,8 +26,8 @@ class Judgement(Struct, frozen=True):
     """What became of the records of one partition, or of all.
 
     Shape:
-        `lost` are the times of acknowledgement of records that nobody finds; `rewritten` those of offsets at which
-        a consumer once saw another record than is there in the end. `duplicates` are those of records that an
+        `lost` are the times of acknowledgement of records that nobody finds; `rewritten` counts offsets at which
+        a consumer once saw, or a producer was told of, another record than is there in the end. `duplicates` are those of records that an
         idempotent producer sent and that are there more than once; `repeated` counts the same of producers that
         promise nothing. `disordered` counts acknowledged records of idempotent producers before which there is a
         later one. `unseen` were never seen by the consumer that reads all the while, but are there.
@@ -94,12 +94,18 @@ class Ledger:
             found[log[offset]].append(offset)
         consumed = set(self._consumed.values())
         again = {record for record, offsets in found.items() if len(offsets) > 1}
-        rewritten = sum(log.get(offset) != record for offset, record in self._consumed.items())
+        rewritten = {offset for offset, record in self._consumed.items() if log.get(offset) != record}
+        # What is lost altogether is counted as that. A broker that finds a repetition may not say where the first is.
+        rewritten |= {
+            told.offset
+            for record, told in self._acknowledged.items()
+            if told.offset >= 0 and record in found and log.get(told.offset) != record
+        }
         return Judgement(
             acknowledged=len(self._acknowledged),
             refused=self._refused,
             lost=tuple(told.at for record, told in self._acknowledged.items() if record not in found),
-            rewritten=self._rewritten + rewritten,
+            rewritten=self._rewritten + len(rewritten),
             duplicates=tuple(self._told_at(record) for record in sorted(again) if record[0] in idempotent),
             repeated=sum(producer not in idempotent for producer, _ in again),
             disordered=self._disordered(log, idempotent),

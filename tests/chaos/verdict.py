@@ -96,7 +96,7 @@ def failures(result: Result) -> tuple[str, ...]:
     if judgement.lost:
         found.append(f"{len(judgement.lost)} acknowledged records are lost")
     if judgement.rewritten:
-        found.append(f"at {judgement.rewritten} offsets a consumer saw another record than is there now")
+        found.append(f"at {judgement.rewritten} offsets there is another record now than was acknowledged or consumed")
     if not judgement.acknowledged:
         found.append("not a single record was acknowledged")
     return (*found, *result.trouble)

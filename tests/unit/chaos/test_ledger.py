@@ -68,6 +68,18 @@ def test_what_a_consumer_saw_must_stay() -> None:
     assert ledger.judge(log_of(0), PRODUCERS).rewritten > 0
 
 
+def test_a_record_stays_where_its_producer_was_told_that_it_is() -> None:
+    ledger = Ledger()
+    ledger.acknowledge(PLAIN, 0, offset=0, at=0.0)
+    assert ledger.judge({0: (PLAIN, 1), 1: (PLAIN, 0)}, PRODUCERS).rewritten == 1
+
+
+def test_a_repetition_of_which_nobody_says_where_the_first_is_is_not_rewritten() -> None:
+    ledger = Ledger()
+    ledger.acknowledge(IDEMPOTENT, 0, offset=-1, at=0.0)
+    assert ledger.judge(log_of(0), PRODUCERS) == Judgement(acknowledged=1, unseen=1)
+
+
 def test_a_record_that_the_running_consumer_missed_is_counted() -> None:
     ledger = acknowledged(0, 1)
     ledger.consume(0, IDEMPOTENT, 0)
