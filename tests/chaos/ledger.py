@@ -27,10 +27,10 @@ class Judgement(Struct, frozen=True):
 
     Shape:
         `lost` are the times of acknowledgement of records that nobody finds; `rewritten` counts offsets at which
-        a consumer once saw, or a producer was told of, another record than is there in the end. `duplicates` are those of records that an
-        idempotent producer sent and that are there more than once; `repeated` counts the same of producers that
-        promise nothing. `disordered` counts acknowledged records of idempotent producers before which there is a
-        later one. `unseen` were never seen by the consumer that reads all the while, but are there.
+        a consumer once saw, or a producer was told of, another record than is there in the end. `duplicates` are the
+        times of those that an idempotent producer sent and that are there more than once; `repeated` counts the same of
+        producers that promise nothing. `disordered` counts acknowledged records of idempotent producers before which
+        there is a later one. `unseen` were never seen by the consumer that reads all the while, but are there.
     """
 
     acknowledged: int = 0
