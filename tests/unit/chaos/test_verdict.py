@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 from rich.console import Console
 
+from tests.chaos.compare import beside
 from tests.chaos.ledger import Judgement
 from tests.chaos.table import show
 from tests.chaos.verdict import Result, Struck, failures, rows
@@ -70,3 +72,14 @@ def test_the_table_has_a_row_for_each_fault_and_ends_with_the_verdict() -> None:
     assert "kill-leader" in shown
     assert "1 × never" in shown
     assert "failed: strike 2 (b): no leader" in shown
+
+
+def test_results_are_read_back_and_shown_side_by_side() -> None:
+    ours = result(struck(1, "kill-leader", 1.5), struck(2, "only ours", 1.0))
+    native = result(struck(1, "kill-leader", 3.5))
+    read = [msgspec.json.decode(msgspec.json.encode(r), type=Result) for r in (ours, native)]
+    assert read == [ours, native]
+    text = io.StringIO()
+    Console(file=text, width=160).print(beside(read))
+    assert "1.5 / 1.5 s, 2.0 s, 0 lost (1 ×)" in text.getvalue()
+    assert "only ours" not in text.getvalue()
