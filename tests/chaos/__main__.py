@@ -62,6 +62,8 @@ def main(
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
     strikes = script(script_name, drawn) if script_name else schedule(drawn, _faults(only), with_pairs=pairs)
     place = directory or Path(".cache") / "chaos" / f"{contender}-{drawn}-{time.strftime('%Y%m%dT%H%M%S')}"
+    if place.exists() and any(place.iterdir()):
+        raise click.BadParameter(f"{place} is not empty", param_hint="--directory")
     settings = PlaySettings(StageSettings(contender, kafka), LoadSettings(rate), drawn)
     result = _play(settings, chain((NOTHING,), strikes), minutes, place.absolute())
     if json_file is not None:

@@ -82,6 +82,11 @@ class Member(ABC):
             else:
                 return
 
+    @property
+    def how_it_ended(self) -> str:
+        """For people: who, and with which exit code."""
+        return f"{self.name} (exit code {self.process.exit_code})"
+
     def kill(self) -> None:
         """End it at once."""
         self.process.kill()

@@ -104,7 +104,7 @@ class _Game:
         try:
             hits.strike()
             time.sleep(strike.hold_s)
-            hits.heal()
+            ended = hits.heal()
             healed = self._now()
             self._churn.rest()
             recovery = await_recovery(self._stage, self._load, self._churn, self._settings.recovers_within_s)
@@ -112,19 +112,19 @@ class _Game:
             now = self._now()
             return Struck(strike.number, strike.name, hits.victims, began, now, now, missing=str(error))
         self._churn.go_on()
-        ended = self._now()
+        over = self._now()
         return Struck(
             number=strike.number,
             name=strike.name,
             victims=hits.victims,
             began=began,
             healed=healed,
-            ended=ended,
-            silence_s=self._silences(began, ended),
+            ended=over,
+            silence_s=self._silences(began, over),
             recovered_s=recovery.seconds,
             moves_finished=self._churn.moves["finished"] - finished,
             missing=recovery.missing,
-            restarted=recovery.restarted,
+            restarted=(*ended, *recovery.restarted),
         )
 
     def _silences(self, began: float, ended: float) -> dict[str, float]:

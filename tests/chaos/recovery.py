@@ -50,7 +50,7 @@ def await_recovery(stage: Stage, load: Load, churn: Churn, within_s: float) -> R
 
 def _start_what_ended(stage: Stage) -> list[str]:
     ended = [member for member in stage.members if not member.process.is_alive]
-    names = [f"{member.name} (exit code {member.process.exit_code})" for member in ended]
+    names = [member.how_it_ended for member in ended]
     for member in ended:
         member.spawn()
     for member in ended:

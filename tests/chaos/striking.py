@@ -21,6 +21,7 @@ _MODES = {Kind.CUT: Mode.CUT, Kind.SLOW: Mode.SLOW, Kind.HALF_OPEN: Mode.HALF_OP
 _LITTLE_MEMORY_BYTES = 64 * 1024 * 1024
 _ENDS_WITHIN_S = 40.0
 _SIGNALS = 100
+_ENDING = frozenset({Kind.KILL, Kind.TERMINATE, Kind.ROLL})
 
 
 class Impossible(LabError):
@@ -128,12 +129,19 @@ class Hits:
         for hit in sorted(self._hits, key=lambda hit: hit.fault.kind is Kind.ROLL):
             hit.strike()
 
-    def heal(self) -> None:
+    def heal(self) -> tuple[str, ...]:
         """Everything is undone first; then all that ended is started again, those first that others need.
+
+        Returns:
+            Those that ended although nobody had ended them.
 
         Raises:
             ServerFailed: something does not come back.
         """
+        were_ended = {member.name for hit in self._hits if hit.fault.kind in _ENDING for member in hit.victims}
+        by_themselves = tuple(
+            m.how_it_ended for m in self._stage.members if not m.process.is_alive and m.name not in were_ended
+        )
         for hit in self._hits:
             hit.heal()
         for group in (self._stage.ensemble, self._stage.controllers, self._stage.brokers):
@@ -142,6 +150,7 @@ class Hits:
                 member.spawn()
             for member in ended:
                 member.start_again()
+        return by_themselves
 
 
 def _fill_the_pipe(member: Controller) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.console import Console, Group
 from rich.table import Table
 
@@ -64,11 +66,16 @@ def _totals(result: Result) -> Table:
         "not seen by the running consumer, but there": f"{judgement.unseen:,}",
         "moves": ", ".join(f"{count:,} {what}" for what, count in sorted(result.moves.items())),
         "topics": ", ".join(f"{count:,} {what}" for what, count in sorted(result.topics.items())),
+        "ended by themselves": _counted([who for strike in result.strikes for who in strike.restarted]),
         "strikes": f"{len(result.strikes) - skipped:,}, and {skipped:,} that cannot be had here",
     }
     for name, value in lines.items():
         table.add_row(name, value)
     return table
+
+
+def _counted(names: list[str]) -> str:
+    return ", ".join(f"{count} × {name}" for name, count in sorted(Counter(names).items())) or "none"
 
 
 def _seconds(value: float | None) -> str:

@@ -22,8 +22,8 @@ class Struck(Struct, frozen=True):
 
     Shape:
         `victims` are the processes that were struck. `recovered_s` is None if the cluster did not recover in time;
-        `missing` says what was wrong then. `restarted` are those that ended by themselves afterwards. Strikes that
-        this machine or contender cannot have are `skipped`, with the reason.
+        `missing` says what was wrong then. `restarted` are those that ended by themselves, during it or afterwards.
+        Strikes that this machine or contender cannot have are `skipped`, with the reason.
     """
 
     number: int
