@@ -132,8 +132,8 @@ class Hits:
     def heal(self) -> tuple[str, ...]:
         """Everything is undone first; then all that ended is started again, those first that others need.
 
-        Returns:
-            Those that ended although nobody had ended them.
+        Shape:
+            Those that ended though no fault had ended them, with their exit codes.
 
         Raises:
             ServerFailed: something does not come back.
