@@ -21,7 +21,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim conformance cluster containers versions lab replay fuzz nightly mutants format lock setup clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster containers versions lab replay fuzz nightly mutants format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -53,6 +53,9 @@ coverage: $(READY)  ## the fast tests, and whether they reach enough of the core
 
 sim: $(READY)  ## the seeded world with faults; with SEEDS=… so many fresh ones
 	$(if $(SEEDS),$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $$(date +%s) $(ARGS),$(PYTEST) tests/simulation $(ARGS))
+
+chaos: $(READY)  ## faults on real servers, for MINUTES=…; what each costs, and whether anything is lost
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
 
 conformance: $(READY)  ## simulated servers against the real ones
 	$(PYTEST) $(call present,tests/conformance) $(ARGS)

@@ -11,7 +11,7 @@ from controller.lab.errors import LabError
 from controller.lab.zookeeper import ZooKeeperServer, zookeeper_client
 
 TESTS = Path(__file__).parent
-MARKED_FOLDERS = frozenset({"simulation", "conformance", "cluster", "containers", "lab", "replay"})
+MARKED_FOLDERS = frozenset({"chaos", "simulation", "conformance", "cluster", "containers", "lab", "replay"})
 
 # How long one example takes says more about the neighbours on a small machine than about the code.
 hypothesis.settings.register_profile("project", deadline=None, max_examples=60)
