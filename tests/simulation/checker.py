@@ -255,7 +255,7 @@ class Checker:
     def _is_no_worse_than_others(self, at: TopicPartition, after: PartitionState) -> None:
         """Who is elected without being in sync has a log at least, if anybody has one who could have been elected."""
         brokers, replicas = self.world.brokers, self.topics[at.topic].partitions[at.partition].replicas
-        with_log = [r for r in replicas if r in brokers and brokers[r].has_records(at)]
+        with_log = [r for r in replicas if r in brokers and brokers[r].serves(at) and brokers[r].has_records(at)]
         elected = brokers.get(after.leader)
         if elected is not None and at not in elected.disk and with_log:
             raise Broken(f"{at} elected {after.leader}, which has no log of it, though {with_log} have one")

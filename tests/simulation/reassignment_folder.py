@@ -267,7 +267,8 @@ class ReassignmentFolder:
                 continue
             topic = self.world.checker.topics.get(at.topic)
             held = topic.partitions.get(at.partition) if topic is not None else None
-            is_there = held is None or held.target == replicas
+            names_a_controller = not self.world.controllers.keys().isdisjoint(replicas)  # a broker takes its place
+            is_there = held is None or held.target == replicas or names_a_controller
             if not is_there and self._last_other_wish.get(at, NEVER) < since - REMEMBERED_S:
                 return f"{_path(at)} was to move its partition to {list(replicas)} and was forgotten; it is at {held}"
         return None
