@@ -3,6 +3,7 @@
 A test may kill and restart brokers; those that it leaves dead are started again. It uses topics of its own.
 """
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -55,6 +56,17 @@ def _each_finds_all_brokers_running() -> Iterator[None]:
     yield
     for cluster in _shared:
         cluster.start_brokers([number for number, broker in cluster.brokers.items() if not broker.process.is_alive])
+
+
+@pytest.fixture
+def heard_signals() -> Iterator[None]:
+    """Whoever runs the tests under nohup, or in the background, has some ignored, and so has every child."""
+    ignored = [n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_without_the_brokers_jars_it_says_so_and_goes_on_with_simulated_brokers(
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.usefixtures("needs_jars")
+@pytest.mark.usefixtures("needs_jars", "heard_signals")
 def test_interrupted_it_stops_everything(tmp_path: Path) -> None:
     story = tmp_path / "story"
     with story.open("w") as out:

@@ -104,15 +104,6 @@ def test_a_leader_ends_although_zookeeper_is_silent(tmp_path: Path) -> None:
         assert "Traceback" not in replica.process.tail(100)
 
 
-@pytest.fixture
-def heard_signals() -> Iterator[None]:
-    """Whoever runs the tests under nohup, or in the background, has some ignored, and so has every child."""
-    former = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGQUIT)}
-    yield
-    for number, handler in former.items():
-        signal.signal(number, handler)
-
-
 @pytest.mark.usefixtures("heard_signals")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_each_signal_that_asks_for_the_end_gives_the_claim_up(

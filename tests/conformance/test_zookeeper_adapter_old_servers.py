@@ -87,7 +87,8 @@ def test_the_largest_transaction_is_accepted_and_read_again_after_a_restart(old_
         async with connected(old_server.connect) as bridge:
             with someone(old_server.connect) as other:
                 other.ensure_path("/brokers/topics")
-                other.ensure_path("/controller_epoch")
+                if not other.exists("/controller_epoch"):
+                    other.create("/controller_epoch", b"0")
                 version = ZnodeVersion(other.get("/controller_epoch")[1].version)
             outcomes: list[Event] = []
             writer = Writer(bridge, outcomes.append, fence_version=version)
