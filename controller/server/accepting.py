@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import structlog
 
+from controller.server.repeated_lines import RepeatedLines
+
 _log = structlog.get_logger(__name__)
 _BACKLOG = 512
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -58,11 +60,12 @@ def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...
 class Acceptor:
     """Accepts on one socket, for as long as its task runs."""
 
-    def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int) -> None:
+    def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int, repeated: RepeatedLines) -> None:
         """Nothing is accepted yet."""
         self._listening = listening
         self._welcome = welcome
         self._pause_s = 1 / most_per_s
+        self._repeated = repeated
         self._next = 0.0
 
     async def run(self) -> None:
@@ -74,7 +77,7 @@ class Acceptor:
                 connection, address = await loop.sock_accept(self._listening)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    _say(error)
+                    self._say(error)
                     await asyncio.sleep(back_off_s)
                     back_off_s = min(2 * back_off_s, _BACK_OFF_S[1])
                 else:
@@ -90,10 +93,12 @@ class Acceptor:
         self._next = max(self._next, now - 1.0) + self._pause_s
         await asyncio.sleep(max(0.0, self._next - now))
 
-
-def _say(error: OSError) -> None:
-    _log.error(
-        "a connection cannot be accepted: the process has no descriptor or memory left",
-        reason=str(error.strerror),
-        hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
-    )
+    def _say(self, error: OSError) -> None:
+        unsaid = self._repeated.say("accept", asyncio.get_running_loop().time())
+        if unsaid is not None:
+            _log.error(
+                "a connection cannot be accepted: the process has no descriptor or memory left",
+                reason=str(error.strerror),
+                unsaid=unsaid,
+                hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
+            )

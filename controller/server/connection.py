@@ -24,7 +24,6 @@ from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.replies import ReassignmentsListed, Reply
 from controller.core.requests import Caller, DescribeCluster, Request
-from controller.logs import lines
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
 from controller.server.inquiries import Inquiries, NothingKnown
@@ -33,6 +32,7 @@ from controller.server.memory_pools import BROKERS_OWN, MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.parts import ask_in_parts
 from controller.server.relay import BELIEVED, LED, RELAYABLE, NobodyToAsk, Relay
+from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
@@ -60,7 +60,6 @@ NO_KEY = -1
 LONGEST_WAIT_MS = 300_000
 _KEY_BYTES = 2
 _SHORT_BYTES = 8 * 1024
-_LONGEST_TEXT = 300
 _LONGEST_HEADER = 10 + 2**15
 _LARGEST_SKIPPED = 2**28
 _MOVE_BYTES = 50
@@ -96,6 +95,7 @@ class Service:
         self.metadata = MetadataAnswers(self.inquiries)
         self.quotas = ConnectionQuotas(limits, inter_broker_listener)
         self.pools = MemoryPools(limits)
+        self.repeated = RepeatedLines()
         self.beside = ThreadPoolExecutor(1, "requests")
         """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
 
@@ -136,9 +136,9 @@ class Connection:
         except (OSError, TimeoutError):
             self._wire.abort()  # gone, idle, or not reading: nothing anybody has to do something about
         except (OversizedFrame, MalformedRequest, Unanswerable, NobodyToAsk) as error:
-            self._complain(_DISCONNECTED[type(error)], "client connection closed", str(error))
+            self._complain(_DISCONNECTED[type(error)], "client connection closed", shortened(str(error)))
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = shortened(f"{type(error).__name__}: {error}")
             self._complain("internal error", "client connection closed after an internal error", reason, error)
         finally:
             self._wire.close()
@@ -147,9 +147,12 @@ class Connection:
 
     def _complain(self, cause: str, what: str, reason: str, error: Exception | None = None) -> None:
         self._service.observer.client_disconnected(cause)
+        unsaid = self._service.repeated.say(cause, asyncio.get_running_loop().time())
+        if unsaid is None:
+            return
+        more = {"unsaid": unsaid} if unsaid else {}
         level = logging.WARNING if error is None else logging.ERROR
-        said = lines.cut(reason, _LONGEST_TEXT)
-        _log.log(level, what, reason=said, client=self._address, listener=self._listener, exc_info=error)
+        _log.log(level, what, reason=reason, client=self._address, listener=self._listener, exc_info=error, **more)
 
     async def _serve(self) -> None:
         service, connection, loop = self._service, self._connection, asyncio.get_running_loop()
@@ -270,10 +273,13 @@ class Connection:
         resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
         if not any(resource.is_node(own_id) for resource in resources):
             return None
-        _log.info(
+        unsaid = self._service.repeated.say("own configs", asyncio.get_running_loop().time())
+        level = logging.DEBUG if unsaid is None else logging.INFO
+        _log.log(
+            level,
             "configuration change for the controller's own node acknowledged but not stored",
             request=api_name(header.api_key),
-            client_id=lines.cut(header.client_id or "", _LONGEST_TEXT),
+            client_id=shortened(header.client_id or ""),
             client=self._address,
         )
         return await self._beside(partial(encode_configs_answered, header, resources, own_id), len(frame))

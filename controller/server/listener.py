@@ -94,7 +94,7 @@ class Server:
             is_brokers_own = settings.name == self._service.quotas.inter_broker_listener and len(self._listeners) > 1
             rate = _UNLIMITED if is_brokers_own else self._limits.most_new_per_s
             for listening in self._sockets[settings.name]:
-                acceptor = Acceptor(listening, welcome, rate)
+                acceptor = Acceptor(listening, welcome, rate, self._service.repeated)
                 self._acceptors.append(asyncio.create_task(acceptor.run()))
 
     def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what the term heard is enough)
@@ -166,10 +166,13 @@ class Server:
 
     def _turn_away(self, reason: str, host: str, listener: str) -> None:
         self._observer.client_disconnected(reason)
-        _log.warning(
-            f"client connection refused: {reason}",
-            client=host,
-            listener=listener,
-            limit=self._limits.most_connections,
-            hint="if these clients are legitimate, raise max.connections or the limit for a listener or address",
-        )
+        unsaid = self._service.repeated.say(reason, asyncio.get_running_loop().time())
+        if unsaid is not None:
+            _log.warning(
+                f"client connection refused: {reason}",
+                client=host,
+                listener=listener,
+                limit=self._limits.most_connections,
+                unsaid=unsaid,
+                hint="if these clients are legitimate, raise max.connections or the limit for a listener or address",
+            )
