@@ -17,9 +17,9 @@ from controller.lab.kafka_broker import KafkaBroker
 from controller.lab.ports import free_ports
 from controller.lab.process import Process
 from tests.chaos.clock import Clock
-from tests.chaos.ensemble import EnsembleMember
 from tests.chaos.faults import Side
 from tests.chaos.proxy import Link
+from tests.ensemble import EnsembleMember
 
 CLIENTS, BROKERS = "CLIENTS", "BROKERS"
 SESSION_TIMEOUT_MS = 6000

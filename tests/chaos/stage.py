@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from tests.chaos.ensemble import ensemble
 from tests.chaos.faults import Role, Side
 from tests.chaos.members import SESSION_TIMEOUT_MS, Broker, Controller, EnsembleServer, Member, listeners
 from tests.chaos.proxy import Link, Mode, Proxies
+from zk_layout.znodes.controller import ControllerAddress, decode_claim
 
 BROKER_IDS = (1, 2, 3, 4)
 CONTROLLER_IDS = (901, 902)
@@ -154,10 +154,10 @@ class Stage:
 
     def leader(self) -> Controller | Broker | None:
         """Who holds `/controller`; none too if ZooKeeper does not answer."""
-        claim = self.read("/controller")
+        claim = self.read(ControllerAddress().path)
         if claim is None:
             return None
-        holder = json.loads(claim)["brokerid"]
+        holder = decode_claim(claim).broker
         candidates: tuple[Controller | Broker, ...] = (*self.controllers, *self.brokers)
         return next((member for member in candidates if member.id == holder), None)
 

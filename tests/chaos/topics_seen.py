@@ -11,10 +11,9 @@ from tests.chaos.ledger import Partition
 from tests.chaos.stage import Stage
 from zk_layout.ids import PartitionId, TopicName
 from zk_layout.znodes import partition_state, topics
+from zk_layout.znodes.admin import DELETE_TOPICS
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import ROOT, Assignment, TopicAddress
-
-_DELETIONS = "/admin/delete_topics"
 
 
 class TopicsSeen(Struct, frozen=True):
@@ -37,7 +36,7 @@ class TopicsSeen(Struct, frozen=True):
             data = stage.read(TopicAddress(TopicName(name)).path)
             if data is not None:
                 found[name] = topics.decode(data).partitions
-        return cls(found, tuple(stage.children(_DELETIONS)), bool(names) and len(found) == len(names))
+        return cls(found, tuple(stage.children(DELETE_TOPICS)), bool(names) and len(found) == len(names))
 
     def assignment(self, partition: Partition) -> Assignment | None:
         """That of one partition, if it is there."""

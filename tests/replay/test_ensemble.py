@@ -12,9 +12,9 @@ from kazoo.exceptions import KazooException
 
 from controller.lab.errors import LabError
 from controller.lab.ports import free_port
-from controller.lab.zookeeper import ZooKeeperServer
 from metrics.replay.sources import stored_files
 from metrics.replay.state import history_rows, state_at, survey
+from tests.ensemble import EnsembleMember
 from tests.replay.zk_tools import as_printed, printed_transactions
 from zk_layout.storage import operations as ops
 from zk_layout.storage.damage import Damage
@@ -24,24 +24,18 @@ pytestmark = pytest.mark.timeout(600, func_only=False)
 CONFIG = "/zookeeper/config"
 
 
-class Member(ZooKeeperServer):
+class Member(EnsembleMember):
     """One of several servers; who they are is in a file of its own, as `reconfig` wants it."""
 
     def __init__(self, number: int, home: Path, members: dict[int, str]) -> None:
-        super().__init__(home / f"server-{number}", port=int(members[number].rpartition(":")[2]))
-        self.number = number
         self._members = members
+        super().__init__(number, home / f"server-{number}", int(members[number].rpartition(":")[2]))
 
     def spawn(self) -> None:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        (self.data_dir / "myid").write_text(str(self.number))
         lines = (f"server.{number}={where}\n" for number, where in self._members.items())
         (self.data_dir / "members").write_text("".join(lines))
         super().spawn()
-
-    @property
-    def is_leader(self) -> bool:
-        return "Mode: leader" in self.ask("srvr")
 
     def _config(self) -> str:
         kept = [line for line in super()._config().splitlines() if not line.startswith("clientPort")]
