@@ -39,7 +39,8 @@ class Status(Struct, frozen=True):
     """How this process stands, as `/leader` shows it.
 
     Shape:
-        `set_aside` has a sentence for each thing that went wrong and is to be tried again.
+        `set_aside` has a sentence for each thing that went wrong and is to be tried again, `warnings` one for each
+        thing about the cluster that does not forbid to lead it.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -54,6 +55,7 @@ class Status(Struct, frozen=True):
     since: float
     reason: str
     set_aside: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class StatusSource(Protocol):

@@ -46,12 +46,12 @@ class PointInTime(Struct, frozen=True):
 
     @property
     def under_replicated(self) -> tuple[TopicPartition, ...]:
-        """The partitions with a replica of their target out of sync."""
+        """The partitions with fewer replicas in sync than there are to be, as Kafka counts."""
         return tuple(
             sorted(
                 at
                 for at, a in self.assignments.items()
-                if (s := self.states.get(at)) is not None and not set(a.target) <= set(s.isr)
+                if (s := self.states.get(at)) is not None and a.is_under_replicated(s.isr)
             )
         )
 
@@ -99,12 +99,32 @@ def moment(history: History, text: str) -> int:
     """The zxid that a person means: a zxid (`0x2a` or `42`), or a time in ISO form, UTC where no zone is given.
 
     Raises:
-        ValueError: neither.
+        ValueError: neither, or nothing is known of what was then.
     """
     try:
-        return int(text, 0)
+        zxid = int(text, 0)
     except ValueError:
-        return zxid_at(history, time_ms(text))
+        zxid = zxid_at(history, time_ms(text))
+    begin = _begin(history)
+    if zxid < begin:
+        at = f", at {as_time(history.pieces[0].from_ms)}" if history.first_zxid == begin else ""
+        raise ValueError(f"{text} is before the history begins: zxid {begin:#x}{at}")
+    return zxid
+
+
+def _begin(history: History) -> int:
+    """The first zxid at which the state is known."""
+    first = history.first_zxid
+    return first if first == 1 else min([first, *(snapshot.zxid for snapshot in history.snapshots)])
+
+
+def as_time(at_ms: int) -> str:
+    """A time in ISO form, UTC.
+
+    >>> as_time(1795248420000)
+    '2026-11-21T08:07:00+00:00'
+    """
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
 
 
 def time_ms(text: str) -> int:
@@ -116,7 +136,12 @@ def time_ms(text: str) -> int:
     Raises:
         ValueError: not a time.
     """
-    time = datetime.fromisoformat(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text} is no time: write one as 2026-11-21T08:07:00, or a zxid for --as-of and --diff"
+        ) from None
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

@@ -9,7 +9,7 @@ Source: KIP-455; Kafka's KafkaController.onPartitionReassignment, PartitionState
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from controller.core.elections import leader_election
 from controller.core.reassignment import rule as reassignment
@@ -35,10 +35,12 @@ from zk_layout.znodes.topics import Assignment
 class PartitionAudit:
     """Judge one partition's writes in order."""
 
-    def __init__(self, topic: str, partition: int, terms: Terms) -> None:
+    def __init__(self, topic: str, partition: int, terms: Terms, led_from: Mapping[int, Sequence[int]]) -> None:
+        """`led_from` are the transactions in which each broker came to lead the partition."""
         self._at = TopicPartition(TopicName(topic), PartitionId(partition))
         self._view = TopicView(self._at.topic)
         self._terms = terms
+        self._led_from = led_from
         self._assignment: Assignment | None = None
         self._topic_version = -1
         self._state: PartitionState | None = None
@@ -127,7 +129,7 @@ class PartitionAudit:
         if self._is_unwanted(event) and set(now.isr) <= set(before.isr) and now.leader in (before.leader, NO_LEADER):
             return KAFKA, "deletion", f"the replicas of {self._at} are stopped one by one before its topic is deleted"
         broken = dropped_too_early(before, now, self._assignment)
-        if broken and not any(self._terms.is_restarting(r, event.zxid, event.time_ms) for r in before.isr):
+        if broken and not any(self._is_stopping(r, event) for r in before.isr):
             return VIOLATION, "reassignment", broken
         if now.leader != before.leader:
             return self._led_otherwise(before, now, event, cluster)
@@ -140,7 +142,7 @@ class PartitionAudit:
         removing = self._assignment.removing if self._assignment else ()
         if left and not any(cluster.is_live(r) for r in left):
             return EXPLAINED, "election", f"{listed(left)} left the ISR: offline"
-        if left and all(self._terms.is_restarting(r, event.zxid, event.time_ms) for r in left):
+        if left and all(self._is_stopping(r, event) for r in left):
             return EXPLAINED, "shutdown", f"{listed(left)} left the ISR: shutting down"
         if left and set(left) <= set(removing):
             return KAFKA, "reassignment", f"leaving replica {listed(left)} was taken out of the ISR"
@@ -173,7 +175,7 @@ class PartitionAudit:
             return EXPLAINED, "preferred", f"{now.leader} is the preferred leader"
         if before.leader == NO_LEADER or not cluster.is_live(before.leader):
             return EXPLAINED, "election", f"leader {before.leader} is offline; {now.leader} is in sync"
-        if self._terms.is_restarting(before.leader, event.zxid, event.time_ms):
+        if before.leader not in now.isr and self._is_stopping(before.leader, event):
             return EXPLAINED, "shutdown", f"leader {before.leader} is shutting down; {now.leader} is in sync"
         return LISTED, "election", f"{now.leader} took over from {before.leader}, which was live"
 
@@ -181,7 +183,7 @@ class PartitionAudit:
         leader, rule = before.leader, "election"
         if not any(cluster.is_live(r) for r in before.isr):
             return EXPLAINED, rule, f"leader {leader} is gone and no in-sync replica is online"
-        is_stopping = self._terms.is_restarting(leader, event.zxid, event.time_ms)
+        is_stopping = self._is_stopping(leader, event)
         if is_stopping and now.isr in (before.isr, tuple(r for r in before.isr if r != leader)):
             why = f"offline leader {leader} was taken out of the ISR before another was chosen"
             return KAFKA, rule, why
@@ -274,6 +276,16 @@ class PartitionAudit:
     def _is_moving(self) -> bool:
         return self._assignment is not None and self._assignment.is_moving
 
+    def _is_stopping(self, broker: int, event: Happened) -> bool:
+        """Whether a broker was gone, or stopped in good order: it led no more, and soon closed its session itself.
+
+        Its leaders may still let it into an ISR: they hear of the shutdown later than its last request to them.
+        """
+        if broker not in self._terms.at(event.zxid).brokers:
+            return True
+        stop = self._terms.clean_stop_after(broker, event.zxid, event.time_ms)
+        return stop is not None and not any(event.zxid < zxid < stop for zxid in self._led_from.get(broker, ()))
+
     def _is_unwanted(self, event: Happened) -> bool:
         return self._terms.is_unwanted(self._at.topic, event.zxid)
 
@@ -308,10 +320,23 @@ def _same(ours: PartitionState, now: PartitionState) -> bool:
     return ours.leader == now.leader and ours.leader_epoch == now.leader_epoch and set(ours.isr) == set(now.isr)
 
 
+def _led_from(events: Iterable[Happened]) -> dict[int, list[int]]:
+    """In which transactions each broker came to lead."""
+    found: dict[int, list[int]] = {}
+    leader: int | None = None
+    for event in events:
+        if event.kind == "state" and event.leader != leader:
+            leader = event.leader
+            if leader is not None:
+                found.setdefault(leader, []).append(event.zxid)
+    return found
+
+
 def findings(topic: str, partition: int, events: Iterable[Happened], terms: Terms) -> Iterator[Finding]:
     """What the audit says of each write of one partition."""
-    audit = PartitionAudit(topic, partition, terms)
-    for event in events:
+    history = list(events)
+    audit = PartitionAudit(topic, partition, terms, _led_from(history))
+    for event in history:
         found = audit.add(event)
         if found is not None:
             yield found

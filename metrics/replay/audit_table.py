@@ -10,6 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 
 from metrics.replay.audit import findings
 from metrics.replay.claims import judged_claims
+from metrics.replay.kafka_events import GONE
 from metrics.replay.moves import Happened
 from metrics.replay.partition_fold import fold_partitions
 from metrics.replay.sightings import sightings, terms_of
@@ -94,7 +95,7 @@ def _other_writes(events: DataFrame) -> DataFrame:
     judged_elsewhere = ("state", "assignment", "legacy_move", "broker", "controller", "controller_epoch")
     rows = events.where(~f.col("kind").isin(*judged_elsewhere) & (f.col("op") != "known"))
     changed = events.where("kind = 'assignment'").select("zxid", "topic").distinct()
-    is_topic = (f.col("kind") == "topic") & ~f.col("op").isin("delete", "expire")
+    is_topic = (f.col("kind") == "topic") & ~f.col("op").isin(*GONE)
     # A topic's write is judged by the assignments that it changed.
     untouched = rows.where(is_topic).join(changed, ["zxid", "topic"], "left_anti").select(*rows.columns)
     others = rows.where(~is_topic).unionByName(untouched)

@@ -5,22 +5,23 @@ Tasks take the partitions by number, so that the topics' partitions spread evenl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.bulk import Writers, make_directory, written
+from metrics.replay.bulk import Each, Files, Tables, make_directory, written
 from metrics.replay.moves import Happened, Move, moves_of
 from metrics.replay.partition_fold import batched, folded, rows_of
 from metrics.replay.reassignments import SCHEMA, row_of
 from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
 from metrics.replay.terms import Terms
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+# The rows of a table, to be filtered.
+Read = Callable[[str], Any]
 
 _KEYS = ["topic", "partition"]
 _ORDER = [(name, "ascending") for name in ("topic", "partition", "zxid", "part")]
@@ -50,46 +51,42 @@ class Window(Struct, frozen=True):
         return move.ended_ms is None or move.ended_ms >= self.since_ms
 
 
-def run(context: SparkContext, out: str, window: Window) -> None:
+def run(each: Each, out: str, window: Window, buckets: int = 1) -> None:
     """Write the table `reassignments` from the tables `events` and `partitions` below `out`."""
     make_directory(f"{out}/reassignments")
-    buckets = context.defaultParallelism
-    context.parallelize(range(buckets), buckets).foreach(lambda n: carry_out(out, n, buckets, window))
+    each(lambda n: carry_out(partial(written, out), Files(out, n), window, (n, buckets)), range(buckets))
 
 
-def carry_out(out: str, bucket: int, buckets: int, window: Window) -> None:
-    """The moves of the partitions of one bucket."""
+def carry_out(read: Read, tables: Tables, window: Window, bucket: tuple[int, int] = (0, 1)) -> None:
+    """The moves of the partitions of one bucket: its number, and how many there are."""
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
         seen = (event for event in history if event.time_ms <= window.until_ms)
         return (row_of(topic, partition, m, window.until_ms, terms) for m in moves_of(seen) if window.wants(m))
 
-    rows = written(out, "events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
+    rows = read("events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
     terms = Terms(sightings_of(rows.to_pylist()))
-    writers = Writers(out, bucket)
     try:
-        writers.write("reassignments", SCHEMA.empty_table())
-        for batch in batched(folded(rows_of(_histories(out, bucket, buckets).to_batches()), fold), SCHEMA):
-            writers.write("reassignments", pa.Table.from_batches([batch]))
+        tables.write("reassignments", SCHEMA.empty_table())
+        for batch in batched(folded(rows_of(_histories(read, *bucket).to_batches()), fold), SCHEMA):
+            tables.write("reassignments", pa.Table.from_batches([batch]))
     finally:
-        writers.close()
+        tables.close()
 
 
-def _histories(out: str, bucket: int, buckets: int) -> pa.Table:
+def _histories(read: Read, bucket: int, buckets: int) -> pa.Table:
     """All that happened to the moved partitions of a bucket, in order."""
     is_ours = _remainder(pc.field("partition"), buckets) == bucket
     kinds = pc.field("kind").isin(["assignment", "legacy_move", "znode_move"]) & pc.field("topic").is_valid()
-    events = written(out, "events").to_table(columns=_OF_EVENTS, filter=kinds & is_ours)
+    events = read("events").to_table(columns=_OF_EVENTS, filter=kinds & is_ours)
     moved = events.filter(_names_a_move(events)).select(_KEYS).group_by(_KEYS).aggregate([])
     if not moved.num_rows:
         return _as_happened(events.slice(0, 0))
     topics = pc.field("topic").isin(pc.unique(moved["topic"]))
-    states = written(out, "partitions").to_table(
-        columns=[*_OF_STATES], filter=(pc.field("what") == "state") & is_ours & topics
-    )
+    states = read("partitions").to_table(columns=[*_OF_STATES], filter=(pc.field("what") == "state") & is_ours & topics)
     states = states.rename_columns([_OF_STATES[name] for name in states.column_names])
     gone = pc.field("kind") == "state"
-    deleted = written(out, "events").to_table(columns=_OF_EVENTS, filter=gone & is_ours & topics)
+    deleted = read("events").to_table(columns=_OF_EVENTS, filter=gone & is_ours & topics)
     together = pa.concat_tables([_as_happened(t) for t in (events, states, deleted)])
     places = pa.array(range(together.num_rows), pa.int64())
     keyed = pa.table([together["topic"], together["partition"], places], names=[*_KEYS, "place"])

@@ -49,7 +49,9 @@ def _owned(seen: Sighting, held: dict[tuple[str, int | None], int]) -> Judgement
         return EXPLAINED, rule, f"broker {seen.broker} registered"
     owner = held.pop(key, seen.session)
     if seen.op == "expire":
-        return EXPLAINED, rule, f"{who} ended with its session"
+        return EXPLAINED, rule, f"{who} ended with its session, which expired"
+    if seen.op == "close":
+        return EXPLAINED, rule, f"{who} ended with its session, which its owner closed"
     if owner == seen.session:
         return EXPLAINED, rule, f"{who} was given up by its owner"
     return LISTED, rule, f"{who} was deleted by session {seen.session:#x}, not by its owner {owner:#x}"

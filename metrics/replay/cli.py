@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 if TYPE_CHECKING:
-    from metrics.replay.jobs import Job, Result
+    from pyspark.sql import SparkSession
+    from rich.progress import Progress
+
+    from metrics.replay.jobs import Job
+    from metrics.replay.report import Summary
     from metrics.replay.state import History
+
+INTERRUPTED = 130  # as a shell counts what a signal ended
+MOST_NAMED = 5
 
 
 @click.command()
@@ -54,12 +65,12 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     try:
         from metrics.replay.as_of import time_ms
         from metrics.replay.jobs import ALL, Job, named
-        from metrics.replay.sources import NothingToRead
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
+    _check_options(as_of, diff, since, until, tables)
     try:
         if as_of is not None:
-            _show_state(paths, Path(out), as_of, diff, chroot)
+            _show_state(paths, out, as_of, diff, chroot)
             return
         job = Job(
             paths, out, chroot,
@@ -68,10 +79,21 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             named(tables) or ALL, min_isr, jute_maxbuffer,
         )  # fmt: skip
         damaged = _run(job, master)
-    except (NothingToRead, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if damaged and damage_is_fatal:
         sys.exit(2)
+
+
+def _check_options(
+    as_of: str | None, diff: str | None, since: str | None, until: str | None, tables: tuple[str, ...]
+) -> None:
+    if diff is not None and as_of is None:
+        raise click.UsageError("--diff needs --as-of: the state that is compared with an earlier one")
+    if as_of is not None and (since is not None or until is not None or tables):
+        raise click.UsageError(
+            "--as-of shows one state and writes no tables: --since, --until and --table do not apply"
+        )
 
 
 def _run(job: Job, master: str) -> int:
@@ -80,50 +102,101 @@ def _run(job: Job, master: str) -> int:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from metrics.replay import session
-    from metrics.replay.jobs import is_brief, look, run
-    from metrics.replay.report import write_report
+    from metrics.replay.jobs import is_brief, result_names
+    from metrics.replay.output import Output
+    from metrics.replay.report import REPORT
 
+    output = Output(job.out)
+    output.claim((*result_names(job), REPORT))
     is_short = is_brief(job)
-    console = Console(stderr=True)
+    try:
+        session.check_java()
+    except session.NoJava as error:
+        raise click.ClickException(str(error)) from error
+    _say_ignored(job.paths)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bars:
-        bar = bars.add_task("starting Spark", total=None)
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            looking = pool.submit(look, job, os.cpu_count() or 1)
-            spark = session.start(master, is_brief=is_short)
-
-        def show(name: str, done: int, total: int) -> None:
-            bars.update(bar, description=name, completed=done, total=total + 1)
-
-        try:
-            result = run(spark, job, show, looking.result())
-            bars.update(bar, description="report")
-            summary = write_report(spark, job, result)
-        finally:
-            spark.stop()
+    said, log = tempfile.mkstemp(prefix="replay-spark-", suffix=".log")
+    is_wanted = False
+    try:
+        with session.logged_to(log), Progress(*columns, console=Console(file=_stderr())) as bars:
+            summary, count = _on_spark(job, lambda: session.start(master, is_brief=is_short), said, bars)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {output.standing}", err=True)
+        sys.exit(INTERRUPTED)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:
+        is_wanted = True
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise click.ClickException(f"Spark failed: {first}\n{output.standing}; what Spark said is in {log}") from error
+    finally:
+        os.close(said)
+        if not is_wanted:
+            Path(log).unlink(missing_ok=True)
     click.echo(summary.sentence)
     for line in summary.damage:
         click.echo(f"damaged: {line}", err=True)
-    _say_where(job, result)
+    click.echo(f"{count} tables and report.html below {job.out}")
     return len(summary.damage)
 
 
-def _say_where(job: Job, result: Result) -> None:
-    click.echo(f"{len(result.tables)} tables and report.html below {job.out}")
+def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Progress) -> tuple[Summary, int]:
+    """Look at the files while Spark starts, compute the tables and write the report; and how many tables there are."""
+    from metrics.replay import session
+    from metrics.replay.jobs import look, run
+    from metrics.replay.report import write_report
+
+    bar = bars.add_task("starting Spark", total=None)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        looking = pool.submit(look, job, os.cpu_count() or 1)
+        with warnings.catch_warnings(), session.aside(said):
+            warnings.simplefilter("ignore")
+            spark = start()
+    session.end_at_interruption()
+
+    def show(name: str, done: int, total: int) -> None:
+        bars.update(bar, description=name, completed=done, total=total + 1)
+
+    try:
+        looked = looking.result()
+        looked.check(job)
+        result = run(spark, job, show, looked)
+        bars.update(bar, description="report")
+        return write_report(spark, job, result), len(result.tables)
+    finally:
+        with suppress(Exception):  # Java may be gone already
+            spark.stop()
 
 
-def _show_state(paths: tuple[str, ...], out: Path, as_of: str, diff: str | None, chroot: str) -> None:
+def _stderr() -> TextIO:
+    """Where the progress is shown while Spark's own words go elsewhere."""
+    try:
+        return os.fdopen(os.dup(sys.stderr.fileno()), "w")
+    except (OSError, ValueError):
+        return sys.stderr
+
+
+def _say_ignored(paths: tuple[str, ...]) -> None:
+    from metrics.replay.sources import ignored_files
+
+    ignored = ignored_files(paths)
+    if ignored:
+        more = f" and {len(ignored) - MOST_NAMED} more" if len(ignored) > MOST_NAMED else ""
+        click.echo(f"ignored, not named log.* or snapshot.*: {', '.join(ignored[:MOST_NAMED])}{more}", err=True)
+
+
+def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, chroot: str) -> None:
     from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_at, differences, moment
+    from metrics.replay.output import Output
     from metrics.replay.sources import stored_files
     from metrics.replay.state import survey
 
+    _say_ignored(paths)
     history: History = survey(stored_files(paths))
     damage = [*history.damage]
     zxid = moment(history, as_of)
     state = cluster_at(history, damage, zxid, chroot)
     click.echo(f"as of zxid {state.zxid:#x}: {state.sentence}")
-    out.mkdir(parents=True, exist_ok=True)
-    target = out / f"reassignment-{state.zxid:x}.json"
     only = None
     if diff is not None:
         before = cluster_at(history, damage, moment(history, diff), chroot)
@@ -131,8 +204,9 @@ def _show_state(paths: tuple[str, ...], out: Path, as_of: str, diff: str | None,
             click.echo(line)
         # The way back leads to what was, and only where that differs.
         only = changed_partitions(before, state)
-        state, target = before, out / f"reassignment-{before.zxid:x}.json"
-    target.write_bytes(as_reassignment_json(state, only))
-    click.echo(f"to go back to zxid {state.zxid:#x}: kafka-reassign-partitions --reassignment-json-file {target}")
+        state = before
+    name = f"reassignment-{state.zxid:x}.json"
+    Output(out).keep(name, as_reassignment_json(state, only))
+    click.echo(f"to go back to zxid {state.zxid:#x}: kafka-reassign-partitions --reassignment-json-file {out}/{name}")
     for found in damage:
         click.echo(f"damaged: {found}", err=True)

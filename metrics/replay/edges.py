@@ -5,19 +5,25 @@ Source: `intervals`, which leaves to this what a split cannot know by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
+from metrics.replay.intervals import ASSIGNMENT, GONE, STATE
 from metrics.replay.schemas import PARTITIONS, TIME
 
 _ORDER = [(name, "ascending") for name in ("topic", "partition", "zxid", "part", "is_row")]
 _STATE = ("leader", "leader_epoch", "controller_epoch", "isr", "version")
+_PLACED = ("replicas", "adding", "removing", "replication_factor")
 
 
 def joined(edges: pa.Table) -> pa.Table:
     """Rows of `partitions`: each ends where a later split first saw its partition.
 
-    A change of replicas before the first state in its split gets the state that an earlier split left.
+    A row that lacks the state, or the replicas, gets what an earlier split left, unless the partition went or was
+    created in between.
     """
     if not edges.num_rows:
         return PARTITIONS.empty_table()
@@ -27,23 +33,27 @@ def joined(edges: pa.Table) -> pa.Table:
     following = pc.if_else(pc.less(pc.add(places, 1), count), pc.add(places, 1), None)
     next_start = pc.if_else(_same(rows, following), rows["started_at"].take(following), pa.scalar(None, TIME))
     ended = pc.coalesce(rows["ended_at"], next_start)
-    rows = _with_known_state(rows, places)
+    is_assignment = pc.equal(rows["what"], ASSIGNMENT)
+    is_creation = pc.and_(is_assignment, pc.equal(rows["op"], "create"))
+    is_anew = pc.fill_null(pc.or_kleene(is_creation, pc.equal(rows["what"], GONE)), False)
+    anew = pc.fill_null(pc.fill_null_forward(pc.if_else(is_anew, places, None)), -1)
+    rows = _filled(rows, places, anew, _STATE, rows["isr"].is_valid(), pc.and_(is_assignment, pc.invert(is_anew)))
+    rows = _filled(rows, places, anew, _PLACED, rows["replicas"].is_valid(), pc.equal(rows["what"], STATE))
     rows = rows.set_column(rows.schema.get_field_index("ended_at"), "ended_at", ended)
     lasted = pc.divide(pc.subtract(ended.cast(pa.int64()), rows["started_at"].cast(pa.int64())), 1000)
     rows = rows.set_column(rows.schema.get_field_index("duration_ms"), "duration_ms", lasted)
     return rows.filter(rows["is_row"]).select(PARTITIONS.names).cast(PARTITIONS)
 
 
-def _with_known_state(rows: pa.Table, places: pa.Array) -> pa.Table:
-    has_state = rows["isr"].is_valid()
-    last = pc.fill_null_forward(pc.if_else(has_state, places, None))
-    is_change = pc.and_(pc.equal(rows["what"], "assignment"), pc.not_equal(rows["op"], "create"))
-    lacks = pc.and_(pc.invert(has_state), is_change)
-    is_known = pc.fill_null(pc.and_(lacks, _same(rows, last)), False)
+def _filled(rows: pa.Table, places: Any, anew: Any, names: Sequence[str], has: Any, may: Any) -> pa.Table:
+    """Rows that `may` take them have the values of the last row before that `has` any, none from before `anew`."""
+    last = pc.fill_null_forward(pc.if_else(has, places, None))
+    lacks = pc.and_(pc.invert(has), pc.fill_null(may, False))
+    is_known = pc.fill_null(pc.and_(pc.and_(lacks, _same(rows, last)), pc.greater_equal(last, anew)), False)
     if not pc.any(is_known).as_py():
         return rows
     source = pc.if_else(is_known, last, places)
-    for name in _STATE:
+    for name in names:
         rows = rows.set_column(rows.schema.get_field_index(name), name, rows[name].take(source))
     return rows
 

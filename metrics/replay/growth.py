@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metrics.replay.kafka_events import GONE
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -41,7 +43,7 @@ def _lists(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     kinds = events.where(f.col("kind").isin(*_PARENTS) & f.col("topic").isNotNull())
-    is_gone = f.col("op").isin("delete", "expire")
+    is_gone = f.col("op").isin(*GONE)
     entry = f.octet_length("topic") + 4
     step = f.when(is_gone, -entry).when(f.col("op").isin("create", "known"), entry)
     parent = f.regexp_replace("path", "/[^/]+$", CHILDREN)

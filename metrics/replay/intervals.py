@@ -15,9 +15,9 @@ from zk_layout.znodes.topics import Assignment
 
 STATE, ASSIGNMENT, GONE = "state", "assignment", "gone"
 
-# replicas, adding, removing
-Placed = tuple[Replicas | None, Replicas | None, Replicas | None]
-_NOWHERE: Placed = (None, None, None)
+# replicas, adding, removing, replication factor
+Placed = tuple[Replicas | None, Replicas | None, Replicas | None, int | None]
+_NOWHERE: Placed = (None, None, None, None)
 # leader, leader epoch, controller epoch, ISR, version
 State = tuple[int | None, int | None, int | None, Replicas | None, int | None]
 _UNKNOWN: State = (None, None, None, None, None)
@@ -28,6 +28,8 @@ COLUMNS = (
     "key", "zxid", "part", "started_at", "what_op", "session", "leader", "leader_epoch", "controller_epoch", "isr",
     "version", "placed", "fence", "size_bytes",
 )  # fmt: skip
+# key, zxid, part, time_ms, GONE where the partition went
+Start = tuple[int, int, int, int, str | None]
 _KEY = 0
 _STATE_FIELDS = slice(6, 11)
 
@@ -37,14 +39,14 @@ class Intervals:
 
     Shape:
         `keys` are the partitions by the number in a row's `key`. `starts` has the first thing seen of each
-        partition (key, zxid, part, time): it ends what an earlier split left open.
+        partition, which ends what an earlier split left open, and each time that it went.
     """
 
     def __init__(self) -> None:
         self.keys: list[tuple[str, int]] = []
         self.rows: list[Row] = []
         self.ended: list[int | None] = []
-        self.starts: list[tuple[int, int, int, int]] = []
+        self.starts: list[Start] = []
         self._open: dict[str, int] = {}  # the row that is open, by the path of the state
         self._numbers: dict[tuple[str, int], int] = {}
 
@@ -98,9 +100,7 @@ class Intervals:
         index = self._open.pop(path, None)
         if index is not None:
             self.ended[index] = at[2]
-            key = self.rows[index][_KEY]
-        else:
-            key = self._begin(whose, at)
+        key = self._begin(whose, at, GONE)
         row: Any = (key, *at, (GONE, op), 0, *_UNKNOWN, _NOWHERE, None, None)
         self.rows.append(row)
         self.ended.append(at[2])
@@ -126,15 +126,17 @@ class Intervals:
         self.rows.append(row)
         self.ended.append(None)
 
-    def _begin(self, whose: tuple[str, int], at: tuple[int, int, int]) -> int:
+    def _begin(self, whose: tuple[str, int], at: tuple[int, int, int], what: str | None = None) -> int:
         key = self._numbers.get(whose)
         if key is None:
             key = self._numbers[whose] = len(self.keys)
             self.keys.append(whose)
-        self.starts.append((key, *at))
+        self.starts.append((key, *at, what))
         return key
 
 
 def placed_by(assignment: Assignment | None) -> Placed:
     """The replicas of an assignment as a row has them."""
-    return _NOWHERE if assignment is None else (assignment.replicas, assignment.adding, assignment.removing)
+    if assignment is None:
+        return _NOWHERE
+    return assignment.replicas, assignment.adding, assignment.removing, assignment.replication_factor

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
-from msgspec import Struct
+from msgspec import Struct, structs
 from pyspark import SparkContext
 
 from metrics.replay import bulk, bulk_moves, growth, lives, min_isr, session, timelines
+from metrics.replay.as_of import as_time
 from metrics.replay.audit_table import audit
+from metrics.replay.output import Output
 from metrics.replay.schemas import spark_schema
 from metrics.replay.sources import size_of, stored_files
+from metrics.replay.splits import Split, plan
 from metrics.replay.state import DEFAULT_SPLIT_BYTES, survey
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import LOG, StoredFile
@@ -69,22 +70,39 @@ class Result(Struct, frozen=True):
 class Looked(Struct, frozen=True):
     """What is to be read, found before Spark is needed."""
 
-    tasks: tuple[bulk.Task, ...]
+    splits: tuple[Split, ...]
     damage: tuple[Damage, ...]
     seconds: float
 
+    def check(self, job: Job) -> None:
+        """See whether anything happened in the time that is to be shown.
+
+        Raises:
+            ValueError: nothing did.
+        """
+        times = [split.times_ms for split in self.splits if split.pieces]
+        if not times:
+            return
+        first, last = min(first for first, _ in times), max(last for _, last in times)
+        if job.until_ms is not None and job.until_ms < first:
+            raise ValueError(f"--until is before the history begins, at {as_time(first)}")
+        if job.since_ms is not None and job.since_ms > last:
+            raise ValueError(f"--since is after the history ends, at {as_time(last)}")
+
 
 def look(job: Job, cores: int) -> Looked:
-    """Hop through the logs: where they can be cut, what is missing, where each topic was written.
+    """Go through the logs: where they can be cut, what is damaged or missing, where each topic was written.
 
     Raises:
         NothingToRead: there are no files of ZooKeeper.
+        NotOneCluster: they are of different clusters.
     """
     begun = time.monotonic()
     files = stored_files(job.paths)
-    history = survey(files, job.split_bytes or split_bytes_for(files, cores))
-    tasks = bulk.plan(history, job.chroot)
-    return Looked(tuple(tasks), history.damage, time.monotonic() - begun)
+    split_bytes = job.split_bytes or split_bytes_for(files, cores)
+    history = survey(files, split_bytes)
+    planned = plan(history, split_bytes, job.chroot)
+    return Looked(planned.splits, (*history.damage, *planned.damage), time.monotonic() - begun)
 
 
 def is_brief(job: Job) -> bool:
@@ -101,14 +119,36 @@ def is_brief(job: Job) -> bool:
 def run(
     spark: SparkContext | SparkSession, job: Job, progress: Progress = lambda *_: None, looked: Looked | None = None
 ) -> Result:
-    """Compute the tables and write each as a Parquet directory below `out`.
+    """Compute the tables and write each as a Parquet directory below `out`, where they replace all former ones at once.
 
     `looked` is what `look` found, where that was done while Spark started. A context is enough for the tables of
     TIMELINE; for others it gets a session, which takes seconds.
+
+    Raises:
+        NotOurs: there is something below `out` that no replay has made.
     """
+    names = result_names(job)
+    with Output(job.out).aside(names) as place:
+        seconds = _compute(spark, structs.replace(job, out=place), progress, looked)
+    return Result({name: f"{job.out.rstrip('/')}/{name}" for name in names}, seconds)
+
+
+def result_names(job: Job) -> tuple[str, ...]:
+    """The tables that are written."""
+    return (*FROM_LOGS, *_wanted(job))
+
+
+def _wanted(job: Job) -> tuple[str, ...]:
+    return tuple(name for name in ALL if name in job.tables and name not in FROM_LOGS)
+
+
+def _compute(
+    spark: SparkContext | SparkSession, job: Job, progress: Progress, looked: Looked | None
+) -> dict[str, float]:
+    """Write all tables below `out`, which is empty; how long each took."""
     context = spark if isinstance(spark, SparkContext) else spark.sparkContext
     seconds: dict[str, float] = {}
-    wanted = [name for name in ALL if name in job.tables and name not in FROM_LOGS]
+    wanted = _wanted(job)
     total = len(wanted) + 3
     if looked is None:
         progress("looking through the logs", 0, total)
@@ -118,33 +158,29 @@ def run(
     for number, name in enumerate(wanted, 3):
         progress(name, number, total)
         begun = time.monotonic()
-        target = f"{job.out.rstrip('/')}/{name}"
-        _remove(target)
+        target = f"{job.out}/{name}"
         if name in WITHOUT_SQL:
-            _without_sql(context, job, name)
+            without_sql(session.each(context), job, name, context.defaultParallelism)
         else:
             _table(session.of(context), job, name, written).write.mode("overwrite").parquet(target)
         written[name] = target
         seconds[name] = time.monotonic() - begun
     progress("done", total, total)
-    return Result(written, seconds)
+    return seconds
 
 
 def _read_logs(
     context: SparkContext, job: Job, looked: Looked, seconds: dict[str, float], progress: Callable[[str, int], None]
 ) -> dict[str, str]:
     """Write what is read from the logs themselves, and join what spans two splits."""
-    out = job.out.rstrip("/")
+    out = job.out
     progress("reading", 1)
     begun = time.monotonic()
-    for name in bulk.SCHEMAS:
-        _remove(f"{out}/{name}")
-    bulk.run(context, [*looked.tasks], out, job.chroot, looked.damage)
+    bulk.run(session.each(context), looked.splits, out, job.chroot, looked.damage)
     seconds["read"] = time.monotonic() - begun
     progress("joining", 2)
     begun = time.monotonic()
     _join(context, out)
-    _remove(f"{out}/edges")
     seconds["join"] = time.monotonic() - begun
     return {name: f"{out}/{name}" for name in FROM_LOGS}
 
@@ -188,7 +224,7 @@ def _table(spark: SparkSession, job: Job, name: str, written: dict[str, str]) ->
     timeline = _clipped(read_table(spark, written, "partitions"), job.since_ms, job.until_ms)
     if name == "broker_load":
         return timelines.broker_load(timeline)
-    until = job.until_ms or _last_ms(job.out.rstrip("/"))
+    until = job.until_ms or _last_ms(job.out)
     settings = _settings(job)
     return (
         timelines.health(timeline, until, settings)
@@ -200,16 +236,16 @@ def _table(spark: SparkSession, job: Job, name: str, written: dict[str, str]) ->
 def _settings(job: Job) -> list[min_isr.Setting]:
     """What topics asked for, from the table `events`."""
     kind = pc.field("kind") == "config"
-    rows = bulk.written(job.out.rstrip("/"), "events").to_table(columns=[*min_isr.COLUMNS], filter=kind)
+    rows = bulk.written(job.out, "events").to_table(columns=[*min_isr.COLUMNS], filter=kind)
     return min_isr.settings(rows.to_pylist(), job.min_isr)
 
 
-def _without_sql(context: SparkContext, job: Job, name: str) -> None:
-    """Write a table that needs no sorting of everything."""
-    out = job.out.rstrip("/")
+def without_sql(each: bulk.Each, job: Job, name: str, buckets: int = 1) -> None:
+    """Write a table of WITHOUT_SQL, which needs no sorting of everything."""
+    out = job.out
     if name == "reassignments":
         until_ms = job.until_ms or _last_ms(out)
-        bulk_moves.run(context, out, bulk_moves.Window(until_ms, job.since_ms or 0))
+        bulk_moves.run(each, out, bulk_moves.Window(until_ms, job.since_ms or 0), buckets)
         return
     if name == "min_isr":
         bulk.write_table(out, name, min_isr.as_table(_settings(job)))
@@ -229,18 +265,6 @@ _LIVES: dict[str, Callable[[Sequence[dict[str, Any]]], Any]] = {
     "controllers": lives.controllers,
     "sessions": lives.sessions,
 }
-
-
-def _remove(target: str) -> None:
-    if "://" not in target:
-        if Path(target).exists():
-            shutil.rmtree(target)
-        return
-    from pyarrow.fs import FileSystem, FileType  # type: ignore[import-untyped,unused-ignore]  # has no types
-
-    filesystem, inside = FileSystem.from_uri(target)
-    if filesystem.get_file_info(inside).type == FileType.Directory:
-        filesystem.delete_dir(inside)
 
 
 _OF_EVENTS: dict[str, Callable[[DataFrame, int | None], DataFrame]] = {

@@ -1,8 +1,7 @@
 """What does a run of transactions mean to Kafka? Rows of a log as events: states, assignments, brokers …
 
-A log is cut into splits that are decoded apart from each other. A split does not know what a topic looked
-like before it, so the first write of each topic in a split gives all its partitions, marked `is_first`; who
-puts the splits together drops those that changed nothing.
+A log is cut into splits that are decoded apart from each other, each knowing what every topic was before. Where nobody
+knows, because the history begins there, the first write of a topic gives all its partitions, marked `is_first`.
 """
 
 from __future__ import annotations
@@ -14,13 +13,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from metrics.replay.intervals import Intervals
-from metrics.replay.topic_changes import TopicContent, changed_assignments
+from metrics.replay.topic_changes import Changed, TopicContent
 from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId, Replicas
 from zk_layout.storage.operations import (
     CHECK,
     CLOSE_SESSION,
     CREATE_SESSION,
+    CREATIONS,
     DELETE,
     DELETE_CONTAINER,
     RECONFIG,
@@ -29,7 +29,6 @@ from zk_layout.storage.operations import (
     Row,
 )
 from zk_layout.storage.snapshot import SnapshotRow
-from zk_layout.storage.tree import CREATIONS
 from zk_layout.znodes import admin, configs, controller, partition_state, replica_deletions
 from zk_layout.znodes.topics import Assignment
 
@@ -56,8 +55,9 @@ _OP_NAMES = {op: "create" for op in CREATIONS} | {
     SET_DATA: "set", RECONFIG: "set", DELETE: "delete", DELETE_CONTAINER: "delete", CLOSE_SESSION: "expire",
     SET_ACL: "acl", CREATE_SESSION: "open", KNOWN: "known",
 }  # fmt: skip
-_STATE_KINDS = {name: ("state", name) for name in _OP_NAMES.values()}
-_GONE = frozenset({"delete", "expire"})
+_STATE_KINDS = {name: ("state", name) for name in (*_OP_NAMES.values(), "close")}
+# A znode goes by itself, or with its session: one that nobody renewed any more, or one that its client closed.
+GONE = frozenset({"delete", "expire", "close"})
 
 _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), kind)
@@ -166,9 +166,23 @@ class Meaning:
         known = self._assignment(topic, partition)
         self._intervals.first_state(row[7], (topic, partition), (row[0], row[5], row[1]), wrote, fields, known)
 
-    def know_topic(self, topic: str, data: bytes) -> None:
-        """Take what a topic was at the start."""
-        changed_assignments(self._topics.setdefault(topic, TopicContent()), data)
+    def know(self, path: str, data: bytes) -> None:
+        """Take what a topic, or `/admin/reassign_partitions`, was at the start."""
+        kind, topic, _, _ = self._meaning_of(path)
+        if kind == "topic" and topic is not None:
+            self._learn_topic(TopicContent(), topic, data)
+        elif kind == "legacy":
+            self._legacy_moves = _legacy_moves(data)
+
+    def _learn_topic(self, content: TopicContent, topic: str, data: bytes) -> Changed:
+        """What the data changes; a topic that cannot be read is not known."""
+        try:
+            changed = content.change_to(data)
+        except Undecodable:
+            self._topics.pop(topic, None)
+            return {}
+        self._topics[topic] = content
+        return changed
 
     def _assignment(self, topic: str, partition: int) -> Assignment | None:
         content = self._topics.get(topic)
@@ -197,8 +211,9 @@ class Meaning:
         return "other", None, None, None
 
     def _other(self, row: Row, op: str, meaning: _Meaning, fence: int | None) -> None:
-        zxid, time_ms, session, _, _, part, _, path, data, version, owner, _, _ = row
+        zxid, time_ms, session, cxid, _, part, _, path, data, version, owner, _, _ = row
         kind, topic, partition, broker = meaning
+        op = _closed_by(cxid) if op == "expire" else op
         epoch = replicas = min_isr = None
         if kind == "topic":
             self._topic(row, op, topic or "", fence)
@@ -212,7 +227,7 @@ class Meaning:
             broker = _tried(lambda: int(controller.decode_claim(data).broker))
         elif kind == "controller_epoch" and data:
             epoch = _tried(lambda: int(controller.decode_epoch(data)))
-        if kind == "state" and op in _GONE and self._intervals is not None:
+        if kind == "state" and op in GONE and self._intervals is not None:
             self._intervals.gone(path, (topic or "", partition or 0), (zxid, part, time_ms), op)
         if op == "create":
             version = 0
@@ -227,17 +242,17 @@ class Meaning:
         )  # fmt: skip
 
     def _topic(self, row: Row, op: str, topic: str, fence: int | None) -> None:
-        if op in _GONE:
+        if op in GONE:
             self._topics.pop(topic, None)
             return
         content = self._topics.get(topic)
         is_first = content is None and op != "create"
         if content is None or op == "create":
-            content = self._topics[topic] = TopicContent()
+            content = TopicContent()
         zxid, time_ms, session, part, version = row[0], row[1], row[2], row[5], row[9]
         if op == "create":
             version = 0
-        for partition, assignment in changed_assignments(content, row[8] or b"").items():
+        for partition, assignment in self._learn_topic(content, topic, row[8] or b"").items():
             if self._intervals is not None:
                 path = f"{row[7]}/partitions/{partition}/state"
                 self._intervals.assigned(
@@ -256,9 +271,7 @@ class Meaning:
 
     def _legacy(self, row: Row, op: str, data: bytes | None, fence: int | None) -> None:
         """What the znode asks for anew; without replicas where it no longer asks."""
-        reassignment = _tried(lambda: admin.decode_reassignment(data)) if data and op not in _GONE else None
-        moves = reassignment.moves if reassignment else ()
-        now = {(str(m.topic), int(m.partition)): m.replicas for m in moves}
+        now = _legacy_moves(data if op not in GONE else None)
         before, self._legacy_moves = self._legacy_moves, now
         changed = {at: replicas for at, replicas in now.items() if before.get(at) != replicas}
         zxid, time_ms, session, part = row[0], row[1], row[2], row[5]
@@ -284,9 +297,20 @@ class _Request(msgspec.Struct):
     assignment: Replicas
 
 
+def _closed_by(cxid: int) -> str:
+    """How a session ended. One that expired is closed by the server, which numbers no requests."""
+    return "close" if cxid else "expire"
+
+
+def _legacy_moves(data: bytes | None) -> dict[tuple[str, int], Replicas]:
+    """What `/admin/reassign_partitions` asks for."""
+    reassignment = _tried(lambda: admin.decode_reassignment(data)) if data else None
+    return {(str(m.topic), int(m.partition)): m.replicas for m in (reassignment.moves if reassignment else ())}
+
+
 def _requested(data: bytes | None, op: str) -> Replicas:
     """The replicas that a partition's own znode asks for; none where it is gone."""
-    request = None if op in _GONE or not data else _tried(lambda: msgspec.json.decode(data, type=_Request))
+    request = None if op in GONE or not data else _tried(lambda: msgspec.json.decode(data, type=_Request))
     return request.assignment if request else ()
 
 

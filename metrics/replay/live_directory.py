@@ -1,7 +1,7 @@
-"""What has a live server written since? Its data directory as a stream that follows the logs as they roll over.
+"""What have live servers written since? Their data directories as a stream that follows the logs as they roll over.
 
-An offset names the log and the byte up to which its records were given. A log is left for the next one when that
-one exists: a server never writes to an older log again.
+An offset is the last transaction that was given, so that it does not matter which server's log has it, or how logs are
+cut into files. A record that is still being written is left for the next time.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+from msgspec import structs
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from metrics.replay.sources import NothingToRead, Source, stored_files
-from metrics.replay.zookeeper_source import LogSplit, read_split
+from metrics.replay.sources import NothingToRead, stored_files, version_of
+from metrics.replay.splits import Standing, plan
+from metrics.replay.state import DEFAULT_SPLIT_BYTES, History, history_of, index_of
+from metrics.replay.zookeeper_source import OneSplit, read_split
 from zk_layout.storage.files import LOG, StoredFile
-from zk_layout.storage.txnlog import TxnLogReader
+from zk_layout.storage.log_index import Index
 
 Offset = dict[str, Any]
+_Version = tuple[int, int]
 
 
 class LiveDirectoryReader(DataSourceStreamReader):
-    """Option `startingZxid` leaves out logs that end before it (default: everything that is there)."""
+    """Option `startingZxid` leaves out what was before it (default: everything that is there)."""
 
     def __init__(self, options: dict[str, str], table: str) -> None:
         if table not in ("transactions", "events"):
@@ -29,59 +33,62 @@ class LiveDirectoryReader(DataSourceStreamReader):
         given = {key.lower(): value for key, value in options.items()}
         self._paths = tuple(path.strip() for path in given.get("path", "").split(",") if path.strip())
         self._chroot = given.get("chroot", "").rstrip("/")
+        self._split_bytes = int(given.get("splitbytes", DEFAULT_SPLIT_BYTES))
         self._starting_zxid = int(given.get("startingzxid", "0"))
         self._table = table
+        self._seen: dict[str, tuple[_Version, Index]] = {}
+        self._standing: dict[int, Standing] = {}
 
     def initialOffset(self) -> Offset:  # noqa: N802  # Spark's name
-        """The start of the first log wanted."""
-        logs = self._logs()
-        later = [log for log in logs if log.zxid <= self._starting_zxid]
-        first = later[-1] if later else (logs[0] if logs else None)
-        return {"log": first.path if first else "", "at": 0}
+        """Before the first transaction wanted."""
+        return {"zxid": max(self._starting_zxid - 1, 0)}
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: ARG002, N802  # Spark's
-        """The end of the last whole record on disk."""
+        """The last whole record on disk."""
         begin = start or self.initialOffset()
-        logs = self._logs()
-        if not logs:
-            return begin
-        newest = logs[-1]
-        at = int(begin["at"]) if begin["log"] == newest.path else 0
-        return {"log": newest.path, "at": _end_of_records(newest, at)}
+        return {"zxid": max(self._history().last_zxid, int(begin["zxid"]))}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One for each log with something new."""
-        logs = self._logs()
-        by_path = {log.path: log for log in logs}
-        first = by_path.get(start["log"], logs[0] if logs else None)
-        last = by_path.get(end["log"])
-        if first is None or last is None:
+        """What is new; with the first of it, what a snapshot shows of the time before."""
+        after, until = int(start["zxid"]), int(end["zxid"])
+        history = self._history()
+        if until <= after or not history.pieces:
             return []
-        splits = []
-        for log in logs:
-            if not first.zxid <= log.zxid <= last.zxid:
-                continue
-            begin = int(start["at"]) if log == first else 0
-            stop = int(end["at"]) if log == last else None
-            if stop is None or begin < stop:
-                splits.append(LogSplit(log, begin, stop))
-        return splits
+        since = self._standing.get(after)
+        if since is None and after > 0:
+            since = structs.replace(plan(history, self._split_bytes, self._chroot, until=after).end, zxid=after)
+        planned = plan(history, self._split_bytes, self._chroot, since, until)
+        self._standing = {until: structs.replace(planned.end, zxid=until)}
+        if since is not None:
+            self._standing[after] = since
+        wanted = (s for s in planned.splits if s.snapshot is None or self._table == "events")
+        return [OneSplit(split) for split in wanted]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one log's new part."""
-        if isinstance(partition, LogSplit):
-            yield from read_split(partition, self._table, self._chroot)
+        """The rows of one split."""
+        if isinstance(partition, OneSplit):
+            yield from read_split(partition.split, self._table, self._chroot)
 
-    def _logs(self) -> list[StoredFile]:
+    def _history(self) -> History:
         try:
-            return [file for file in stored_files(self._paths) if file.kind == LOG]
+            files = stored_files(self._paths)
         except NothingToRead:
-            return []
+            files = ()
+        indexes = {file.path: self._index(file) for file in files if file.kind == LOG}
+        held = {path: index for path, index in indexes.items() if index.sections}
+        return history_of(files, held, [])
 
-
-def _end_of_records(file: StoredFile, at: int) -> int:
-    """How far whole records reach; a record still being written is left for the next time."""
-    reader = TxnLogReader(file.path, at)
-    for chunk in Source(file, 1 << 20).chunks(at):
-        reader.feed(chunk)
-    return reader.offset
+    def _index(self, file: StoredFile) -> Index:
+        version, known = self._seen.get(file.path, ((-1, -1), Index()))
+        now = version_of(file.path)
+        if now != version:
+            if file.compression or not known.sections:
+                known = index_of(file, self._split_bytes)
+            else:
+                more = index_of(file, self._split_bytes, known.end)
+                known = structs.replace(
+                    more, sections=known.sections + more.sections, writes=known.writes + more.writes,
+                    end=more.end or known.end,
+                )  # fmt: skip
+            self._seen[file.path] = now, known
+        return known

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 
+from metrics.replay.kafka_events import GONE
 from metrics.replay.schemas import TIME
 
 KINDS = ("broker", "controller", "controller_epoch", "session")
@@ -33,7 +34,6 @@ SESSIONS = pa.schema(
 
 _Event = dict[str, Any]
 _APPEARS = frozenset({"create", "known"})
-_GOES = frozenset({"delete", "expire"})
 
 
 def in_order(events: pa.Table) -> list[_Event]:
@@ -46,7 +46,7 @@ def brokers(events: Sequence[_Event]) -> pa.Table:
     """One row for each life of a broker: when its registration appeared and vanished."""
     found: list[_Event] = []
     for broker in sorted({e["broker"] for e in events if e["kind"] == "broker" and e["broker"] is not None}):
-        found += _lives(e for e in events if e["kind"] == "broker" and e["broker"] == broker)
+        found += _lives(events, "broker", broker)
     return pa.Table.from_pylist(found, schema=BROKERS)
 
 
@@ -55,7 +55,7 @@ def controllers(events: Sequence[_Event]) -> pa.Table:
 
     The epoch is raised in the transaction that claims, or in the one before.
     """
-    terms = _lives(e for e in events if e["kind"] == "controller")
+    terms = _lives(events, "controller")
     epochs = [(e["zxid"], e["controller_epoch"]) for e in events if e["kind"] == "controller_epoch"]
     before: datetime | None = None
     for term in terms:
@@ -80,12 +80,16 @@ def sessions(events: Sequence[_Event]) -> pa.Table:
     return pa.Table.from_pylist(list(found.values()), schema=SESSIONS)
 
 
-def _lives(events: Iterable[_Event]) -> list[_Event]:
-    """From each appearance of a znode to its end."""
+def _lives(events: Iterable[_Event], kind: str, broker: int | None = None) -> list[_Event]:
+    """From each appearance of a znode to its end, which may only show as that of its session."""
     found: list[_Event] = []
     is_open = False
     for event in events:
-        if is_open and event["op"] in _APPEARS | _GOES:
+        if event["kind"] != kind or (broker is not None and event["broker"] != broker):
+            is_its_session = event["kind"] == "session" and is_open and event["session"] == found[-1]["session"]
+            if not is_its_session or event["op"] not in GONE:
+                continue
+        if is_open and event["op"] in _APPEARS | GONE:
             life = found[-1]
             life["ended_at"], life["ended_zxid"], life["ended_by"] = event["time"], event["zxid"], event["op"]
             life["duration_ms"] = _ms_between(life["started_at"], event["time"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,11 +11,13 @@ from msgspec import Struct
 
 from metrics.replay import timelines
 from metrics.replay.jobs import Job, Result, rows_of
+from metrics.replay.output import Output
 from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+REPORT = "report.html"
 MOST_MOVES = 20_000
 MOST_FINDINGS = 500
 MOST_ZNODES = 40
@@ -40,16 +41,7 @@ def write_report(spark: SparkSession, job: Job, result: Result) -> Summary:
     summary = Summary(
         data["sentence"], tuple(f"{d['file']} at byte {d['offset']}: {d['what']}" for d in data["damage"])
     )
-    html = page(data).encode()
-    target = f"{job.out.rstrip('/')}/report.html"
-    if "://" in target:
-        from pyarrow.fs import FileSystem  # type: ignore[import-untyped,unused-ignore]  # has no types
-
-        filesystem, inside = FileSystem.from_uri(target)
-        with filesystem.open_output_stream(inside) as stream:
-            stream.write(html)
-    else:
-        Path(target).write_bytes(html)
+    Output(job.out).add(REPORT, page(data).encode())
     return summary
 
 

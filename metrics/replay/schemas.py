@@ -7,10 +7,13 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
+from msgspec import structs
 
 from metrics.replay.intervals import COLUMNS as INTERVAL_COLUMNS
 from metrics.replay.intervals import Row as IntervalRow
+from metrics.replay.intervals import Start
 from metrics.replay.kafka_events import OTHER_COLUMNS, STATE_COLUMNS, OtherEvent, StateEvent
+from zk_layout.storage.damage import Damage
 from zk_layout.storage.operations import NAMES, Row
 from zk_layout.storage.snapshot import SnapshotRow
 from zk_layout.storage.tree import Node
@@ -86,7 +89,7 @@ _INTERVAL_FIELDS: tuple[tuple[str, Any], ...] = (
     ("started_at", TIME), ("ended_at", TIME), ("duration_ms", pa.int64()), ("what", pa.string()), ("op", pa.string()),
     ("session", pa.int64()), ("leader", pa.int32()), ("leader_epoch", pa.int32()), ("controller_epoch", pa.int32()),
     ("isr", _INTS), ("version", pa.int32()), ("replicas", _INTS), ("adding", _INTS), ("removing", _INTS),
-    ("fence", pa.int32()), ("size_bytes", pa.int32()),
+    ("replication_factor", pa.int32()), ("fence", pa.int32()), ("size_bytes", pa.int32()),
 )  # fmt: skip
 PARTITIONS = pa.schema([pa.field(name, kind) for name, kind in _INTERVAL_FIELDS])
 EDGES = PARTITIONS.append(pa.field("is_row", pa.bool_()))
@@ -193,7 +196,7 @@ def intervals_table(
     key = pa.array(columns["key"], pa.int32())
     started, ends = pa.array(columns["started_at"], pa.int64()), pa.array(ended, pa.int64())
     what, op = _repeated(columns["what_op"], (pa.string(), pa.string()))
-    replicas, adding, removing = _repeated(columns["placed"], (_INTS, _INTS, _INTS))
+    replicas, adding, removing, factor = _repeated(columns["placed"], (_INTS, _INTS, _INTS, pa.int32()))
     made = {
         "topic": pa.array([topic for topic, _ in keys], pa.string()).take(key),
         "partition": pa.array([partition for _, partition in keys], pa.int32()).take(key),
@@ -201,25 +204,25 @@ def intervals_table(
         "ended_at": ends.cast(_MS).cast(TIME),
         "duration_ms": pc.subtract(ends, started),
         "what": what, "op": op, "replicas": replicas, "adding": adding, "removing": removing,
+        "replication_factor": factor,
     }  # fmt: skip
     arrays = [made[f.name] if f.name in made else _array(columns[f.name], f.type) for f in PARTITIONS]
     return pa.Table.from_arrays(arrays, schema=PARTITIONS)
 
 
-def edges_table(
-    rows: pa.Table, starts: Sequence[tuple[int, int, int, int]], keys: Sequence[tuple[str, int]]
-) -> pa.Table:
-    """Open rows, and where a split first saw each partition; the splits next to each other close them together."""
+def edges_table(rows: pa.Table, starts: Sequence[Start], keys: Sequence[tuple[str, int]]) -> pa.Table:
+    """Rows that a split cannot finish alone, and where it first saw each partition or saw it go."""
     open_rows = rows.append_column("is_row", pa.repeat(True, rows.num_rows))
     if not starts:
         return open_rows
-    key, zxid, part, time_ms = zip(*starts, strict=True)
+    key, zxid, part, time_ms, what = zip(*starts, strict=True)
     made = {
         "topic": pa.array([keys[k][0] for k in key], pa.string()),
         "partition": pa.array([keys[k][1] for k in key], pa.int32()),
         "zxid": pa.array(zxid, pa.int64()),
         "part": pa.array(part, pa.int32()),
         "started_at": _times(time_ms),
+        "what": pa.array(what, pa.string()),
         "is_row": pa.repeat(False, len(starts)),
     }
     arrays = [made.get(f.name, pa.nulls(len(starts), f.type)) for f in EDGES]
@@ -237,6 +240,11 @@ def others_batch(events: Sequence[OtherEvent]) -> pa.RecordBatch:
     """Everything else as a batch of `events`."""
     columns = dict(zip(OTHER_COLUMNS, zip(*events, strict=True), strict=True))
     return _events(columns, len(events))
+
+
+def damage_batch(damage: Sequence[Damage]) -> pa.RecordBatch:
+    """What is wrong, as a batch of `damage`."""
+    return pa.RecordBatch.from_pylist([structs.asdict(found) for found in damage], schema=DAMAGE)
 
 
 def _events(columns: Mapping[str, Sequence[Any]], count: int, kind: str | None = None) -> pa.RecordBatch:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
+import signal
 import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -63,6 +69,64 @@ def context(
     conf = SparkConf().setMaster(master).setAppName("kafka-zk-controller replay")
     conf.setAll([*{**chosen, **(settings or {})}.items()])
     return SparkContext.getOrCreate(conf)
+
+
+def each(running: SparkContext) -> Callable[[Callable[[Any], None], Sequence[Any]], None]:
+    """What does something for each of several as Spark's tasks."""
+
+    def do(task: Callable[[Any], None], of: Sequence[Any]) -> None:
+        running.parallelize(of, max(len(of), 1)).foreach(task)
+
+    return do
+
+
+class NoJava(RuntimeError):
+    """Spark runs on Java, and there is none."""
+
+
+def check_java() -> None:
+    """See whether Java is there.
+
+    Raises:
+        NoJava: it is not.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise NoJava(f"Spark needs Java 17 or later, and JAVA_HOME={home} holds none")
+    if not home and shutil.which("java") is None:
+        raise NoJava("Spark needs Java 17 or later: install it, or say in JAVA_HOME where it is")
+
+
+@contextmanager
+def aside(log: int) -> Iterator[None]:
+    """What is written to standard error goes to the file with this number; a Java that starts keeps it there."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(log, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def logged_to(log: str) -> Iterator[None]:
+    """What Spark's Python and Py4J log goes to this file; by themselves they print it, tracebacks and all."""
+    kept = logging.FileHandler(log, delay=True)
+    root = logging.getLogger()
+    root.addHandler(kept)
+    try:
+        yield
+    finally:
+        root.removeHandler(kept)
+        kept.close()
+
+
+def end_at_interruption() -> None:
+    """Take Ctrl-C back from Spark, which would call its Java within the call that is interrupted."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def of(running: SparkContext) -> SparkSession:

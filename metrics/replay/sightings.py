@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from metrics.replay.kafka_events import GONE
 from metrics.replay.terms import Sighting, Terms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-KINDS = ("broker", "controller", "controller_epoch", "deletion", "legacy")
+KINDS = ("broker", "controller", "controller_epoch", "deletion", "legacy", "session")
 COLUMNS = ("zxid", "part", "time", "kind", "op", "broker", "session", "controller_epoch", "version", "topic")
 
 
@@ -25,12 +26,36 @@ def sightings_of(rows: Iterable[dict[str, Any]]) -> list[Sighting]:
     """The same from rows that were read without Spark."""
     return [
         Sighting(
-            r["zxid"], r["kind"], r["op"] not in ("delete", "expire"), r["broker"], r["session"],
+            r["zxid"], r["kind"], r["op"] not in GONE, r["broker"], r["session"],
             r["controller_epoch"] or 0, r["version"] or 0, r["topic"], round(r["time"].timestamp() * 1000), r["op"],
         )
-        for r in sorted(rows, key=lambda r: (r["zxid"], r["part"]))
+        for r in with_ends(sorted(rows, key=lambda r: (r["zxid"], r["part"])))
         if r["op"] != "acl"
     ]  # fmt: skip
+
+
+def with_ends(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows without sessions, and the ends of what went with one: servers before 3.6 do not list that."""
+    owned: dict[tuple[str, int | None], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["kind"], row["broker"] if row["kind"] == "broker" else None)
+        if row["kind"] == "session":
+            if row["op"] in GONE:
+                for gone in [at for at, owner in owned.items() if owner["session"] == row["session"]]:
+                    yield {
+                        **owned.pop(gone),
+                        "zxid": row["zxid"],
+                        "part": row["part"],
+                        "time": row["time"],
+                        "op": row["op"],
+                    }
+            continue
+        if row["kind"] in ("broker", "controller"):
+            if row["op"] in ("create", "known"):
+                owned[key] = row
+            elif row["op"] in GONE and owned.pop(key, None) is None and row["op"] != "delete":
+                continue  # it was said when its session ended
+        yield row
 
 
 _known: dict[int, Terms] = {}

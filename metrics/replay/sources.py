@@ -6,19 +6,20 @@ Files are only ever opened for reading, so a live server's directory is safe.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from zk_layout.storage.damage import Damage, Unreadable
-from zk_layout.storage.files import SNAPSHOT, StoredFile, named
+from zk_layout.storage.files import StoredFile, named
 from zk_layout.storage.snappy import block_size, decompress, unframed
 
 CHUNK_BYTES = 8 << 20
-_SMALLEST_PIECE = 8 << 10
+_GZIP_STEP_BYTES = 64 << 10
+_OF_ZOOKEEPER = frozenset({"acceptedEpoch", "currentEpoch", "myid", "initialize", "zookeeper_server.pid"})
 
 
-class NothingToRead(Exception):
+class NothingToRead(ValueError):
     """No file of a transaction log or snapshot was found."""
 
 
@@ -29,13 +30,22 @@ def stored_files(paths: Iterable[str]) -> tuple[StoredFile, ...]:
     directory of the snapshots and that of the logs where they differ.
 
     Raises:
-        NothingToRead: there are none.
+        NothingToRead: there are none, or one of the places does not exist.
     """
     wanted = tuple(paths)
+    for path in wanted:
+        if "://" not in path and not Path(path).exists():
+            raise NothingToRead(f"{path}: no such file or directory")
     files = {file.path: file for path in wanted for file in _below(path)}
     if not files:
         raise NothingToRead(f"no log.* or snapshot.* of ZooKeeper at {', '.join(wanted)}")
     return tuple(sorted(files.values()))
+
+
+def ignored_files(paths: Iterable[str]) -> tuple[str, ...]:
+    """What lies there and is named like no log and no snapshot, nor like anything else that ZooKeeper keeps there."""
+    found = (place for path in paths for place in ([path] if is_file(path) else _listed(path)))
+    return tuple(sorted(p for p in found if named(p) is None and p.rpartition("/")[2] not in _OF_ZOOKEEPER))
 
 
 class Source:
@@ -72,32 +82,10 @@ class Source:
         with open_for_reading(self.file.path) as file:
             file.seek(start)
             at = start
-            while stop is None or at < stop:
-                # Records that begin before `stop` may end behind it.
-                chunk = file.read(self._chunk_bytes)
-                if not chunk:
-                    return
+            # What begins before `stop` may end behind it.
+            while chunk := file.read(min(self._chunk_bytes, stop - at) if stop and at < stop else self._chunk_bytes):
                 at += len(chunk)
                 yield chunk
-            while chunk := file.read(self._chunk_bytes):
-                yield chunk
-
-
-def leaping(file: StoredFile, wanted: Callable[[], int]) -> Iterator[bytes]:
-    """Pieces of a file that is not compressed, each from where `wanted` says; small ones where much is left out.
-
-    Elsewhere each piece is a request, so that many small ones would take longer than a few large ones.
-    """
-    smallest = CHUNK_BYTES if "://" in file.path else _SMALLEST_PIECE
-    size, at = smallest, 0
-    with open_for_reading(file.path) as opened:
-        while chunk := opened.read(size):
-            yield chunk
-            at += len(chunk)
-            if wanted() != at:
-                at, size = opened.seek(wanted()), smallest
-            else:
-                size = min(2 * size, CHUNK_BYTES)
 
 
 def open_for_reading(path: str) -> BinaryIO:
@@ -116,6 +104,19 @@ def size_of(path: str) -> int:
         return Path(path).stat().st_size
     with open_for_reading(path) as file:
         return file.seek(0, 2)
+
+
+def is_file(path: str) -> bool:
+    """Whether it is a file here; elsewhere a place is taken for a directory."""
+    return "://" not in path and Path(path).is_file()
+
+
+def version_of(path: str) -> tuple[int, int]:
+    """What changes when a file is written to: its size and, where that is known, the time of the last write."""
+    if "://" in path:
+        return size_of(path), 0
+    stat = Path(path).stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _below(path: str) -> Iterator[StoredFile]:
@@ -168,19 +169,30 @@ def _remote(path: str) -> tuple[Any, str]:
 def _gunzipped(raw: Iterator[bytes], piece_bytes: int) -> Iterator[bytes]:
     stream = None
     for chunk in raw:
-        rest = chunk
-        while rest:
-            stream = stream or zlib.decompressobj(31)
-            yield stream.decompress(rest, piece_bytes)
-            rest = stream.unconsumed_tail
-            if stream.eof:
-                # Compressed files may follow each other in one.
-                rest = stream.unused_data.lstrip(b"\0")
-                stream = None
+        for at in range(0, len(chunk), _GZIP_STEP_BYTES):
+            rest = chunk[at : at + _GZIP_STEP_BYTES]
+            while rest:
+                stream = stream or zlib.decompressobj(31)
+                before = stream.copy()
+                try:
+                    yield stream.decompress(rest, piece_bytes)
+                except zlib.error:
+                    yield from _until_the_error(before, rest)
+                rest = stream.unconsumed_tail
+                if stream.eof:
+                    # Compressed files may follow each other in one.
+                    rest = stream.unused_data.lstrip(b"\0")
+                    stream = None
     if stream is not None:
         yield stream.flush()
         if not stream.eof:
             raise Unreadable("the gzip stream is cut short")
+
+
+def _until_the_error(stream: Any, rest: bytes) -> Iterator[bytes]:
+    """What a damaged piece still gives, byte by byte, and the error at last."""
+    for at in range(len(rest)):
+        yield stream.decompress(rest[at : at + 1])
 
 
 def _fast_decompress() -> Any:
@@ -190,8 +202,3 @@ def _fast_decompress() -> Any:
         return decompress
     codec = pyarrow.Codec("snappy")
     return lambda block: codec.decompress(block, block_size(block)[0], asbytes=True)
-
-
-def is_snapshot(file: StoredFile) -> bool:
-    """Whether the file is a snapshot and not a log."""
-    return file.kind == SNAPSHOT

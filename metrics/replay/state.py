@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from metrics.replay.sources import Source, leaping
-from zk_layout.storage.damage import Damage
-from zk_layout.storage.files import LOG, SNAPSHOT, Span, StoredFile, gaps, overlaps
+from metrics.replay.snapshot_fit import Fit, is_told
+from metrics.replay.sources import Source
+from zk_layout.storage.damage import Damage, Unreadable, not_read
+from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, named
 from zk_layout.storage.log_index import Index, Indexer
-from zk_layout.storage.operations import Row
+from zk_layout.storage.operations import Row, append_rows, zxid_of
+from zk_layout.storage.order import Gap, Order, Piece, in_order
 from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.tree import Tree
-from zk_layout.storage.txnlog import TxnLogReader
+from zk_layout.storage.txnlog import HEADER_SIZE, Records, TxnLogReader
 
 DEFAULT_SPLIT_BYTES = 32 << 20
 END_OF_TIME = 2**63 - 1
+_PROBED_BYTES = 1 << 20
 
-Progress = Callable[[str, int], None]
+
+class NotOneCluster(ValueError):
+    """Files of different clusters lie together, so that no answer could be right."""
 
 
 class History(Struct, frozen=True):
-    """The files of one server, what each log holds, and what is wrong or missing.
+    """The files of one cluster's servers, what each log holds, in which order it is read, and what is wrong or missing.
 
     Shape:
-        `indexes` has an entry for each log with transactions. `shared` gives, by log, the zxids taken from a
-        later one.
+        `indexes` has an entry for each log with transactions.
     """
 
     files: tuple[StoredFile, ...]
     indexes: dict[str, Index]
-    shared: dict[str, tuple[tuple[int, int], ...]]
+    order: Order
     damage: tuple[Damage, ...]
 
     @property
     def logs(self) -> tuple[StoredFile, ...]:
         """The logs that hold transactions, in zxid order."""
         held = (f for f in self.files if f.path in self.indexes)
-        return tuple(sorted(held, key=lambda f: self.indexes[f.path].splits[0].zxid))
+        return tuple(sorted(held, key=lambda f: (self.indexes[f.path].first_zxid, f)))
 
     @property
     def snapshots(self) -> tuple[StoredFile, ...]:
@@ -46,43 +52,79 @@ class History(Struct, frozen=True):
         return tuple(sorted((f for f in self.files if f.kind == SNAPSHOT), reverse=True))
 
     @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """What is read of the logs, in order."""
+        return self.order.pieces
+
+    @property
+    def first_zxid(self) -> int:
+        """The first transaction in any log; without logs, beyond all."""
+        return self.pieces[0].first if self.pieces else END_OF_TIME
+
+    @property
     def last_zxid(self) -> int:
         """The last transaction in any log."""
-        return max((index.last_zxid for index in self.indexes.values()), default=0)
+        return self.pieces[-1].last if self.pieces else 0
 
 
 def survey(files: tuple[StoredFile, ...], split_bytes: int = DEFAULT_SPLIT_BYTES) -> History:
-    """Hop through all logs once: where they can be cut, and what is missing between them."""
+    """Go through all logs once: what each holds, where it can be cut, and what is damaged or missing.
+
+    Raises:
+        NotOneCluster: two logs have different transactions of one zxid.
+    """
     indexes = {}
     damage: list[Damage] = []
     for file in files:
         if file.kind == LOG:
-            index = index_of(file, split_bytes)
-            if index.splits:
+            try:
+                index = index_of(file, split_bytes)
+            except OSError as wrong:
+                damage.append(not_read(file.path, wrong))
+                continue
+            damage += index.damage
+            if index.sections:
                 indexes[file.path] = index
-            else:
-                damage += _why_empty(file)
-    spans = [Span(path, index.splits[0].zxid, index.last_zxid) for path, index in indexes.items()]
-    for gap in gaps(spans):
-        count = "an unknown number of" if gap.missing is None else gap.missing
-        what = f"{count} transactions missing before it, between {gap.after:#x} and {gap.before:#x}"
-        damage.append(Damage(gap.next_file, 0, what))
-    return History(files, indexes, overlaps(spans), tuple(damage))
+    return history_of(files, indexes, damage)
 
 
-def index_of(file: StoredFile, split_bytes: int = DEFAULT_SPLIT_BYTES) -> Index:
-    """Where one log can be cut. A compressed one cannot, so that only its first split stays."""
-    if file.compression:
-        indexer = Indexer(END_OF_TIME, keep_topics=True)
-        for chunk in Source(file).chunks():
-            if not indexer.feed(chunk):
-                break
-        return indexer.result()
-    indexer = Indexer(split_bytes, may_leap=True)
-    for chunk in leaping(file, lambda: indexer.wanted):
-        if not indexer.feed(chunk):
-            break
-    return indexer.result()
+def history_of(files: tuple[StoredFile, ...], indexes: dict[str, Index], damage: list[Damage]) -> History:
+    """The one history that logs make, whose indexes are known.
+
+    Raises:
+        NotOneCluster: two logs have different transactions of one zxid.
+    """
+    order = in_order({path: index.sections for path, index in indexes.items()})
+    _check_that_all_agree(indexes, order)
+    lost = [missing(gap, piece) for gap, piece in order.gaps]
+    for dead in order.uncommitted:
+        what = f"transactions {dead.first:#x} to {dead.last:#x} never took effect: the next epoch began without them"
+        lost.append(Damage(dead.file, 0, what))
+    return History(files, indexes, order, (*damage, *lost))
+
+
+def missing(gap: Gap, piece: Piece) -> Damage:
+    """Transactions that are in no log, as damage of the log that goes on behind them."""
+    what = f"{count_of(gap)} missing before it, between {gap.after:#x} and {gap.before:#x}"
+    return Damage(piece.file, 0 if piece.offset <= HEADER_SIZE else piece.offset, what)
+
+
+def count_of(gap: Gap) -> str:
+    """How many transactions, for a person."""
+    if gap.missing is None:
+        return "an unknown number of transactions"
+    return f"{gap.missing} transaction{'' if gap.missing == 1 else 's'}"
+
+
+def index_of(file: StoredFile, split_bytes: int = DEFAULT_SPLIT_BYTES, offset: int = 0) -> Index:
+    """What one log holds, from a record on. A compressed one cannot be cut."""
+    source = Source(file)
+    step = END_OF_TIME if file.compression else split_bytes
+    indexer = Indexer(file.path, step, keep_data=bool(file.compression), offset=offset)
+    for chunk in source.chunks(offset):
+        indexer.feed(chunk)
+    index = indexer.result()
+    return structs.replace(index, damage=(*index.damage, *source.damage))
 
 
 def read_log(file: StoredFile, damage: list[Damage], start: int = 0, stop: int | None = None) -> Iterator[list[Row]]:
@@ -97,50 +139,156 @@ def read_log(file: StoredFile, damage: list[Damage], start: int = 0, stop: int |
     damage += [*source.damage, *reader.damage]
 
 
+def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
+    """The rows of pieces, batch by batch. What is damaged in their files is known from the index already."""
+    for path, group in groupby(pieces, key=lambda piece: piece.file):
+        file = _file(path)
+        if file.compression:
+            # It can only be read from its first byte, and so all of it at once.
+            yield from _read(file, [*group], damage)
+        else:
+            for piece in group:
+                yield from _read(file, [piece], damage)
+
+
+def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
+    start = 0 if file.compression else pieces[0].offset
+    wanted = _Wanted(pieces)
+    reader = TxnLogReader(file.path, start, pieces[-1].end, only=None if wanted.is_everything else wanted)
+    try:
+        for chunk in Source(file).chunks(start, pieces[-1].end):
+            yield reader.feed(chunk)
+            if reader.is_done:
+                break
+        else:
+            yield reader.finish()
+    except OSError as wrong:
+        damage.append(not_read(file.path, wrong, start))
+    damage += reader.unreadable
+    expected = sum(piece.last - piece.first + 1 for piece in pieces)
+    if reader.count != expected:
+        what = f"changed while it was read: {reader.count} transactions, not {expected}"
+        damage.append(Damage(file.path, pieces[0].offset, what))
+
+
+class _Wanted:
+    """Whether a record is one of those that are taken from a file."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._offsets = [piece.offset for piece in pieces]
+        (first, *more) = pieces
+        self.is_everything = (
+            not more and not _file(first.file).compression and first.records == first.last - first.first + 1
+        )
+
+    def __call__(self, body: bytes, offset: int) -> bool:
+        position = bisect_right(self._offsets, offset) - 1
+        if position < 0:
+            return False
+        piece = self._pieces[position]
+        return offset < piece.end and piece.first <= zxid_of(body) <= piece.last
+
+
+def _file(path: str) -> StoredFile:
+    file = named(path)
+    if file is None:
+        raise ValueError(f"{path} is not named like a file of ZooKeeper")
+    return file
+
+
 def history_rows(history: History, damage: list[Damage], after: int = 0) -> Iterator[Row]:
     """The rows of all transactions behind `after`, in order, each once."""
-    logs = history.logs
-    for position, file in enumerate(logs):
-        following = logs[position + 1] if position + 1 < len(logs) else None
-        if following and history.indexes[following.path].splits[0].zxid <= after + 1:
-            continue
-        shared = history.shared.get(file.path, ())
-        for rows in read_log(file, damage):
-            for row in rows:
-                if row[0] > after and not any(first <= row[0] <= last for first, last in shared):
-                    yield row
+    for rows in read_pieces([piece for piece in history.pieces if piece.last > after], damage):
+        for row in rows:
+            if row[0] > after:
+                yield row
 
 
 def zxid_at(history: History, time_ms: int) -> int:
     """The last transaction not later than a time; 0 when there is none."""
-    found = 0
-    for file in history.logs:
-        for row in _rows_around(file, history.indexes[file.path], time_ms):
-            if row[1] <= time_ms:
-                found = max(found, row[0])
-    return found
+    for piece in reversed(history.pieces):
+        if piece.from_ms <= time_ms:
+            zxids = [row[0] for rows in read_pieces([piece], []) for row in rows if row[1] <= time_ms]
+            if zxids:
+                return zxids[-1]
+    return 0
 
 
-def _rows_around(file: StoredFile, index: Index, time_ms: int) -> Iterator[Row]:
-    before = [split for split in index.splits if split.time_ms <= time_ms]
-    if not before:
-        return
-    start = before[-1].offset if not file.compression else 0
-    behind = next((split.offset for split in index.splits if split.offset > start), None)
-    if file.compression:
-        behind = None
-    for rows in read_log(file, [], start, behind):
-        yield from rows
+def _check_that_all_agree(indexes: dict[str, Index], order: Order) -> None:
+    """Compare the first and the last transaction of each log with what is taken from another."""
+    for path, index in indexes.items():
+        for zxid in {index.first_zxid, index.last_zxid}:
+            taken = next((piece for piece in order.pieces if piece.first <= zxid <= piece.last), None)
+            if taken is None or taken.file == path:
+                continue
+            own = next(s for s in index.sections if s.first <= zxid <= s.last)
+            if _written(path, own.offset, own.end, zxid) != _written(taken.file, taken.offset, taken.end, zxid):
+                both = f"{path} and {taken.file} are not of one cluster: transaction {zxid:#x} differs"
+                raise NotOneCluster(f"{both}; give the files of one cluster")
 
 
-def tree_of_snapshot(file: StoredFile, damage: list[Damage]) -> tuple[Tree, bool, int]:
+def _written(path: str, offset: int, end: int, zxid: int) -> list[Row]:
+    """What one transaction did; a digest behind it, which not every server writes, does not matter."""
+    bodies: list[bytes] = []
+
+    def take(body: bytes, at: int) -> None:
+        if at >= offset and zxid_of(body) == zxid:
+            bodies.append(body)
+
+    file = _file(path)
+    start = 0 if file.compression else offset
+    records = Records(path, take, start, end)
+    for chunk in Source(file, _PROBED_BYTES).chunks(start, end):
+        records.feed(chunk)
+        if bodies or records.is_done:
+            break
+    else:
+        records.finish()
+    rows: list[Row] = []
+    try:
+        append_rows(bodies[0], rows)
+    except (IndexError, Unreadable):
+        return []
+    return rows
+
+
+def fit_of(file: StoredFile, history: History) -> Fit:
+    """What compares a snapshot with the logs."""
+    return Fit(file.zxid, history.pieces, history_rows(history, [], after=file.zxid))
+
+
+def check_fit(file: StoredFile, history: History, fit: Fit, damage: list[Damage]) -> None:
+    """Judge a snapshot that is whole and was compared.
+
+    Raises:
+        NotOneCluster: it and the logs cannot be of one cluster.
+    """
+    wrong = fit.contradiction
+    for sample in fit.samples if wrong is None else ():
+        zxid, path, _ = sample
+        piece = next(piece for piece in history.pieces if piece.first <= zxid <= piece.last)
+        rows = _written(piece.file, piece.offset, piece.end, zxid)
+        if rows and not is_told(sample, rows):
+            wrong = f"transaction {zxid:#x} did not write {path}"
+    if wrong is not None:
+        raise NotOneCluster(f"{file.path} and the logs are not of one cluster: {wrong}; give the files of one cluster")
+    if fit.doubt is not None:
+        why = "transactions between them are missing, or they are of different clusters"
+        damage.append(Damage(file.path, 0, f"does not fit the log behind it: {fit.doubt}: {why}"))
+
+
+def tree_of_snapshot(file: StoredFile, damage: list[Damage], fit: Fit | None = None) -> tuple[Tree, bool, int]:
     """The znodes a snapshot shows, whether it is whole, and up to which zxid it may show effects."""
     source = Source(file)
     reader = SnapshotReader(file.path)
     tree = Tree.of_snapshot((), {}, {}, file.zxid)
     fuzzy_until = file.zxid
     for chunk in source.chunks():
-        for row in reader.feed(chunk):
+        rows = reader.feed(chunk)
+        if fit is not None:
+            fit.take(rows)
+        for row in rows:
             tree.add(row, reader.acls)
             fuzzy_until = max(fuzzy_until, row[3], row[4], row[11])
     reader.finish()
@@ -169,18 +317,18 @@ def _start(history: History, damage: list[Damage], as_of: int) -> Tree:
     for file in history.snapshots:
         if file.zxid > as_of:
             continue
-        tree, is_whole, fuzzy_until = tree_of_snapshot(file, damage)
+        try:
+            fit = fit_of(file, history)
+            tree, is_whole, fuzzy_until = tree_of_snapshot(file, damage, fit)
+        except OSError as wrong:
+            damage.append(not_read(file.path, wrong))
+            continue
         if is_whole and fuzzy_until <= as_of:
+            check_fit(file, history, fit, damage)
             return tree
-    first = min((i.splits[0].zxid for i in history.indexes.values()), default=1)
-    if first != 1:
-        path = history.logs[0].path
-        damage.append(Damage(path, 0, f"no snapshot before it fits, and the log begins only at {first:#x}"))
+    first = history.first_zxid
+    if 1 < first < END_OF_TIME:
+        damage.append(
+            Damage(history.pieces[0].file, 0, f"no snapshot before it fits, and it begins only at {first:#x}")
+        )
     return Tree()
-
-
-def _why_empty(file: StoredFile) -> list[Damage]:
-    damage: list[Damage] = []
-    for _ in read_log(file, damage):
-        pass
-    return damage

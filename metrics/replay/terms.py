@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from math import inf
 
 from msgspec import Struct, structs
@@ -17,7 +16,7 @@ from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zx
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 
 NOBODY = BrokerId(-1)
-# A broker that shuts down in good order moves its leaders away, then ends; it needs no longer than this.
+# Between what a broker's controlled shutdown makes the controller write, and the end of its session.
 SHUTDOWN_MS = 10 * 60_000
 _OF_TERMS = frozenset({"broker", "controller", "controller_epoch"})
 
@@ -68,6 +67,10 @@ class Terms:
         seen = sorted(sightings, key=lambda s: s.zxid)
         self._terms = _folded(s for s in seen if s.kind in _OF_TERMS)
         self._deletions = _requested(s for s in seen if s.kind == "deletion")
+        self._ends: dict[int, list[Sighting]] = {}
+        for s in seen:
+            if s.kind == "broker" and not s.is_there and s.broker is not None:
+                self._ends.setdefault(s.broker, []).append(s)
         self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
         self._since = [term.since for term in self._terms]
         self._clusters: dict[int, Cluster] = {}
@@ -101,14 +104,13 @@ class Terms:
         """What held from just before one transaction until just before another."""
         return self._terms[self.position(first) : self.position(last) + 1]
 
-    def is_restarting(self, broker: int, zxid: int, time_ms: int) -> bool:
-        """Whether a broker was about to stop: a controlled shutdown moves leaders away before."""
-        if broker not in self.at(zxid).brokers:
-            return True
-        following = takewhile(
-            lambda term: term.time_ms - time_ms <= SHUTDOWN_MS, self._terms[self.position(zxid) + 1 :]
-        )
-        return any(broker not in term.brokers for term in following)
+    def clean_stop_after(self, broker: int, zxid: int, time_ms: int) -> int | None:
+        """The transaction in which a broker closed its own session; None if it ended otherwise, or much later."""
+        ends = self._ends.get(broker, [])
+        position = bisect_right([end.zxid for end in ends], zxid)
+        end = ends[position] if position < len(ends) else None
+        is_clean = end is not None and end.op == "close" and end.time_ms - time_ms <= SHUTDOWN_MS
+        return end.zxid if end is not None and is_clean else None
 
     def is_unwanted(self, topic: str, zxid: int) -> bool:
         """Whether a topic was to be deleted when a transaction was made."""

@@ -8,29 +8,36 @@ from typing import TYPE_CHECKING
 from metrics.replay.min_isr import Setting, in_pieces
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, WindowSpec
+    from pyspark.sql import Column, DataFrame
 
+_STATE = ("leader", "leader_epoch", "controller_epoch", "isr", "version")
+_PLACED = ("replicas", "adding", "removing", "replication_factor")
 # What brokers ask for where nobody set anything.
 DEFAULTS = (Setting(None, 1, "option"),)
 
 
 def joined_edges(edges: DataFrame) -> DataFrame:
-    """Rows of `partitions` that span two splits of a log: each ends where a later split first saw the partition.
-
-    A change of replicas before the first state in its split gets the state that an earlier split left.
-    """
+    """As `edges.joined`, for more rows than one process should hold."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    order = _by_zxid("topic", "partition", last="is_row")
-    fields = ("leader", "leader_epoch", "controller_epoch", "isr", "version")
-    known = f.last(f.when(f.col("isr").isNotNull(), f.struct(*fields)), ignorenulls=True).over(order)
-    lacks_state = f.col("isr").isNull() & (f.col("what") == "assignment") & (f.col("op") != "create")
-    ends = f.coalesce("ended_at", f.lead("started_at").over(order))
-    rows = edges.withColumn("known", f.when(lacks_state, known)).withColumn("ended_at", ends).where("is_row")
-    for name in fields:
-        rows = rows.withColumn(name, f.coalesce(name, f"known.{name}"))
+    keys = ("topic", "partition")
+    order = Window.partitionBy(*keys).orderBy("zxid", "part", "is_row")
+    is_anew = (f.col("what") == "gone") | ((f.col("what") == "assignment") & (f.col("op") == "create"))
+    rows = edges.withColumn("ended_at", f.coalesce("ended_at", f.lead("started_at").over(order)))
+    rows = rows.withColumn("life", f.count_if(is_anew).over(order))
+    within = Window.partitionBy(*keys, "life").orderBy("zxid", "part", "is_row")
+    may_take = {
+        "isr": (f.col("what") == "assignment") & (f.col("op") != "create"),
+        "replicas": f.col("what") == "state",
+    }
+    for has, fields in (("isr", _STATE), ("replicas", _PLACED)):
+        known = f.last(f.when(f.col(has).isNotNull(), f.struct(*fields)), ignorenulls=True).over(within)
+        rows = rows.withColumn("known", f.when(f.col(has).isNull() & may_take[has], known))
+        rows = rows.withColumns({name: f.coalesce(name, f"known.{name}") for name in fields})
+    rows = rows.where("is_row")
     lasted = f.unix_millis("ended_at") - f.unix_millis("started_at")
-    return rows.withColumn("duration_ms", lasted).drop("known", "is_row")
+    return rows.withColumn("duration_ms", lasted).drop("known", "life", "is_row")
 
 
 def states(timeline: DataFrame) -> DataFrame:
@@ -56,14 +63,20 @@ def health(timeline: DataFrame, until_ms: int, settings: Sequence[Setting] = DEF
     from pyspark.sql import functions as f
 
     pieces = in_pieces(timeline.where("isr is not null"), until_ms, settings)
-    target = f.size("replicas") - f.size(f.coalesce("removing", f.array().cast("array<int>")))
     return pieces.groupBy("topic").agg(
         f.countDistinct("partition").alias("partitions"),
-        _sum(f.col("lasted_ms"), f.size("isr") < target).alias("under_replicated_ms"),
+        _sum(f.col("lasted_ms"), is_under_replicated()).alias("under_replicated_ms"),
         *_shortages(),
         f.max_by("min_isr", f.struct("zxid", ~f.col("is_begin"), "lasted_ms")).alias("min_isr"),
         f.count_if("is_begin").alias("changes"),
     )
+
+
+def is_under_replicated() -> Column:
+    """`Assignment.is_under_replicated`, of a row of `partitions`."""
+    from pyspark.sql import functions as f
+
+    return f.size("isr") < f.col("replication_factor")
 
 
 def _shortages() -> tuple[Column, ...]:
@@ -86,10 +99,7 @@ def broker_health(timeline: DataFrame, until_ms: int, settings: Sequence[Setting
 
     pieces = in_pieces(timeline.where("isr is not null and replicas is not null"), until_ms, settings)
     none = f.array().cast("array<int>")
-    target = f.array_except("replicas", f.coalesce("removing", none))
-    replicas = pieces.withColumn("lacks", f.size(f.array_except(target, "isr")) > 0).withColumn(
-        "broker", f.explode("replicas")
-    )
+    replicas = pieces.withColumn("broker", f.explode("replicas"))
     behind = ~f.array_contains("isr", f.col("broker"))
     is_added = f.array_contains(f.coalesce("adding", none), f.col("broker"))
     return replicas.groupBy("broker").agg(
@@ -97,7 +107,7 @@ def broker_health(timeline: DataFrame, until_ms: int, settings: Sequence[Setting
         _sum(f.col("lasted_ms"), behind & is_added).alias("catching_up_ms"),
         _sum(f.col("lasted_ms"), f.col("leader") == f.col("broker")).alias("leading_ms"),
         f.sum("lasted_ms").alias("hosting_ms"),
-        _sum(f.col("lasted_ms"), f.col("lacks")).alias("under_replicated_ms"),
+        _sum(f.col("lasted_ms"), is_under_replicated()).alias("under_replicated_ms"),
         *_shortages(),
     )
 
@@ -168,12 +178,6 @@ def znodes(events: DataFrame, limit: int = 1000) -> DataFrame:
     ).orderBy(f.desc("bytes"), "path")  # fmt: skip
 
 
-def _by_zxid(*keys: str, last: str) -> WindowSpec:
-    from pyspark.sql import Window
-
-    return Window.partitionBy(*keys).orderBy("zxid", "part", last)
-
-
 def _sum(value: Column, when: Column) -> Column:
     from pyspark.sql import functions as f
 
@@ -189,7 +193,7 @@ def health_steps(timeline: DataFrame) -> DataFrame:
     flags = timeline.where("isr is not null and replicas is not null").select(
         "started_at",
         "ended_at",
-        (f.size(f.array_except(f.array_except("replicas", removing), "isr")) > 0).cast("int").alias("u"),
+        is_under_replicated().cast("int").alias("u"),
         (f.col("leader") < 0).cast("int").alias("l"),
         ((f.size(removing) > 0) | (f.size(f.coalesce("adding", none)) > 0)).cast("int").alias("m"),
     )

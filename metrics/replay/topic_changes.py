@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId, Replicas
 from zk_layout.znodes import topics
 from zk_layout.znodes.topics import Assignment
@@ -87,14 +86,6 @@ class TopicContent:
         self._tables = maps.partitions, maps.adding_replicas or {}, maps.removing_replicas or {}
         self._data, self._sections = data, sections if _are_flat(data, sections) else None
         return self._changed_since(before)
-
-
-def changed_assignments(content: TopicContent, data: bytes) -> Changed:
-    """As `TopicContent.change_to`; nothing for bytes that are no topic's."""
-    try:
-        return content.change_to(data)
-    except Undecodable:
-        return {}
 
 
 def _sections_of(data: bytes) -> tuple[_Span, ...] | None:

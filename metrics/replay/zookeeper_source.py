@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+from msgspec import structs
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -21,10 +22,11 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from metrics.replay.kafka_events import Meaning, known_rows
+from metrics.replay.kafka_events import Meaning
 from metrics.replay.pushdown import Bounds, bounds_of
 from metrics.replay.schemas import (
     TABLES,
+    damage_batch,
     ddl,
     nodes_batch,
     others_batch,
@@ -33,7 +35,17 @@ from metrics.replay.schemas import (
     transactions_batch,
 )
 from metrics.replay.sources import Source, stored_files
-from metrics.replay.state import DEFAULT_SPLIT_BYTES, END_OF_TIME, History, read_log, state_at, survey
+from metrics.replay.splits import Split, meaning_of, plan, rows_of
+from metrics.replay.state import (
+    DEFAULT_SPLIT_BYTES,
+    END_OF_TIME,
+    History,
+    check_fit,
+    fit_of,
+    read_pieces,
+    state_at,
+    survey,
+)
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import StoredFile
 from zk_layout.storage.operations import Row
@@ -42,22 +54,12 @@ from zk_layout.storage.snapshot import SnapshotReader
 _ROWS_A_BATCH = 50_000
 
 
-class LogSplit(InputPartition):
-    """A run of records of one log, and the zxids in it that are taken from a later log."""
+class OneSplit(InputPartition):
+    """A run of transactions of the logs, or the snapshot before them."""
 
-    def __init__(
-        self, file: StoredFile, start: int, stop: int | None, shared: tuple[tuple[int, int], ...] = ()
-    ) -> None:
-        super().__init__((file.path, start, stop))
-        self.file, self.start, self.stop, self.shared = file, start, stop, shared
-
-
-class Beginning(InputPartition):
-    """What a snapshot shows of the time before the first log."""
-
-    def __init__(self, file: StoredFile, before: int) -> None:
-        super().__init__((file.path, before))
-        self.file, self.before = file, before
+    def __init__(self, split: Split) -> None:
+        super().__init__(split.number)
+        self.split = split
 
 
 class SurveyDamage(InputPartition):
@@ -132,12 +134,20 @@ class ZooKeeperReader(DataSourceReader):
         if self._table == "znodes":
             return self._state_partitions(files)
         history = survey(files, self._split_bytes)
-        splits: list[InputPartition] = [*splits_of(history, self._bounds)]
-        if self._table == "events":
-            splits += beginning_of(history)
+        planned = plan(history, self._split_bytes, self._chroot)
+        splits: list[InputPartition] = [*self._wanted(planned.splits)]
         if self._table == "damage":
-            splits += [SurveyDamage(history.damage)]
+            splits.append(SurveyDamage((*history.damage, *planned.damage)))
         return splits or [InputPartition(None)]
+
+    def _wanted(self, splits: Sequence[Split]) -> Iterator[OneSplit]:
+        for split in splits:
+            if split.snapshot is not None:
+                if self._table in ("events", "damage"):
+                    yield OneSplit(split)
+            elif not self._bounds.excludes(*split.zxids, *split.times_ms):
+                # Only events follow from what was there before.
+                yield OneSplit(split if self._table == "events" else structs.replace(split, known={}))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one split."""
@@ -149,10 +159,8 @@ class ZooKeeperReader(DataSourceReader):
             gc.enable()
 
     def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, LogSplit):
-            yield from read_split(partition, self._table, self._chroot, self._bounds, self._with_data)
-        elif isinstance(partition, Beginning):
-            yield from _read_beginning(partition, self._chroot)
+        if isinstance(partition, OneSplit):
+            yield from read_split(partition.split, self._table, self._chroot, self._bounds, self._with_data)
         elif isinstance(partition, SurveyDamage):
             yield from _damage_batches(partition.found)
         elif isinstance(partition, WholeState):
@@ -165,7 +173,7 @@ class ZooKeeperReader(DataSourceReader):
         history = survey(partition.files)
         newest = history.snapshots[0] if history.snapshots else None
         if newest is not None and history.last_zxid <= newest.zxid <= partition.as_of:
-            yield from _snapshot_alone(newest, self._bounds)
+            yield from _snapshot_alone(newest, history, self._bounds)
             return
         tree = state_at(history, [], partition.as_of)
         nodes = ((p, n) for p, n in tree.nodes.items() if p.startswith(self._bounds.path_prefix))
@@ -173,70 +181,29 @@ class ZooKeeperReader(DataSourceReader):
             yield nodes_batch(batch)
 
 
-def beginning_of(history: History) -> list[Beginning]:
-    """The snapshot that shows what was there before the first log; none when the log is complete."""
-    logs = history.logs
-    first = history.indexes[logs[0].path].splits[0].zxid if logs else END_OF_TIME
-    if first == 1 or not history.snapshots:
-        return []
-    fitting = [snapshot for snapshot in history.snapshots if snapshot.zxid < first]
-    return [Beginning(fitting[0] if fitting else history.snapshots[-1], first)]
-
-
-def splits_of(history: History, bounds: Bounds | None = None) -> list[LogSplit]:
-    """Every log cut at its index, without the splits that the bounds exclude."""
-    wanted = bounds or Bounds()
-    found = []
-    for file in history.logs:
-        index = history.indexes[file.path]
-        shared = history.shared.get(file.path, ())
-        for number, split in enumerate(index.splits):
-            following = index.splits[number + 1] if number + 1 < len(index.splits) else None
-            last_zxid = following.zxid - 1 if following else END_OF_TIME
-            last_time = following.time_ms if following else END_OF_TIME
-            if wanted.excludes(split.zxid, last_zxid, split.time_ms, last_time):
-                continue
-            start = 0 if number == 0 else split.offset
-            found.append(LogSplit(file, start, following.offset if following else None, shared))
-    return found
-
-
 def read_split(
-    split: LogSplit, table: str, chroot: str = "", bounds: Bounds | None = None, with_data: bool = True
+    split: Split, table: str, chroot: str = "", bounds: Bounds | None = None, with_data: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """The batches of one split for a table of logs."""
     damage: list[Damage] = []
     wanted = bounds or Bounds()
-    meaning = Meaning(chroot)
-    for batch in read_log(split.file, damage, split.start, split.stop):
-        rows = _own_rows(batch, split.shared)
+    if table == "transactions":
+        for path, pieces in groupby(split.pieces, key=lambda piece: piece.file):
+            for rows in read_pieces([*pieces], damage):
+                yield from _transactions(wanted.kept(rows), path, with_data)
+        return
+    meaning = meaning_of(split, chroot)
+    for rows in rows_of(split, damage):
         if table == "events":
             meaning.add(rows)
             yield from _taken(meaning)
-        elif table == "transactions":
-            yield from _transactions(wanted.kept(rows), split.file.path, with_data)
     if table == "damage":
         yield from _damage_batches(damage)
 
 
 def _damage_batches(damage: Sequence[Damage]) -> Iterator[pa.RecordBatch]:
     if damage:
-        rows = [{"file": d.file, "offset": d.offset, "what": d.what} for d in damage]
-        yield pa.RecordBatch.from_pylist(rows, schema=TABLES["damage"])
-
-
-def _read_beginning(beginning: Beginning, chroot: str) -> Iterator[pa.RecordBatch]:
-    reader = SnapshotReader(beginning.file.path)
-    meaning = Meaning(chroot)
-    for chunk in Source(beginning.file).chunks():
-        meaning.add(known_rows(reader.feed(chunk), beginning.before))
-        yield from _taken(meaning)
-
-
-def _own_rows(rows: list[Row], shared: tuple[tuple[int, int], ...]) -> list[Row]:
-    if not shared:
-        return rows
-    return [row for row in rows if not any(first <= row[0] <= last for first, last in shared)]
+        yield damage_batch(damage)
 
 
 def _taken(meaning: Meaning) -> Iterator[pa.RecordBatch]:
@@ -255,12 +222,15 @@ def _transactions(rows: list[Row], file: str, with_data: bool) -> Iterator[pa.Re
         yield transactions_batch(rows[start : start + _ROWS_A_BATCH], file)
 
 
-def _snapshot_alone(file: StoredFile, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+def _snapshot_alone(file: StoredFile, history: History, bounds: Bounds) -> Iterator[pa.RecordBatch]:
     """Nothing was written behind the snapshot, so that it can pass through without being held."""
-    reader = SnapshotReader(file.path)
+    reader, fit = SnapshotReader(file.path), fit_of(file, history)
     for chunk in Source(file).chunks():
         rows = reader.feed(chunk)
+        fit.take(rows)
         if bounds.path_prefix:
             rows = [row for row in rows if row[0].startswith(bounds.path_prefix)]
         if rows:
             yield snapshot_batch(rows)
+    if reader.is_whole:
+        check_fit(file, history, fit, [])

@@ -11,6 +11,7 @@ from metrics.replay.verdicts import Finding
 from tests.replay.histories import History, moved_as_kafka_does, moving
 
 BROKERS = [Sighting(zxid, "broker", broker=zxid) for zxid in (1, 2, 3, 4, 5)]
+LATER = 1_100_000
 TERM = [Sighting(9, "controller_epoch", epoch=1, version=1), Sighting(9, "controller", broker=1, session=7)]
 
 
@@ -27,8 +28,8 @@ def last(history: History, *more: Sighting) -> tuple[str, str, str]:
     return found.verdict, found.rule, found.why
 
 
-def gone(broker: int, at: int) -> Sighting:
-    return Sighting(at, "broker", is_there=False, broker=broker)
+def gone(broker: int, at: int, op: str = "expire", time_ms: int = 0) -> Sighting:
+    return Sighting(at, "broker", is_there=False, broker=broker, op=op, time_ms=time_ms)
 
 
 def test_every_write_of_a_move_by_kafkas_controller_is_explained() -> None:
@@ -96,10 +97,21 @@ def test_the_audit_names_what_it_sees(history: History, verdict: str, rule: str)
     assert last(history)[:2] == (verdict, rule)
 
 
-def test_a_leader_about_to_shut_down_may_hand_over_while_live() -> None:
+def test_a_leader_that_is_stopped_in_good_order_may_hand_over_while_live() -> None:
     history = History().created("2,1").state(2, "2,1").state(1, "1")
 
-    assert last(history, gone(2, 150))[:2] == ("explained", "shutdown")
+    assert last(history, gone(2, 150, "close", time_ms=LATER))[:2] == ("explained", "shutdown")
+    assert last(history, gone(2, 150, "close", time_ms=2**50))[:2] == ("listed", "election")
+    assert last(history, gone(2, 150, "expire", time_ms=LATER))[:2] == ("listed", "election")
+    assert last(history)[:2] == ("listed", "election")
+
+
+def test_a_leader_that_was_given_its_partition_again_before_it_stopped_was_not_stopping_yet() -> None:
+    history = History().created("2,1").state(2, "2,1").state(1, "1").isr(1, "1,2").state(2, "2,1").state(1, "1")
+
+    found = audited(history, gone(2, 150, "close"))
+
+    assert [(f.verdict, f.rule) for f in found[2::3]] == [("listed", "election"), ("explained", "shutdown")]
 
 
 def test_what_the_log_does_not_show_is_listed_not_judged() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
+from metrics.replay import cli, jobs, session
 from metrics.replay.cli import replay
+from metrics.replay.output import Output
 from tests.replay.conftest import CAPTURED
 from tests.unit.storage import zk_files as zk
 
@@ -20,7 +24,7 @@ def test_the_state_at_a_time_comes_with_the_way_back_to_it(tmp_path: Path) -> No
     shown = asked(CAPTURED, "--out", tmp_path, "--as-of", "0x40")
 
     assert shown.exit_code == 0
-    assert shown.output.startswith("as of zxid 0x40: 100 topics, 2000 partitions on 11 brokers; 0 moving,")
+    assert shown.stdout.startswith("as of zxid 0x40: 100 topics, 2000 partitions on 11 brokers; 0 moving,")
     written = json.loads((tmp_path / "reassignment-40.json").read_text())
     assert len(written["partitions"]) == 2000
 
@@ -44,13 +48,145 @@ def test_damage_is_told_on_the_way(tmp_path: Path) -> None:
     assert f"damaged: {tmp_path}/log.1 at byte {len(zk.log(body))}: torn record" in shown.output
 
 
+def test_a_directory_with_files_of_a_persons_own_is_refused_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "mine").write_text("years of work")
+    monkeypatch.chdir(tmp_path)
+
+    shown = asked(CAPTURED, "--out", ".")
+
+    assert (shown.exit_code, shown.output) == (
+        1, "Error: . holds what no replay has made (events): choose another directory\n",
+    )  # fmt: skip
+    assert (tmp_path / "events" / "mine").read_text() == "years of work"
+
+
+def test_the_way_back_is_kept_beside_the_tables(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    asked(CAPTURED, "--out", out, "--as-of", "0x40")
+    Output(str(out)).claim(["events"])
+
+    assert sorted(p.name for p in out.iterdir()) == ["reassignment-40.json", "replay.json"]
+
+
 def test_mistakes_are_answered_in_one_line(tmp_path: Path) -> None:
     for arguments, answer in (
         ((tmp_path,), f"no log.* or snapshot.* of ZooKeeper at {tmp_path}"),
         ((CAPTURED, "--table", "audits"), "there is no table audits"),
-        ((CAPTURED, "--since", "yesterday"), "Invalid isoformat string: 'yesterday'"),
+        ((CAPTURED, "--since", "yesterday"), "yesterday is no time: write one as 2026-11-21T08:07:00"),
+        ((CAPTURED, tmp_path / "none"), f"{tmp_path}/none: no such file or directory"),
+        ((CAPTURED, "--as-of", "2020-01-01"), "2020-01-01 is before the history begins: zxid 0x1, at 2026-11-21T08:0"),
+        ((CAPTURED, "--as-of", "5", "--diff", "2020-01-01"), "2020-01-01 is before the history begins"),
     ):
-        shown = asked(*arguments, "--out", tmp_path)
+        shown = asked(*arguments, "--out", tmp_path / "out")
 
         assert shown.exit_code == 1
-        assert shown.output.startswith(f"Error: {answer}")
+        assert f"Error: {answer}" in shown.output
+    for arguments, answer in (
+        ((CAPTURED, "--diff", "5"), "--diff needs --as-of"),
+        ((CAPTURED, "--as-of", "5", "--since", "2026-01-01"), "--as-of shows one state and writes no tables"),
+    ):
+        shown = asked(*arguments, "--out", tmp_path / "out")
+
+        assert shown.exit_code == 2
+        assert f"Error: {answer}" in shown.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_are_ignored_are_named(tmp_path: Path) -> None:
+    (tmp_path / "log.1").write_bytes(zk.log(zk.header(1, 1) + zk.create("/brokers")))
+    for name in ("log.1.bz2", "snapshot.5.tmp", "myid", "acceptedEpoch", *(f"z{n}" for n in range(5))):
+        (tmp_path / name).write_text("")
+
+    shown = asked(tmp_path, "--out", tmp_path / "out", "--as-of", 1)
+
+    assert (
+        f"ignored, not named log.* or snapshot.*: {tmp_path}/log.1.bz2, {tmp_path}/snapshot.5.tmp, {tmp_path}/z0, "
+        f"{tmp_path}/z1, {tmp_path}/z2 and 2 more\n"
+    ) in shown.output
+
+
+def test_files_of_two_clusters_are_refused_in_one_line(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log.1").write_bytes(zk.log(zk.header(1, 1) + zk.create(f"/{name}")))
+
+    shown = asked(tmp_path / "a", tmp_path / "b", "--out", tmp_path / "out", "--as-of", 1)
+
+    assert shown.exit_code == 1
+    assert shown.output.count("\n") == 1
+    assert "are not of one cluster: transaction 0x1 differs" in shown.output
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that is there but is never started."""
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return home
+
+
+def test_that_there_is_no_java_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    assert shown.output == f"Error: Spark needs Java 17 or later, and JAVA_HOME={tmp_path}/none holds none\n"
+
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    assert shown.output == "Error: Spark needs Java 17 or later: install it, or say in JAVA_HOME where it is\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted: there are no tables below {out}\n"),
+        (
+            RuntimeError("no worker\n\tat org.apache\n\tat scala"),
+            1,
+            "Error: Spark failed: no worker\nthere are no tables",
+        ),
+    ],
+)
+def test_what_ends_a_run_is_said_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: Path, failure: BaseException, code: int, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(cli, "_on_spark", fail)
+
+    shown = asked(CAPTURED, "--out", tmp_path / "out")
+
+    assert shown.exit_code == code
+    assert said.format(out=tmp_path / "out") in shown.output
+    assert "at org" not in shown.output
+
+
+def test_a_time_in_which_nothing_happened_is_refused() -> None:
+    def asked_for(**times: int) -> None:
+        job = jobs.Job((str(CAPTURED),), "out", **times)  # type: ignore[arg-type]
+        jobs.look(job, 2).check(job)
+
+    asked_for(since_ms=0, until_ms=2**50)
+    with pytest.raises(ValueError, match="--until is before the history begins, at 2026-11-21T08:0"):
+        asked_for(until_ms=1000)
+    with pytest.raises(ValueError, match="--since is after the history ends, at 2026-11-21T08:1"):
+        asked_for(since_ms=2**42)
+
+
+def test_what_spark_logs_goes_to_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with session.logged_to(str(tmp_path / "log")):
+        try:
+            raise RuntimeError("reentrant call")
+        except RuntimeError:
+            logging.exception("KeyboardInterrupt while sending command.")
+
+    assert "reentrant call" in (tmp_path / "log").read_text()
+    assert capfd.readouterr().err == ""

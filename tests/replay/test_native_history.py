@@ -91,6 +91,14 @@ def test_every_move_is_found_with_its_origin_and_end(replayed: Replayed) -> None
     assert sum(m.topic == "orders" for m in moves) >= 2 * PARTITIONS
 
 
+def test_a_broker_that_was_stopped_ends_otherwise_than_those_that_were_killed(replayed: Replayed) -> None:
+    ends = [
+        row.ended_by for row in replayed.table("brokers").where("ended_by is not null").orderBy("ended_at").collect()
+    ]
+
+    assert ends == ["expire", "expire", "close", "expire", "expire"]
+
+
 def test_a_fail_over_shows_its_vacancy(replayed: Replayed) -> None:
     terms = replayed.table("controllers").orderBy("started_at").collect()
 

@@ -140,4 +140,4 @@ def test_the_splits_of_a_log_are_read_each_by_its_range(asked: list[str], tmp_pa
     assert [zxid for part in zxids for zxid in part] == list(range(1, 401))
     assert len(splits) == len([part for part in zxids if part]) == 4
     starts = {int(r.partition("bytes=")[2].split("-")[0]) for r in asked if "bytes=" in r}
-    assert {split.start for split in splits} <= starts  # type: ignore[attr-defined]
+    assert {split.split.pieces[0].offset for split in splits} <= starts  # type: ignore[attr-defined]

@@ -71,6 +71,14 @@ def test_only_the_splits_that_a_filter_wants_are_read(read: Read, tmp_path: Path
     assert zxids(by_time) == list(range(490, 501))
 
 
+def test_the_same_of_two_servers_is_read_once_and_in_order(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "version-2").mkdir()
+    (tmp_path / "log.1").write_bytes(zk.log(*(written(z) for z in range(1, 11))))
+    (tmp_path / "version-2" / "log.1").write_bytes(zk.log(*(written(z) for z in range(1, 16))))
+
+    assert zxids(read()) == list(range(1, 16))
+
+
 def test_damage_and_gaps_are_rows_of_a_table(read: Read, tmp_path: Path) -> None:
     (tmp_path / "log.1").write_bytes(zk.log(written(1), written(2))[:-3])
     (tmp_path / "log.5").write_bytes(zk.log(written(5)))

@@ -20,5 +20,10 @@ class Damage(Struct, frozen=True):
         return f"{self.file} at byte {self.offset}: {self.what}"
 
 
+def not_read(file: str, wrong: OSError, offset: int = 0) -> Damage:
+    """What the system does not let us read of a file, from a place on."""
+    return Damage(file, offset, f"cannot be read: {wrong.strerror or wrong}")
+
+
 class Unreadable(ValueError):
     """Bytes whose checksum may be right but which are no record that ZooKeeper knows."""

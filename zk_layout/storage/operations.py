@@ -31,7 +31,7 @@ NAMES = {
     ERROR: "error",
 }
 
-_WITH_DATA = frozenset({CREATE, SET_DATA, CREATE2, CREATE_CONTAINER, CREATE_TTL})
+CREATIONS = frozenset((CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL))
 
 ROLLED_BACK, RUNTIME_INCONSISTENCY = 0, -2
 UNKNOWN_PARENT_CVERSION = -1
@@ -58,6 +58,12 @@ _Part = tuple[str, bytes | None, int, int, bytes, int]
 def is_session_owner(owner: int) -> bool:
     """Whether the owner is a session, with which the znode goes; not so for containers and expiring nodes."""
     return owner != 0 and owner != CONTAINER_OWNER and owner & _TTL_MASK != _TTL_MASK
+
+
+def zxid_of(body: bytes) -> int:
+    """A transaction's number."""
+    zxid: int = long_at(body, 12)[0]
+    return zxid
 
 
 def append_rows(body: bytes, rows: list[Row]) -> None:
@@ -96,29 +102,6 @@ def append_rows(body: bytes, rows: list[Row]) -> None:
             raise
         what = "a path is not UTF-8" if isinstance(wrong, UnicodeDecodeError) else "a transaction is cut short"
         raise Unreadable(what) from wrong
-
-
-def last_write(buffer: bytes, at: int) -> tuple[bytes, int] | None:
-    """Which path does a transaction write last, and where does the data start? `at` is where its body starts.
-
-    None if that does not lie within the buffer, or if what comes last has no data.
-    """
-    try:
-        op, start = _header_at(buffer, at)[4], at + HEADER_SIZE
-        if op == MULTI:
-            parts, start = int_at(buffer, start)[0], start + 4
-            for remaining in range(parts, 0, -1):
-                op, length = _part_at(buffer, start)
-                start += 8
-                if remaining > 1:
-                    start += max(length, 0)
-        if op not in _WITH_DATA:
-            return None
-        end = start + 4 + max(int_at(buffer, start)[0], 0)
-        int_at(buffer, end)
-    except error:
-        return None
-    return buffer[start + 4 : end], end + 4
 
 
 def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int, rows: list[Row]) -> None:

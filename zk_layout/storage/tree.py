@@ -16,11 +16,8 @@ from zk_layout.storage.jute import OPEN_ACL, READ_ACL
 from zk_layout.storage.operations import (
     CHECK,
     CLOSE_SESSION,
-    CREATE,
-    CREATE2,
-    CREATE_CONTAINER,
     CREATE_SESSION,
-    CREATE_TTL,
+    CREATIONS,
     DELETE,
     DELETE_CONTAINER,
     RECONFIG,
@@ -32,7 +29,6 @@ from zk_layout.storage.operations import (
 )
 from zk_layout.storage.snapshot import SnapshotRow
 
-CREATIONS = frozenset((CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL))
 CHANGES = CREATIONS | {DELETE, DELETE_CONTAINER, SET_DATA, RECONFIG, SET_ACL, CLOSE_SESSION}
 
 

@@ -9,6 +9,7 @@ Source: FileTxnLog, FilePadding of ZooKeeper.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from struct import Struct
 from zlib import adler32
@@ -34,18 +35,84 @@ class _State(Enum):
     LOST = "the next record must be searched for"
 
 
+# An intact record's body, and where in the file the record starts.
+Take = Callable[[bytes, int], None]
+Wanted = Callable[[bytes, int], bool]
+
+
 class TxnLogReader:
     """Feed it the file's bytes in order; each call returns the rows of the transactions completed by it.
 
     It starts at `offset`, which is 0 or a place that `Indexer` found, and takes the records that start before
     `stop`.
-    What is damaged goes to `damage`; reading goes on with the next record that can be recognised.
+    What is damaged goes to `damage`; reading goes on with the next record that can be recognised. Records whose
+    checksum is right and that no ZooKeeper writes are in `unreadable` as well.
     """
 
-    def __init__(self, file: str, offset: int = 0, stop: int | None = None) -> None:
+    def __init__(self, file: str, offset: int = 0, stop: int | None = None, *, only: Wanted | None = None) -> None:
+        """Of the records only those that `only` wants are taken, by default all."""
+        self._records = Records(file, self._take, offset, stop)
+        self._file = file
+        self._only = only
+        self._passed = 0
+        self._rows: list[Row] = []
+        self.unreadable: list[Damage] = []
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What is not as ZooKeeper writes it, so far."""
+        return self._records.damage
+
+    @property
+    def offset(self) -> int:
+        """Where the first record not yet taken starts or will start; reading may go on there later."""
+        return self._records.offset
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more is wanted of the file."""
+        return self._records.is_done
+
+    @property
+    def count(self) -> int:
+        """How many records were taken."""
+        return self._records.count - self._passed
+
+    def feed(self, chunk: bytes) -> list[Row]:
+        """The rows of every transaction that is complete now."""
+        rows = self._rows = []
+        self._records.feed(chunk)
+        return rows
+
+    def finish(self) -> list[Row]:
+        """What is left at the end of the file."""
+        rows = self._rows = []
+        self._records.finish()
+        return rows
+
+    def _take(self, body: bytes, offset: int) -> None:
+        if self._only is not None and not self._only(body, offset):
+            self._passed += 1
+            return
+        try:
+            append_rows(body, self._rows)
+        except Unreadable as wrong:
+            found = Damage(self._file, offset, str(wrong))
+            self.unreadable.append(found)
+            self._records.damage.append(found)
+
+
+class Records:
+    """Feed it the file's bytes in order; `take` is called for each intact record that starts before `stop`.
+
+    It starts at `offset`, 0 or the start of a record, and reports to `damage` what is neither record nor padding.
+    """
+
+    def __init__(self, file: str, take: Take, offset: int = 0, stop: int | None = None) -> None:
         self.file = file
         self.damage: list[Damage] = []
         self.count = 0
+        self._take = take
         self._base = offset  # where in the file `_rest` starts
         self._padding_at = offset
         self._stop = stop
@@ -63,43 +130,59 @@ class TxnLogReader:
         """Whether nothing more is wanted of the file."""
         return self._stop is not None and self._base >= self._stop
 
-    def feed(self, chunk: bytes) -> list[Row]:
-        """The rows of every transaction that is complete now."""
+    def feed(self, chunk: bytes) -> None:
+        """Take every record that is complete now."""
+        end = self._end_of_begun(chunk)
+        if end:
+            # Not all of the chunk is copied for the sake of one record.
+            self._advance(self._rest + chunk[:end], 0)
+            if not self._rest and self._state is _State.READING:
+                self._base -= end
+                self._advance(chunk, end)
+                return
+            chunk = chunk[end:]
         buffer = self._rest + chunk if self._rest else chunk
-        rows: list[Row] = []
         at = 0
         if self._base == 0:
             if len(buffer) < HEADER_SIZE:
                 self._rest = buffer
-                return rows
+                return
             at = HEADER_SIZE
             if not buffer.startswith(MAGIC):
                 self._report(0, "not a transaction log: it does not start with ZKLG")
                 self._state, at = _State.LOST, 1
-        self._advance(buffer, at, rows)
-        return rows
+        self._advance(buffer, at)
 
-    def finish(self) -> list[Row]:
+    def finish(self) -> None:
         """Say what is left at the end of the file: zeros are padding, anything else a torn last record."""
-        rows: list[Row] = []
         if self._base == 0 and not self._rest.strip(b"\0"):
             self._report(0, "empty: the server stopped before its first transaction")
-            return rows
+            return
         self._is_ending = True
-        self._advance(self._rest, 0, rows)
+        self._advance(self._rest, 0)
         while self._state is _State.READING and not self.is_done and self._rest.strip(b"\0"):
             self._report(self._base, "torn record: the file ends inside it")
             # A damaged length hides everything behind it.
             self._state = _State.LOST
-            self._advance(self._rest, 1, rows)
-        return rows
+            self._advance(self._rest, 1)
 
-    def _advance(self, buffer: bytes, at: int, rows: list[Row]) -> None:
+    def _end_of_begun(self, chunk: bytes) -> int:
+        """Where in the chunk a record ends of which a part is there already; 0 if there is none, or it does not."""
+        begun = len(self._rest)
+        if not begun or self._base == 0 or self._state is not _State.READING:
+            return 0
+        header = self._rest[:RECORD_HEADER_SIZE] + chunk[: max(RECORD_HEADER_SIZE - begun, 0)]
+        if len(header) < RECORD_HEADER_SIZE:
+            return 0
+        end: int = RECORD_HEADER_SIZE + record_at(header)[1] + 1 - begun
+        return end if 0 < end <= len(chunk) else 0
+
+    def _advance(self, buffer: bytes, at: int) -> None:
         before = None
         while before != (at, self._state):
             before = (at, self._state)
             if self._state is _State.READING:
-                at = self._read(buffer, at, rows)
+                at = self._read(buffer, at)
             elif self._state is _State.PADDED:
                 at = self._skip_padding(buffer, at)
             else:
@@ -107,8 +190,8 @@ class TxnLogReader:
         self._base += at
         self._rest = buffer[at:]
 
-    def _read(self, buffer: bytes, at: int, rows: list[Row]) -> int:
-        base, size = self._base, len(buffer)
+    def _read(self, buffer: bytes, at: int) -> int:
+        base, size, take = self._base, len(buffer), self._take
         stop = size if self._stop is None else self._stop - base
         count = 0
         while at + RECORD_HEADER_SIZE <= size and at < stop:
@@ -128,10 +211,7 @@ class TxnLogReader:
                 if self._state is not _State.READING:
                     break
                 continue
-            try:
-                append_rows(body, rows)
-            except Unreadable as wrong:
-                self._report(base + at, str(wrong))
+            take(body, base + at)
             count += 1
             at = end + 1
         self.count += count

@@ -1,90 +1,111 @@
-"""An index that leaps over large data says what one says that is given every byte."""
+"""An index finds what a reader finds, wherever the log is damaged, and the writes of whole znodes."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
 from zk_layout.storage.log_index import Index, Indexer
+from zk_layout.storage.txnlog import TxnLogReader
 
 TOPIC = b'{"partitions":{%s}}'
+STATE = "/brokers/topics/t/partitions/0/state"
 
 
-def set_data(path: str, size: int, zxid: int) -> bytes:
-    return zk.header(zxid, ops.SET_DATA, time_ms=zxid * 10) + zk.set_data(path, TOPIC % (b"x" * size), zxid)
+def body(kind: int, content: bytes, zxid: int, time_ms: int = 1000) -> bytes:
+    return zk.header(zxid, kind, time_ms=time_ms) + content
 
 
-def fenced(path: str, size: int, zxid: int) -> bytes:
-    """As a controller writes; with a small topic before the large one."""
-    parts = (
-        (ops.CHECK, zk.check("/controller_epoch", 2)),
-        (ops.SET_DATA, zk.set_data("/brokers/topics/small", TOPIC % b"", zxid)),
-        (ops.SET_DATA, zk.set_data(path, TOPIC % (b"x" * size), zxid)),
-    )
-    return zk.header(zxid, ops.MULTI, time_ms=zxid * 10) + zk.multi(*parts)
+def fenced(*parts: tuple[int, bytes], zxid: int) -> bytes:
+    """As a controller writes, whose epoch's version makes a check look like the type of a deletion."""
+    return body(ops.MULTI, zk.multi((ops.CHECK, zk.check("/controller_epoch", 2)), *parts), zxid)
 
 
-def of_every_byte(content: bytes) -> Index:
-    indexer = Indexer(5000)
-    indexer.feed(content)
+def indexed(content: bytes, step: int = 1 << 30, piece: int = 1 << 20, **more: bool) -> Index:
+    indexer = Indexer("log.1", step, **more)
+    for at in range(0, len(content), piece):
+        indexer.feed(content[at : at + piece])
     return indexer.result()
 
 
-def of_what_is_wanted(content: bytes, piece: int) -> tuple[Index, int]:
-    indexer = Indexer(5000, may_leap=True)
-    taken = 0
-    while chunk := content[indexer.wanted : indexer.wanted + piece]:
-        taken += len(chunk)
-        if not indexer.feed(chunk):
-            break
-    return indexer.result(), taken
+def written(zxid: int) -> bytes:
+    return body(ops.SET_DATA, zk.set_data("/x", b"abc" * (zxid % 7), 1), zxid)
 
 
-writes = st.tuples(
-    st.sampled_from([set_data, fenced]),
-    st.sampled_from(["/brokers/topics/t", "/kafka/brokers/topics/u", "/x", "/brokers/topics/t/partitions/0/state"]),
-    st.integers(0, 9000),
+@given(
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4),
+    st.integers(1, 900),
+    st.integers(1, 2000),
+    st.integers(0, 300),
 )
+def test_the_records_of_an_index_are_those_of_a_reader(
+    spoilt: list[tuple[int, int]], piece: int, step: int, padding: int
+) -> None:
+    content = bytearray(zk.log(*map(written, range(1, 40)), padding=padding))
+    for at, value in spoilt:
+        content[at % len(content)] = value
+    reader = TxnLogReader("log.1")
+    zxids = [row[0] for row in (*reader.feed(bytes(content)), *reader.finish())]
+
+    found = indexed(bytes(content), step, piece)
+
+    assert [zxid for s in found.sections for zxid in range(s.first, s.last + 1)] == zxids
+    assert list(found.damage) == reader.damage
+    for section in found.sections:
+        part = TxnLogReader("log.1", section.offset, section.end)
+        assert [r[0] for r in part.feed(bytes(content[section.offset :]))] == [*range(section.first, section.last + 1)]
+        assert (part.count, part.damage) == (section.count, [])
 
 
-@given(st.lists(writes, min_size=1, max_size=12), st.integers(1, 4000), st.integers(0, 5000))
-def test_leaping_changes_nothing(made: list[tuple[object, str, int]], piece: int, padding: int) -> None:
-    bodies = [write(path, size, zxid) for zxid, (write, path, size) in enumerate(made, 1)]  # type: ignore[operator]
-    content = zk.log(*bodies, padding=padding)
-    whole, (leapt, _) = of_every_byte(content), of_what_is_wanted(content, piece)
+def test_a_section_ends_where_zxids_do_not_go_on() -> None:
+    found = indexed(zk.log(written(1), written(2), written(4), written(0x100000001)))
 
-    assert (leapt.splits, leapt.last_zxid, leapt.last_time_ms, leapt.end, leapt.count) == (
-        whole.splits, whole.last_zxid, whole.last_time_ms, whole.end, whole.count,
-    )  # fmt: skip
-    # The text that marks a topic's data is not looked for in what is leapt over, the path alone decides.
-    assert set(whole.topics) <= set(leapt.topics)
+    assert [(s.first, s.last) for s in found.sections] == [(1, 2), (4, 4), (0x100000001, 0x100000001)]
 
 
-@pytest.mark.parametrize("lost", [1, 2, 5000, 99_000])
-def test_a_record_that_ends_behind_the_file_is_not_counted(lost: int) -> None:
-    content = zk.log(set_data("/brokers/topics/t", 100, 1), set_data("/brokers/topics/t", 100_000, 2))[:-lost]
+def test_times_need_not_rise() -> None:
+    found = indexed(zk.log(*(body(ops.DELETE, zk.delete("/x"), z, t) for z, t in ((1, 50), (2, 90), (3, 20), (4, 60)))))
 
-    leapt, _ = of_what_is_wanted(content, 500)
-
-    assert (leapt.count, leapt.last_zxid, [w.offset for w in leapt.topics]) == (1, 1, [16])
+    (section,) = found.sections
+    assert (section.from_ms, section.to_ms) == (20, 90)
 
 
-def test_a_wrong_end_of_a_large_record_stops_the_index() -> None:
-    content = bytearray(zk.log(set_data("/brokers/topics/t", 100_000, 1), set_data("/brokers/topics/t", 100, 2)))
-    content[content.index(b"}}", 90_000) + 6] = 0x43  # the letter B behind data and version
+def test_writes_of_whole_znodes_are_noted_and_their_deletions() -> None:
+    topic, legacy = "/kafka/brokers/topics/t", "/admin/reassign_partitions"
+    log = zk.log(
+        body(ops.CREATE, zk.create(topic, TOPIC % b""), 1),
+        body(ops.SET_DATA, zk.set_data("/kafka" + STATE, b'{"leader":1}', 1), 2),
+        fenced((ops.SET_DATA, zk.set_data("/x", b"", 2)), (ops.SET_DATA, zk.set_data(topic, TOPIC % b" ", 1)), zxid=3),
+        fenced((ops.SET_DATA, zk.set_data("/kafka" + STATE, b"{}", 2)), zxid=4),
+        body(ops.CREATE, zk.create(legacy, b"not JSON"), 5),
+        fenced((ops.DELETE, zk.delete(legacy)), zxid=6),
+        body(ops.DELETE, zk.delete(topic), 7),
+        body(ops.DELETE, zk.delete("/kafka" + STATE), 8),
+    )
 
-    leapt, _ = of_what_is_wanted(bytes(content), 500)
+    writes = indexed(log, keep_data=True).writes
 
-    assert leapt.count == 0
+    assert [(w.zxid, w.path, w.is_there, w.data) for w in writes] == [
+        (1, topic, True, TOPIC % b""),
+        (3, topic, True, TOPIC % b" "),
+        (5, legacy, True, b"not JSON"),
+        (6, legacy, False, None),
+        (7, topic, False, None),
+    ]
+    assert [w.data for w in indexed(log).writes] == [None] * 5
 
 
-def test_most_of_a_large_record_is_not_even_read() -> None:
-    content = zk.log(*(fenced("/brokers/topics/t", 100_000, zxid) for zxid in range(1, 11)))
+def test_an_index_goes_on_where_an_earlier_one_ended() -> None:
+    half = zk.log(written(1), written(2))
+    begun = indexed(half + zk.record(written(3))[:20] + bytes(50))
+    content = half + zk.record(written(3)) + bytes(50)
 
-    leapt, taken = of_what_is_wanted(content, 1000)
+    indexer = Indexer("log.1", 1 << 30, offset=begun.end)
+    indexer.feed(content[begun.end :])
+    more = indexer.result()
 
-    assert leapt.count == 10
-    assert taken < len(content) / 20
+    assert begun.end == len(half)
+    assert [(s.first, s.last) for s in (*begun.sections, *more.sections)] == [(1, 2), (3, 3)]
+    assert (more.end, more.damage) == (len(content) - 50, ())

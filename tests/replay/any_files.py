@@ -1,0 +1,149 @@
+"""The same history as files of any kind: cut anywhere, copied to several servers, damaged here and there."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+from struct import unpack_from
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+import pyarrow.dataset as ds  # type: ignore[import-untyped,unused-ignore]  # has no types
+
+from metrics.replay import bulk, bulk_moves, lives, min_isr
+from metrics.replay.edges import joined
+from metrics.replay.sources import stored_files
+from metrics.replay.splits import plan
+from metrics.replay.state import survey
+from tests.unit.storage import zk_files as zk
+
+Rows = list[dict[str, Any]]
+Tables = dict[str, Rows]
+
+
+def records_of(path: Path) -> list[bytes]:
+    """The records of an intact log, each with its checksum and its end."""
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    found, at = [], len(zk.LOG_HEADER)
+    while at + 12 < len(content) and (length := unpack_from(">Qi", content, at)[1]):
+        found.append(content[at : at + 12 + length + 1])
+        at += 12 + length + 1
+    return found
+
+
+def zxid_of(record: bytes) -> int:
+    zxid: int = unpack_from(">q", record, 24)[0]
+    return zxid
+
+
+def write_log(directory: Path, records: Sequence[bytes], *, damaged: bytes | None = None, suffix: str = "") -> Path:
+    """A log of these records under the name that ZooKeeper would give it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"log.{zxid_of(records[0]):x}{suffix}"
+    content = zk.LOG_HEADER + b"".join(records) + bytes(64) if damaged is None else damaged
+    path.write_bytes(gzip.compress(content, 1) if suffix == ".gz" else content)
+    return path
+
+
+class InMemory(bulk.Tables):
+    """The tables of a history that is small, without files."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._held: dict[str, list[pa.Table]] = {}
+
+    def write(self, table: str, rows: pa.Table) -> None:
+        """Add rows to a table."""
+        self._held.setdefault(table, []).append(rows)
+
+    def close(self) -> None:
+        """They stay."""
+
+    def read(self, table: str) -> Any:
+        """As `written` reads a table from files."""
+        empty = [bulk.SCHEMAS[table].empty_table()] if table in bulk.SCHEMAS else []
+        return ds.dataset(pa.concat_tables([*empty, *self._held.get(table, ())]))
+
+    def join_edges(self) -> None:
+        """Close what spans two splits."""
+        self.write("partitions", joined(self.read("edges").to_table()))
+
+
+def tables_of(paths: Iterable[Path], split_bytes: int, chroot: str = "") -> Tables:
+    """Every table that needs no SQL, computed without Spark."""
+    history = survey(stored_files(map(str, paths)), split_bytes)
+    planned = plan(history, split_bytes, chroot)
+    held = InMemory()
+    held.write_damage([*history.damage, *planned.damage])
+    for split in planned.splits:
+        bulk.carry_out(split, held, chroot)
+    held.join_edges()
+    events = held.read("events").to_table()
+    seen = lives.in_order(events)
+    found = {
+        "events": events,
+        "partitions": held.read("partitions").to_table(),
+        "damage": held.read("damage").to_table(),
+        "brokers": lives.brokers(seen),
+        "controllers": lives.controllers(seen),
+        "sessions": lives.sessions(seen),
+        "min_isr": min_isr.as_table(min_isr.settings(r for r in events.to_pylist() if r["kind"] == "config")),
+    }
+    moves = InMemory()
+    bulk_moves.carry_out(held.read, moves, bulk_moves.Window(2**60))
+    found["reassignments"] = moves.read("reassignments").to_table()
+    return {name: in_order(table.to_pylist()) for name, table in found.items()}
+
+
+def in_order(rows: Rows) -> Rows:
+    return sorted(rows, key=repr)
+
+
+def differing(a: Tables, b: Tables) -> list[str]:
+    """What is in one and not in the other, a few rows of each table."""
+    found = []
+    for name in a:
+        if a[name] != b[name]:
+            only_a = [row for row in a[name] if row not in b[name]]
+            only_b = [row for row in b[name] if row not in a[name]]
+            found += [f"{name}: {len(only_a)} and {len(only_b)} differ", *(f"  - {r}" for r in only_a[:3])]
+            found += [f"  + {r}" for r in only_b[:3]]
+    return found
+
+
+def cut_into_logs(records: Sequence[bytes], chosen: Random, most: int = 5) -> list[Sequence[bytes]]:
+    places = sorted({0, *(chosen.randrange(len(records)) for _ in range(chosen.randrange(most)))})
+    return [records[a:b] for a, b in zip(places, [*places[1:], len(records)], strict=True)]
+
+
+def overlapping(parts: Sequence[Sequence[bytes]], whole: Sequence[bytes], chosen: Random) -> list[Sequence[bytes]]:
+    """Some logs go on a little into the next one, as those of a server that was cut back."""
+    out, at = [], 0
+    for part in parts:
+        more = chosen.choice((0, 0, chosen.randrange(20)))
+        out.append(whole[at : at + len(part) + more])
+        at += len(part)
+    return out
+
+
+def spoilt(content: bytes, chosen: Random) -> bytes:
+    """A byte that flipped, bytes that were lost, zeros, or an end that was cut off."""
+    spoiled = bytearray(content)
+    at = chosen.randrange(len(content))
+    match chosen.randrange(4):
+        case 0:
+            spoiled[at] ^= 1 << chosen.randrange(8)
+        case 1:
+            del spoiled[at : at + chosen.randrange(1, 300)]
+        case 2:
+            hole = chosen.randrange(1, 300)
+            spoiled[at : at + hole] = bytes(len(spoiled[at : at + hole]))
+        case _:
+            del spoiled[max(at, 17) :]
+    return bytes(spoiled)
+
+
+def as_log(records: Sequence[bytes]) -> bytes:
+    return zk.LOG_HEADER + b"".join(records) + bytes(64)

@@ -1,0 +1,52 @@
+"""Ctrl-C, while Spark is at work: one line, no traceback, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.replay.conftest import CAPTURED
+
+pytestmark = pytest.mark.timeout(600, func_only=False)
+# A test may itself run where interruptions are ignored, which processes inherit.
+_COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from metrics.replay.cli import replay
+replay()
+"""
+
+
+def test_an_interrupted_run_says_so_in_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    out, said = tmp_path / "out", tmp_path / "said"
+    (tmp_path / "tmp").mkdir()
+    with said.open("wb") as file:
+        running = subprocess.Popen(
+            [sys.executable, "-c", _COMMAND, str(CAPTURED), "--out", str(out)],
+            stdout=file, stderr=file, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 300
+        while not (out / "replay-unfinished" / "events").exists():
+            assert running.poll() is None, said.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(1)  # in the midst of a job
+        running.send_signal(signal.SIGINT)
+        code = running.wait(200)
+    finally:
+        running.kill()
+
+    text = said.read_text()
+    assert (code, text.splitlines()[-1]) == (130, f"interrupted: there are no tables below {out}")
+    assert "Traceback" not in text
+    assert "ERROR" not in text
+    assert not [*out.iterdir()]
+    assert not [*(tmp_path / "tmp").glob("replay-spark-*.log")]
