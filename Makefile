@@ -16,7 +16,8 @@ PYTEST := $(BIN)/python -m pytest
 CODE   := controller zk_layout metrics tests
 
 FAST   := tests/unit tests/scenarios tests/properties tests/mutants controller zk_layout metrics
-SLOW   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST)))
+LONG   := tests/simulation tests/replay
+REAL   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST) $(LONG)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -27,10 +28,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
 	$(BIN)/kafka-zk-controller demo $(ARGS)
 
-test: static  ## everything: coverage, simulation, conformance, real servers
-	@status=0; \
+# Real servers leave the processors idle most of the time: what only computes fills the gaps, and is shown at the end.
+test: static  ## everything: coverage, simulation, replay, conformance, real servers
+	@status=0; shown=$$(mktemp); \
+	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null; rm -f "$$shown"' EXIT; trap 'exit 130' INT TERM; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
-	$(PYTEST) $(SLOW) $(ARGS) || status=$$?; \
+	$(PYTEST) $(REAL) $(ARGS) || status=$$?; \
+	wait $$beside || status=$$?; \
+	cat "$$shown"; \
 	exit $$status
 
 ##@ While working

@@ -21,7 +21,7 @@ from controller.reassign.command import reassign
 from controller.release import release
 from controller.settings import BadSettings, Settings, documentation, environment_name, load
 from controller.settings.table import SETTINGS
-from controller.wire.versions import parse_protocol
+from controller.wire.versions import parse_wanted
 from metrics import measures
 from metrics.replay.cli import replay
 
@@ -44,6 +44,7 @@ def main() -> None:
 
     \b
     Try it on this machine:        kafka-zk-controller demo
+    Look before it leads:          kafka-zk-controller run --config controller.properties --check-cluster
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
     Check a running replica:       kafka-zk-controller status
     Give the cluster back:         kafka-zk-controller release --config controller.properties
@@ -56,15 +57,27 @@ def main() -> None:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key; may be repeated.")
 @click.option("--check-config", is_flag=True, help="Print the settings in force, or all that is wrong, and exit.")
 @click.option(
+    "--check-cluster", is_flag=True, help="Print whether this replica may lead the cluster, change nothing, and exit."
+)
+@click.option("--new-cluster", is_flag=True, help="Begin a cluster where none is at zookeeper.connect yet.")
+@click.option(
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Output of --check-config; logs follow log.format.",
+    help="Output of --check-config and --check-cluster; logs follow log.format.",
 )
-def run(config: Path | None, overrides: tuple[str, ...], check_config: bool, output: str) -> None:
+def run(
+    config: Path | None,
+    overrides: tuple[str, ...],
+    check_config: bool,
+    check_cluster: bool,
+    new_cluster: bool,
+    output: str,
+) -> None:
     """Run one replica of the controller, in the foreground.
 
+    Before its first claim it makes sure that it does the cluster good: --check-cluster shows how that turns out.
     Run several, each with its own broker.id: one leads, the others stand by. On SIGTERM the leader resigns cleanly.
 
     The environment overrides the file, and --set overrides both. A broker's server.properties can serve as the
@@ -73,24 +86,29 @@ def run(config: Path | None, overrides: tuple[str, ...], check_config: bool, out
     \b
       kafka-zk-controller run --config controller.properties
       kafka-zk-controller run --config controller.properties --check-config
+      kafka-zk-controller run --config controller.properties --check-cluster
       KAFKA_ZK_CONTROLLER_BROKER_ID=901 kafka-zk-controller run --config controller.properties
-      kafka-zk-controller run --set zookeeper.connect=zk1:2181 --set broker.id=900 \\
-          --set inter.broker.protocol.version=3.9
+      kafka-zk-controller run --set zookeeper.connect=zk1:2181 --set broker.id=900
 
-    Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration.
+    Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration. Of --check-cluster: 0 it may lead, maybe with
+    warnings, 1 it must not, 2 invalid configuration, 3 ZooKeeper cannot be reached.
     """
     try:
-        settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_protocol})
+        settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_wanted})
     except BadSettings as error:
-        _refuse(error, as_json=check_config and output == "json")
+        _refuse(error, as_json=(check_config or check_cluster) and output == "json")
     if check_config:
         _show_settings(settings, output)
         return
+    if check_cluster:
+        from controller import check_cluster as cluster
+
+        sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
     logs.configure(settings.text("log.level"), settings.text("log.format"))
     _log_keys_not_acted_on(settings)
     from controller import app
 
-    sys.exit(app.run(settings))
+    sys.exit(app.run(settings, is_new_cluster=new_cluster))
 
 
 @main.command()

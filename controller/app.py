@@ -9,6 +9,7 @@ import logging
 import os
 import signal as os_signal
 import time
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -25,14 +26,17 @@ from controller.core.candidacy.orders import (
     Drain,
     Exit,
     Release,
+    Renew,
     Say,
     Serve,
     TermOrder,
     WakeAt,
 )
 from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.commands import LiveBroker
 from controller.leading import Leading
 from controller.monitoring import Monitoring
+from controller.preflight.configured import preflight_of
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
@@ -42,7 +46,7 @@ from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
-from controller.wire.versions import parse_protocol
+from controller.standing_by import RegisteredBrokers
 from metrics.exporter import Status
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
@@ -56,8 +60,8 @@ _CLOSE_WITHIN_S = 10.0
 COLLECTION_THRESHOLDS = (50_000, 10, 500)
 
 
-def run(settings: Settings) -> int:
-    """Run the daemon until it is told to stop; the exit code."""
+def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
+    """Run the daemon until it is told to stop; the exit code. An empty ZooKeeper is led only as a new cluster."""
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     # It warns at every attempt; what a person has to know of the connection is said here, once.
     logging.getLogger("kazoo.client").setLevel(logging.ERROR)
@@ -65,12 +69,17 @@ def run(settings: Settings) -> int:
     faulthandler.enable()
     last_resort = LastResort()
     try:
-        return asyncio.run(Daemon(settings, last_resort).live())
+        return asyncio.run(Daemon(settings, last_resort, is_new_cluster=is_new_cluster).live())
     except Exception:
         _log.exception("the process ends because of an error that nobody handled")
         return FAILED
     finally:
         last_resort.cancel()
+
+
+def listeners_of(settings: Settings) -> list[ListenerSettings]:
+    """Where to listen."""
+    return [ListenerSettings(listener.name, listener.host, listener.port) for listener in settings.listeners]
 
 
 def _limits(settings: Settings) -> Limits:
@@ -99,8 +108,11 @@ def _limits(settings: Settings) -> Limits:
 class Daemon:
     """One process: one of several replicas, of which one leads."""
 
-    def __init__(self, settings: Settings, last_resort: LastResort | None = None) -> None:
+    def __init__(
+        self, settings: Settings, last_resort: LastResort | None = None, *, is_new_cluster: bool = False
+    ) -> None:
         """Build what lives as long as the process."""
+        self._is_new_cluster = is_new_cluster
         self._last_resort = last_resort
         self._service_manager = ServiceManager(os.environ)
         self._is_told_to_stop = False
@@ -121,18 +133,15 @@ class Daemon:
 
     def _assemble(self, settings: Settings) -> None:
         """Build the parts that touch the world outside."""
-        protocol = parse_protocol(settings.text("inter.broker.protocol.version"))
         http = settings.text("http.host"), settings.number("http.port")
         hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
         self._monitoring = Monitoring(http, self, api_name, hosts)
-        self._claimant = Claimant(settings, protocol, self._happened)
-        self._leading = Leading(settings, protocol, self._claimant, self._monitoring, self._happened)
         self._server = Server(
             self._own_id,
-            [ListenerSettings(listener.name, listener.host, listener.port) for listener in settings.listeners],
+            listeners_of(settings),
             brokers=Brokers(
                 self._own_id,
-                self._leading.live_brokers,
+                self._live_brokers,
                 PlaintextDialer(READ_AHEAD_BYTES),
                 settings.number("request.timeout.ms") / 1000,
             ),
@@ -141,6 +150,10 @@ class Daemon:
             observer=self._monitoring.server,
         )
         self._monitoring.ask_through(self._server.ask)
+        preflight = preflight_of(settings, self._server, is_new_cluster=self._is_new_cluster)
+        self._claimant = Claimant(settings, preflight, self._happened)
+        self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
+        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened)
 
     async def live(self) -> int:
         """Stand by, lead, stand by again, until told to stop; the exit code."""
@@ -174,7 +187,12 @@ class Daemon:
             since=self._since,
             reason=candidacy.reason,
             set_aside=self._monitoring.set_aside,
+            warnings=self._claimant.warnings,
         )
+
+    async def _live_brokers(self) -> Sequence[LiveBroker]:
+        live = self._leading.live_brokers()
+        return await self._registered_brokers() if live is None else live
 
     def _told_to_stop(self, reason: str) -> None:
         """Once: in good order. Again: as fast as possible."""
@@ -228,7 +246,7 @@ class Daemon:
                     if self._last_resort is not None:
                         self._last_resort.end_within(self._end_within_s, code)
                     self._orders.put_nowait(order)
-                case Claim() | BeginTerm() | Serve() | Drain() | Release() | Abandon():
+                case Claim() | BeginTerm() | Serve() | Drain() | Release() | Renew() | Abandon():
                     self._orders.put_nowait(order)
                 case _:
                     assert_never(order)
@@ -250,7 +268,7 @@ class Daemon:
                     if claiming is not None:
                         claiming.cancel()
                     return code
-                case BeginTerm() | Serve() | Drain() | Release() | Abandon():
+                case BeginTerm() | Serve() | Drain() | Release() | Renew() | Abandon():
                     await self._carry_out(order)
                 case _:
                     assert_never(order)
@@ -275,6 +293,8 @@ class Daemon:
                 self._leading.drain()
             case Release():
                 await self._leading.end(self._server, is_graceful=True)
+            case Renew():
+                await self._leading.end(self._server, is_graceful=False, keeps_claim=True)
             case Abandon():
                 await self._leading.end(self._server, is_graceful=False)
             case _:

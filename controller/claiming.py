@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import structlog
+from msgspec.structs import replace
 
-from controller.brokers.dialing import PlaintextDialer
-from controller.brokers.understanding import Understanding
-from controller.connections.broker import Dialer
 from controller.core.candidacy.events import (
     Claimed,
     ClaimFailed,
@@ -18,7 +17,9 @@ from controller.core.candidacy.events import (
     Event,
     HolderSeen,
     HolderUnknown,
+    IdClash,
     Lost,
+    ProtocolChanged,
     Reconnected,
     Resumed,
     SessionEvent,
@@ -26,10 +27,15 @@ from controller.core.candidacy.events import (
     StartRefused,
     Suspended,
     Unreachable,
+    Unsound,
     Watching,
 )
+from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
+from controller.preflight.following import SpokenProtocol
+from controller.preflight.looking import sentences
 from controller.settings import Settings
-from controller.wire.versions import InterBrokerProtocol
+from controller.wire.versions import InterBrokerProtocol, parse_wanted
+from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
@@ -38,8 +44,31 @@ from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
 
 HASTE_S = 1.0
+FIRST_LOOK_AGAIN_S, LONGEST_LOOK_AGAIN_S = 0.5, 5.0
+UNTIL_BROKERS_SPEAK_S = 2.0
+LOOK_FOR_CHANGES_EVERY_S, LOOK_AT_ALL_EVERY_S = 5.0, 60.0
 
 _log = structlog.get_logger(__name__)
+
+Clash = Callable[[], Awaitable[IdClash | None]]
+
+
+def way_to_zookeeper(settings: Settings) -> ZooKeeperSettings:
+    """How this process connects to ZooKeeper."""
+    return ZooKeeperSettings(
+        settings.text("zookeeper.connect"),
+        settings.number("zookeeper.session.timeout.ms"),
+        settings.number("zookeeper.connection.timeout.ms"),
+        settings.number("zookeeper.max.in.flight.requests"),
+        request_limit_bytes=settings.number("jute.maxbuffer"),
+    )
+
+
+class Preflight(Protocol):
+    """Who looks whether this process may lead the cluster: `controller.preflight.looking.Preflight`."""
+
+    async def look(self, bridge: Bridge, clash: Clash) -> Verdict:
+        """Everything, once; nothing is written."""
 
 
 class Claimant:
@@ -48,11 +77,10 @@ class Claimant:
     def __init__(
         self,
         settings: Settings,
-        protocol: InterBrokerProtocol,
+        preflight: Preflight,
         tell: Callable[[Event], None],
         *,
         new_bridge: Callable[[ZooKeeperSettings], Bridge] = Bridge,
-        dialer: Dialer | None = None,
     ) -> None:
         """Nothing is connected yet. `tell` is called on the event loop, with everything that a candidacy must know."""
         self._settings = settings
@@ -61,24 +89,39 @@ class Claimant:
         self._own_id = BrokerId(settings.broker_id)
         self._registration = Registration(settings.advertised_endpoints, settings.rack)
         self._give_up_s = settings.number("request.timeout.ms") / 1000
-        self._understanding = Understanding(protocol, settings.inter_broker_listener, dialer or PlaintextDialer())
+        self._preflight = preflight
+        self._set_protocol = parse_wanted(settings.text("inter.broker.protocol.version"))
+        self._spoken = SpokenProtocol()
+        self._warned: tuple[Finding, ...] = ()
+        self._has_passed = False
+        self._found: dict[str, str] = {}
+        self._change: str | None = None
+        self._failure = ""
         self.cluster_id: str | None = None
         self._is_sure = False
         self._patience: asyncio.Timeout | None = None
         self.bridge, self._session = self._new_session()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not forbid a claim, and an operator should look at."""
+        return tuple(map(str, self._warned))
+
+    @property
+    def protocol(self) -> InterBrokerProtocol:
+        """In which manner brokers are to be led by the next term: as the operator has set it, or as they tell."""
+        return self._set_protocol or self._spoken.value
+
     async def reach(self) -> None:
-        """Watch `/controller`, however long it takes until ZooKeeper can be reached; tells how that goes."""
+        """Watch `/controller`, however long it takes until ZooKeeper can be reached; then look at the cluster, however
+        long it takes until we may lead it; tells how that goes."""
         servers = self._settings.text("zookeeper.connect")
         _log.info("connecting to ZooKeeper", zookeeper=servers)
         while True:
             try:
                 await self.bridge.start()
-                await self._session.start()
+                self._session.start()
                 clash = await self._session.clash(self._registration)
-                # Now rather than when a vacancy waits to be filled.
-                await self._understanding.complaint(self._session.registrations)
-                self._is_sure = await self._session.hindrance() is None
             except Disconnected as error:
                 _log.warning("cannot reach ZooKeeper; trying again", reason=str(error))
                 self._session.stop()
@@ -91,19 +134,126 @@ class Claimant:
                 if clash is not None and not clash.is_our_past:
                     self._tell(clash)
                     return
-                _log.info("standing by", broker=self._own_id, zookeeper=servers)
-                self._tell(Watching())
+                await self._look_until_brokers_have_spoken()
+                await self._keep_looking()
                 return
 
+    async def _look_until_brokers_have_spoken(self) -> None:
+        """What has been found sound once stays so, however many brokers die: then a controller is needed most.
+
+        Where no broker runs nobody has said that it can be led from here; who leads all the same looks again.
+        """
+        wait_s = FIRST_LOOK_AGAIN_S
+        while True:
+            verdict = await self._look()
+            if verdict is None or verdict.stops:
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, LONGEST_LOOK_AGAIN_S)
+                continue
+            if verdict.have_brokers_spoken:
+                return
+            wait_s = FIRST_LOOK_AGAIN_S
+            await asyncio.sleep(UNTIL_BROKERS_SPEAK_S)
+
+    async def _keep_looking(self) -> None:
+        """Follow the brokers' protocol, and see warnings end; nothing that is found now forbids to lead.
+
+        A broker changes its protocol only by a restart, which shows in ZooKeeper; a mute one is asked again in a while.
+        """
+        due_at, wait_s, as_of = 0.0, LOOK_FOR_CHANGES_EVERY_S, None
+        while self._set_protocol is None or self._warned:
+            await asyncio.sleep(LOOK_FOR_CHANGES_EVERY_S)
+            now = asyncio.get_running_loop().time()
+            try:
+                await self._tell_change()
+                latest = await whereabouts.brokers_as_of(self.bridge)
+                if latest == as_of and now < due_at:
+                    continue
+                verdict = await self._preflight.look(self.bridge, lambda: self._session.clash(self._registration))
+                self._hear(verdict)
+                await self._tell_change()
+            except SessionEnded:
+                continue
+            except Exception as error:
+                self._failed(error)
+                continue
+            is_news = latest != as_of
+            wait_s = LOOK_FOR_CHANGES_EVERY_S if is_news else min(2 * wait_s, LOOK_AT_ALL_EVERY_S)
+            due_at, as_of = now + (LOOK_AT_ALL_EVERY_S if verdict.have_all_spoken else wait_s), latest
+            self._warn(once_sound(verdict.findings))
+
+    def _hear(self, verdict: Verdict) -> None:
+        """What brokers tell of their protocol, now that the look has come to an end."""
+        before, self._failure = self.protocol, ""
+        has_changed = self._spoken.heard(verdict.protocols, asyncio.get_running_loop().time())
+        if self._set_protocol is None and has_changed:
+            _log.info("inter.broker.protocol.version found out", before=str(before), now=str(self.protocol))
+            self._change = f"inter.broker.protocol.version is {self.protocol} now, and was {before}"
+
+    async def _tell_change(self) -> None:
+        """Of a change that only another term can follow; as long as that could not load, the present one goes on."""
+        if self._change is not None and await self._session.hindrance() is None:
+            change, self._change = self._change, None
+            self._tell(ProtocolChanged(change))
+
+    async def _look(self) -> Verdict | None:
+        """Look once, and tell what follows from it; None where ZooKeeper or a bug came between."""
+        try:
+            verdict = await self._preflight.look(self.bridge, lambda: self._session.clash(self._registration))
+            if self._has_passed:
+                verdict = replace(verdict, findings=once_passed(verdict.findings))
+            if not verdict.stops:
+                await self._session.prepare()
+                self._is_sure = await self._session.hindrance() is None
+            self._hear(verdict)
+            await self._tell_change()
+        except SessionEnded:
+            return None  # the next session shows it
+        except Exception as error:
+            self._failed(error)
+            return None
+        self._warn(verdict.findings)
+        if verdict.stops:
+            self._tell(Unsound(sentences(verdict.stops)))
+        else:
+            self._pass(verdict)
+            self._tell(Watching())
+        return verdict
+
+    def _failed(self, error: Exception) -> None:
+        """Nothing was found out: no reason to claim, and none to end what has begun."""
+        reason = f"ZooKeeper: {error}" if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        if reason != self._failure:
+            _log.error("looking at the cluster failed", reason=reason, exc_info=not isinstance(error, Refused))
+        self._failure = reason
+        if not self._has_passed:
+            self._tell(Unsound(reason))
+
+    def _warn(self, findings: tuple[Finding, ...]) -> None:
+        """Say what is new of what does not forbid a claim."""
+        warnings = tuple(finding for finding in findings if finding.gravity is Gravity.WARNING)
+        for warning in warnings:
+            if warning not in self._warned:
+                _log.warning(f"pre-flight: {warning.text}", check=warning.check.value, hint=warning.hint)
+        self._warned = warnings
+
+    def _pass(self, verdict: Verdict) -> None:
+        """Say that nothing forbids a claim, if that or what was seen is news."""
+        if not self._has_passed:
+            self._has_passed = True
+            _log.info("standing by", broker=self._own_id, zookeeper=self._settings.text("zookeeper.connect"))
+        found = {f.check.value: f.text for f in verdict.findings if f.gravity is Gravity.OK}
+        if found != self._found:
+            self._found = found
+            _log.info("pre-flight passed", **found)
+
     async def claim(self, *, replace: bool, raise_by: int = 1) -> ClaimOutcome:
-        """Try to become the controller, and what came of it; brokers must understand us first.
+        """Try to become the controller, and what came of it.
 
         What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
         """
         try:
             if not self._is_sure and (reason := await self._session.hindrance()):
-                return Lost(reason, needs_mending=True)
-            if reason := await self._understanding.complaint(self._session.registrations):
                 return Lost(reason, needs_mending=True)
             outcome = await self._session.claim(self._registration, replace=replace, raise_by=raise_by)
         except SessionEnded as error:
@@ -153,15 +303,7 @@ class Claimant:
         await self.bridge.stop()
 
     def _new_session(self) -> tuple[Bridge, Session]:
-        settings = self._settings
-        bridge = self._new_bridge(
-            ZooKeeperSettings(
-                settings.text("zookeeper.connect"),
-                settings.number("zookeeper.session.timeout.ms"),
-                settings.number("zookeeper.connection.timeout.ms"),
-                settings.number("zookeeper.max.in.flight.requests"),
-            )
-        )
+        bridge = self._new_bridge(way_to_zookeeper(self._settings))
         return bridge, Session(bridge, self._session_changed, self._own_id)
 
     def _session_changed(self, event: SessionEvent) -> None:

@@ -19,7 +19,6 @@ from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
 from controller.settings import Settings
 from controller.term import Term, TermParts
-from controller.wire.versions import InterBrokerProtocol
 
 _log = structlog.get_logger(__name__)
 
@@ -30,14 +29,12 @@ class Leading:
     def __init__(
         self,
         settings: Settings,
-        protocol: InterBrokerProtocol,
         claimant: Claimant,
         monitoring: Monitoring,
         tell: Callable[[TermEvent | NotGivenUp], None],
     ) -> None:
         """No term yet. `tell` hears what happens to each."""
         self._settings = settings
-        self._protocol = protocol
         self._claimant = claimant
         self._monitoring = monitoring
         self._tell = tell
@@ -69,8 +66,11 @@ class Leading:
         if self._term is not None:
             self._term.resign()
 
-    async def end(self, server: Server, *, is_graceful: bool) -> None:
-        """End the term, if it has begun, and give up what was won; gracefully, brokers first hear the rest."""
+    async def end(self, server: Server, *, is_graceful: bool, keeps_claim: bool = False) -> None:
+        """End the term, if it has begun, and give up what was won; gracefully, brokers first hear the rest.
+
+        With `keeps_claim` `/controller` stays ours, for another term of this process to be claimed over it.
+        """
         term, self._term = self._term, None
         server.refuse_all()
         if term is not None:
@@ -80,7 +80,7 @@ class Leading:
             self._monitoring.term_ended()
         if not is_graceful:
             self._claimant.doubt()
-        if self._claimed is not None:
+        if self._claimed is not None and not keeps_claim:
             if await self._claimant.give_up(self._claimed):
                 self._claimed = None
             else:
@@ -98,9 +98,9 @@ class Leading:
                 term.links.hasten()
         self._claimant.hasten()
 
-    def live_brokers(self) -> Sequence[LiveBroker]:
-        """The brokers that are live, as far as this term knows."""
-        return self._term.live_brokers() if self._term is not None else ()
+    def live_brokers(self) -> Sequence[LiveBroker] | None:
+        """The brokers that are live, as far as this term knows; None without one that is loaded."""
+        return self._term.live_brokers() if self._term is not None else None
 
     def close(self) -> None:
         """Write out what is buffered."""
@@ -114,10 +114,11 @@ class Leading:
 
     def _parts(self, server: Server) -> TermParts:
         settings, monitoring = self._settings, self._monitoring
+        protocol = self._claimant.protocol  # a term keeps the one with which it has begun
         return TermParts(
             bridge=self._claimant.bridge,
-            machine_settings=machine_settings(settings, self._protocol, self._claimant.cluster_id),
-            protocol=self._protocol,
+            machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id),
+            protocol=protocol,
             inter_broker_listener=settings.inter_broker_listener,
             request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
             request_limit_bytes=settings.number("jute.maxbuffer"),

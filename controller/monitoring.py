@@ -13,7 +13,7 @@ from controller.core.effects import Commit, Effect, Measured, Notice, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.machine import Machine
-from controller.core.replies import ReassignmentsListed, Reply
+from controller.core.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.requests import Caller, ListReassignments, Request
 from metrics.exporter import Exporter, Recorder, StatusSource
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
@@ -43,6 +43,10 @@ class ListedMove(Struct, frozen=True):
     adding: Replicas
     removing: Replicas
     progress: MoveProgress | None
+
+
+def _encoded(moves: Sequence[OngoingMove]) -> bytes:
+    return json.encode([ListedMove(*m.topic_partition, m.replicas, m.adding, m.removing, m.progress) for m in moves])
 
 
 class Turns:
@@ -167,9 +171,7 @@ class Monitoring:
         reply = await self._list(ListReassignments(None))
         if reply is None:
             return None
-        return json.encode(
-            [ListedMove(*m.topic_partition, m.replicas, m.adding, m.removing, m.progress) for m in reply.moves]
-        )
+        return await asyncio.to_thread(_encoded, reply.moves)  # there may be very many
 
     async def request(self, number: int) -> bytes | None:
         """What has become of a request, as JSON; None where it is not known."""

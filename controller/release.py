@@ -17,7 +17,7 @@ import msgspec
 from controller import handing_over
 from controller.handing_over import NobodyToTakeOver, Outcome
 from controller.settings import BadSettings, load
-from controller.wire.versions import parse_protocol
+from controller.wire.versions import parse_wanted
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.connect_settings import ZooKeeperSettings
 
@@ -84,7 +84,7 @@ def _zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
     if connect is not None:
         return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
     try:
-        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_protocol})
+        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
     except BadSettings as error:
         _fail("\n".join(error.problems), MISUSED)
     return ZooKeeperSettings(

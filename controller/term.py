@@ -52,6 +52,7 @@ from controller.wire.commands import CommandEncoder
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
+from controller.zk.bulk import BulkReader
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from zk_layout.ids import ControllerEpoch
@@ -165,6 +166,7 @@ class Term:
             parts.bridge,
             self.emit,
             notice=self._notice,
+            bulk=BulkReader(parts.bridge, request_bytes=parts.request_limit_bytes // 2),
             follows_reassignments=parts.machine_settings.keeps_reassignment_znodes,
         )
         self._writer = Writer(
@@ -211,9 +213,10 @@ class Term:
         """Decide nothing new; `TermDrained` follows when nothing is in flight any more."""
         self._pump.emit(ResignationAsked())
 
-    def live_brokers(self) -> Sequence[LiveBroker]:
-        """The real brokers that are live, as far as the facts tell."""
-        return self.machine.snapshot().live_brokers
+    def live_brokers(self) -> Sequence[LiveBroker] | None:
+        """The real brokers that are live, as far as the facts tell; None while they are loaded."""
+        snapshot = self.machine.snapshot()
+        return snapshot.live_brokers if snapshot.is_loaded else None
 
     async def end(self, *, is_graceful: bool) -> None:
         """Stop everything; gracefully, brokers first get what was told to them."""

@@ -28,6 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(folder)
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Say why at once: the whole run takes half an hour, and its tracebacks come at the end."""
+    if report.failed:
+        said = str(getattr(report.longrepr, "reprcrash", "") or report.longrepr).splitlines()
+        print(f"\n{report.when} of {report.nodeid} failed: {' '.join(said[:5])[:500]}")  # noqa: T201
+
+
 @pytest.fixture(scope="session")
 def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
     """One real ZooKeeper server for all tests that do not stop it."""

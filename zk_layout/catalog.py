@@ -46,6 +46,7 @@ Address = (
     | notifications.ConfigChangeAddress
     | configs.TopicConfigAddress
     | configs.DefaultBrokerConfigAddress
+    | configs.UserConfigAddress
     | features.FeatureAddress
     | replica_deletions.ReplicaDeletionsAddress
     | producer_ids.ProducerIdBlockAddress
@@ -97,6 +98,7 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     notifications.ConfigChangeAddress: notifications.decode_config_change,
     configs.TopicConfigAddress: configs.decode,
     configs.DefaultBrokerConfigAddress: configs.decode,
+    configs.UserConfigAddress: configs.decode_user,
     features.FeatureAddress: features.decode,
     replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
     producer_ids.ProducerIdBlockAddress: producer_ids.decode,
@@ -158,6 +160,7 @@ _FIXED: dict[str, Address] = {
 _TOPIC = "([a-zA-Z0-9._-]{1,255})"
 # Notifications and tokens: whoever deletes one writes its path, and what is in nobody's alphabet is in nobody's log.
 _NAME = "([a-zA-Z0-9._=-]{1,255})"
+_USER = r"((?!\.{1,2}\Z)[a-zA-Z0-9._%-]+)"  # as Kafka's Sanitizer spells any name
 _NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"  # as Kafka writes them into paths: without leading zeros
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
@@ -178,6 +181,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
         (rf"{notifications.LOG_DIR_EVENTS}/{_NAME}", notifications.LogDirEventAddress),
         (rf"{notifications.CONFIG_CHANGES}/{_NAME}", notifications.ConfigChangeAddress),
         (rf"{admin.DELETE_TOPICS}/{_TOPIC}", lambda t: admin.TopicDeletionAddress(TopicName(t))),
+        (rf"{configs.USERS}/{_USER}", configs.UserConfigAddress),
         (rf"/config/topics/{_TOPIC}", lambda t: configs.TopicConfigAddress(TopicName(t))),
         (
             rf"{replica_deletions.ROOT}/{_TOPIC}",

@@ -14,14 +14,15 @@ from msgspec import Struct
 from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import DescribeLogDirs
-from controller.core.events import LogDirsDescribed
+from controller.core.events import LogDirsDescribed, ReplicaSize
 from controller.wire.cursor import Malformed
 from controller.wire.log_dirs import Refused, decode_described, encode_describe
-from zk_layout.ids import BrokerId
+from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.brokers import Endpoint
 
 ANSWER_WITHIN_S = 10.0
 IDLE_S = 120.0
+_SHORT_BYTES = 64 * 1024
 
 
 class _Line(Struct):
@@ -83,12 +84,19 @@ class LogDirs:
         request = encode_describe(asked.partitions, self._version, correlation_id, self._client_id)
         try:
             frame = await connection.ask(*request.chunks, timeout_s=self._answer_within_s)
-            described = LogDirsDescribed(asked.broker, asked.broker_epoch, decode_described(frame, self._version))
+            sizes = await self._decoded(frame)
+            described = LogDirsDescribed(asked.broker, asked.broker_epoch, sizes)
         except (Broken, Malformed, Refused) as error:
             connection.drop()
             described = LogDirsDescribed(asked.broker, asked.broker_epoch, {}, str(error))
         line.idle = asyncio.get_running_loop().call_later(IDLE_S, connection.drop)
         self._emit(described)
+
+    async def _decoded(self, frame: bytes) -> dict[TopicPartition, ReplicaSize]:
+        """On another thread, where it is long enough to hold up the event loop."""
+        if len(frame) <= _SHORT_BYTES:
+            return decode_described(frame, self._version)
+        return await asyncio.to_thread(decode_described, frame, self._version)
 
     @staticmethod
     def _hang_up(line: _Line) -> None:

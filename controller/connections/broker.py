@@ -27,7 +27,7 @@ class Dialer(Protocol):
         """One new connection.
 
         Raises:
-            OSError: it could not be opened.
+            OSError, ValueError, OverflowError: it could not be opened, or the address can be none.
         """
 
 
@@ -125,7 +125,7 @@ class BrokerConnection:
                 reader, writer = await self._dialer.open_connection(self._endpoint)
         except TimeoutError:
             raise Unreachable(f"no connection to {self._endpoint} within {timeout_s:g} s") from None
-        except OSError as error:
+        except (OSError, ValueError, OverflowError) as error:  # the last two: no such host or port can be
             raise Unreachable(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         self._stream = FrameStream(reader, writer, self._largest_response_bytes)
         if self._is_retired:

@@ -9,8 +9,8 @@ from controller.core.duty import Duty
 from controller.core.outbox import Outbox
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
-from controller.core.state.topics import Partition
-from zk_layout.ids import BrokerId, TopicPartition
+from controller.core.state.topics import Partition, TopicView
+from zk_layout.ids import BrokerId, TopicName, TopicPartition
 
 Counted = dict[TopicPartition, None]
 
@@ -25,6 +25,7 @@ class PartitionCounts(Duty):
         self._not_preferred = shared.memory.not_preferred
         self._under_replicated: Counted = {}
         self._moving_since: dict[TopicPartition, float] = {}
+        self._every = (self._offline, self._under_replicated, self._not_preferred, self._moving_since)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Count what changed anew."""
@@ -34,20 +35,21 @@ class PartitionCounts(Duty):
                 held = None if topic.is_queued_for_deletion else topic.partitions[number]
                 self._see(TopicPartition(name, number), held, out)
         for name, gone in changes.gone_topics.items():
+            if name not in self._cluster.topics:
+                self._forget(name, gone)
+                continue
             for number in gone.partitions:
                 at = TopicPartition(name, number)
                 self._see(at, self._cluster.partition(at), out)
 
     def _see(self, at: TopicPartition, held: Partition | None, out: Outbox) -> None:
         if held is None or not held.assignment.replicas:
-            for counted in (self._offline, self._under_replicated, self._not_preferred):
+            for counted in self._every:
                 counted.pop(at, None)
-            self._moving_since.pop(at, None)
             return
         state, assignment = held.state, held.assignment
         _keep(self._offline, at, state is None or not self._can_lead(state.leader, at))
-        expected = len(assignment.original) if assignment.is_moving else len(assignment.replicas)
-        _keep(self._under_replicated, at, state is None or len(state.isr) < expected)
+        _keep(self._under_replicated, at, assignment.is_under_replicated(() if state is None else state.isr))
         _keep(self._not_preferred, at, _is_not_preferred(held))
         if assignment.is_moving:
             if at not in self._moving_since:
@@ -55,6 +57,12 @@ class PartitionCounts(Duty):
                 out.measured("reassignments_started")
         elif at in self._moving_since:
             out.measured("reassignment_seconds", out.now - self._moving_since.pop(at))
+
+    def _forget(self, name: TopicName, gone: TopicView) -> None:
+        """Nothing is looked for where nothing was counted."""
+        for counted in self._every:
+            for number in gone.partitions if counted else ():
+                counted.pop(TopicPartition(name, number), None)
 
     def _can_lead(self, leader: BrokerId, at: TopicPartition) -> bool:
         """A broker that shuts down still leads; one whose log directory has failed does not, though it is there."""

@@ -21,6 +21,7 @@ from controller.core.reassignment.folder import ReassignmentFolder
 from controller.core.reassignment.foreign_writes import ForeignWrites
 from controller.core.reassignment.legacy_znode import LegacyZnode
 from controller.core.reassignment.moves import Moves
+from controller.core.scram.duty import ScramCredentials
 from controller.core.shared import Shared
 from controller.core.steps.step import TopicDuty
 from controller.core.steps.steps import Steps
@@ -35,7 +36,13 @@ BEFORE_STEPS: Sequence[Callable[[Shared], Duty]] = (
     Notifications,
     Metadata,
 )
-AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (ProducerIds, DelegationTokens, RecordedControllers, RequestProgress)
+AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (
+    ProducerIds,
+    DelegationTokens,
+    ScramCredentials,
+    RecordedControllers,
+    RequestProgress,
+)
 # These decide about single topics, together: what they decide about one is one step.
 DECIDERS: Sequence[Callable[[Shared], TopicDuty]] = (IsrChanges, Topics, Elections, Moves)
 

@@ -12,6 +12,7 @@ from controller.core.state.topics import TopicView
 from controller.core.transactions.owner import Transactions
 from zk_layout.facts import Fact
 from zk_layout.ids import TopicName
+from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
 LOG_DIRS = 4_000
@@ -46,6 +47,11 @@ class EventQueue:
         """These have happened, after all others."""
         self._waiting.extend(events)
 
+    def go_on_with(self, facts: tuple[Fact, ...]) -> None:
+        """These follow from the event that was taken last, and come before all others."""
+        if facts:
+            self._waiting.appendleft(Observed(facts))
+
     def take(self, most: int) -> Iterator[Event]:
         """What is to be folded in this turn."""
         while most > 0 and self.has_more:
@@ -78,7 +84,8 @@ class EventQueue:
                 return 1
 
     def _work_of_znode(self, seen: Fact | Write) -> int:
-        if not isinstance(seen.address, TopicAddress):
+        """Of a topic as a whole, and of a request to delete it, each partition is looked at."""
+        if not isinstance(seen.address, TopicAddress | TopicDeletionAddress):
             return 1
         value = getattr(seen, "value", None)
         topic = self._topics.get(seen.address.topic)

@@ -43,7 +43,7 @@ from controller.core.set_aside import described
 from controller.core.settings import MachineSettings
 from controller.core.shared import at_beginning
 from controller.core.transactions.back_off import LONGEST_WAIT_S
-from controller.core.transactions.owner import TryAgain, facts_of, may_be_deleted_unseen
+from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Proposal
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
@@ -167,6 +167,7 @@ class Machine:
             case Committed(commit, zxid):
                 written = self._transactions.committed(commit)
                 self._state.apply_all(facts_of(written, zxid, self._czxid_of))
+                self._queue.go_on_with(tuple(facts_below(written, zxid)))
                 to_watch = list(may_be_deleted_unseen(written))
                 if to_watch:
                     out.read(to_watch, watch=True)

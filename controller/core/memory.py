@@ -5,7 +5,7 @@ ZooKeeper holds none of it. Losing it with the term costs a repetition: asking a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from controller.core.state.brokers import Broker
 from controller.core.state.topics import Partition
@@ -20,20 +20,21 @@ class Memory:
     Shape:
         `brokers` are the registered brokers that have been let in: one whose former life still has to be dealt with is
         not among them. `told_everything` are those that are told all there is in this turn. `untold` are partitions
-        whose leader has not heard which replicas are in force. `emptied` are replicas that were told to delete their
-        logs and have not joined the ISR since, `caught_up` those being added that have been in the ISR; `confirmed`
-        are the brokers that have deleted replicas that leave. `out_of_patience` are moves that have waited long enough
-        for that; the ends of moves of a topic in `gathering` are about to be written together. `preferring` are
-        partitions for which somebody asked that the preferred replica leads; `legacy` the entries of
+        whose leader has not heard which replicas, or which state, are in force. `emptied` are replicas that were told
+        to delete their logs and have not joined the ISR since, `caught_up` those being added that have been in the ISR;
+        `confirmed` are the brokers that have deleted replicas that leave. `out_of_patience` are moves that have waited
+        long enough for that; the ends of moves of a topic in `gathering` are about to be written together. `preferring`
+        are partitions for which somebody asked that the preferred replica leads; `legacy` the entries of
         `/admin/reassign_partitions` that were accepted, and `legacy_czxid` tells which znode they came from.
-        `fresh_configs` are topics whose settings were read for the decision at hand. `asked_by_child` are moves that a
-        child of `/admin/reassignments` asked for. `offline` partitions have no leader that can serve, `not_preferred`
-        ones another leader than their first replica. `touched` are partitions to look at, and to tell of, because of
-        what brokers said. `controllers` are the ids of replicas of ours, which host nothing: our own, those of
-        registrations seen in this term, and those recorded; False where that is all that is known, for a broker may
-        have the id now. `overwritten` are partitions whose replicas somebody else has changed in the topic's znode:
-        that does not count, and is written back. `withdrawn` are topics whose deletion goes on although its request was
-        taken away: brokers hear nothing of them until it is there again.
+        `fresh_configs` are topics whose settings were read for decisions at hand, and the partitions that are still to
+        be decided with them. `asked_by_child` are moves that a child of `/admin/reassignments` asked for. `offline`
+        partitions have no leader that can serve, `not_preferred` ones another leader than their first replica.
+        `touched` are partitions to look at, and to tell of, because of what brokers said. `controllers` are the ids of
+        replicas of ours, which host nothing: our own, those of registrations seen in this term, and those recorded;
+        False where that is all that is known, for a broker may have the id now. `overwritten` are partitions whose
+        replicas somebody else has changed in the topic's znode: that does not count, and is written back. `withdrawn`
+        are topics whose deletion goes on although its request was taken away: brokers hear nothing of them until it is
+        there again.
     """
 
     def __init__(self, own_id: BrokerId) -> None:
@@ -48,7 +49,7 @@ class Memory:
         self.caught_up: dict[TopicPartition, frozenset[BrokerId]] = {}
         self.confirmed: dict[TopicPartition, frozenset[BrokerId]] = {}
         self.preferring: dict[TopicPartition, None] = {}
-        self.fresh_configs: dict[TopicName, None] = {}
+        self.fresh_configs: dict[TopicName, dict[PartitionId, None]] = {}
         self.out_of_patience: dict[TopicPartition, None] = {}
         self.gathering: dict[TopicName, None] = {}
         self.legacy: dict[TopicPartition, Replicas] = {}
@@ -59,6 +60,14 @@ class Memory:
         self.touched: dict[TopicPartition, None] = {}
         self.withdrawn: dict[TopicName, None] = {}
         self.overwritten: dict[TopicName, dict[PartitionId, None]] = {}
+
+    def use_up_config(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
+        """These partitions have been decided; the next decision about one that needs settings has them read anew."""
+        left = self.fresh_configs.pop(name, {})
+        for number in numbers if left else ():
+            left.pop(number, None)
+        if left:
+            self.fresh_configs[name] = left
 
     def fail_replica(self, at: TopicPartition, broker: BrokerId) -> None:
         """A broker said that the log directory of its replica is bad."""
@@ -95,15 +104,19 @@ class Memory:
             replicas = held.assignment.replicas
             _keep(self.emptied, at, frozenset(r for r in emptied if r in replicas and r not in joined))
 
-    def forget_topic(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
+    def forget_topic(self, name: TopicName, numbers: Collection[PartitionId]) -> None:
         """A topic is gone, and with it everything that was said of its partitions."""
-        for at in (TopicPartition(name, number) for number in numbers):
-            self.offline_replicas.pop(at, None)
-            self.untold.pop(at, None)
-            self.confirmed.pop(at, None)
-            self.emptied.pop(at, None)
-            self.caught_up.pop(at, None)
-            self.preferring.pop(at, None)
+        for said in (
+            self.offline_replicas,
+            self.untold,
+            self.confirmed,
+            self.emptied,
+            self.caught_up,
+            self.preferring,
+        ):
+            if said:
+                for number in numbers:
+                    said.pop(TopicPartition(name, number), None)
 
 
 def _keep(kept: dict[TopicPartition, frozenset[BrokerId]], at: TopicPartition, brokers: frozenset[BrokerId]) -> None:

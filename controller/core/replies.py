@@ -148,6 +148,36 @@ class ProducerIdsAllocated(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
+class UserAltered(Struct, frozen=True):
+    """What became of one user's SCRAM credentials."""
+
+    user: str
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class ScramCredentialsAltered(Struct, frozen=True):
+    """The answer to `AlterScramCredentials`: one result for each user."""
+
+    results: tuple[UserAltered, ...] = ()
+
+
+class FeatureUpdated(Struct, frozen=True):
+    """What became of one feature."""
+
+    feature: str
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class FeaturesUpdated(Struct, frozen=True):
+    """The answer to `UpdateFeatures`: one result for each feature, none where the whole is refused."""
+
+    results: tuple[FeatureUpdated, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
 class TopicCreated(Struct, frozen=True):
     """What became of one topic to be created; counts are -1 and configs None where it was refused.
 
@@ -216,6 +246,8 @@ Reply = (
     | PartitionsAltered
     | ShutdownPermitted
     | ProducerIdsAllocated
+    | ScramCredentialsAltered
+    | FeaturesUpdated
     | TopicsCreated
     | TopicsDeleted
     | PartitionsCreated

@@ -129,6 +129,59 @@ class AllocateProducerIds(Struct, frozen=True):
     broker_epoch: BrokerEpoch
 
 
+class ScramUpsertion(Struct, frozen=True):
+    """A SCRAM credential that a user is to have, by Kafka's number of its mechanism.
+
+    Shape:
+        `credential` is what the user's settings are to hold. The salted password that a client sends, with which
+        anybody could log in, does not get further than the wire. None where nothing can be made of what was sent.
+    """
+
+    user: str
+    mechanism: int
+    iterations: int
+    credential: str | None
+
+
+class ScramDeletion(Struct, frozen=True):
+    """A SCRAM credential that a user is not to have any more."""
+
+    user: str
+    mechanism: int
+
+
+class AlterScramCredentials(Struct, frozen=True):
+    """AlterUserScramCredentials (51)."""
+
+    upsertions: tuple[ScramUpsertion, ...] = ()
+    deletions: tuple[ScramDeletion, ...] = ()
+
+    @property
+    def parts(self) -> tuple[ScramUpsertion | ScramDeletion, ...]:
+        """Everything that is asked."""
+        return (*self.upsertions, *self.deletions)
+
+
+class FeatureUpdate(Struct, frozen=True):
+    """A level that a feature is to be finalized at; one below 1 takes it away.
+
+    Shape:
+        `kind` is 1 to raise it, 2 or 3 to lower it, safely or not.
+    """
+
+    feature: str
+    level: int
+    kind: int
+
+
+class UpdateFeatures(Struct, frozen=True):
+    """UpdateFeatures (57)."""
+
+    updates: tuple[FeatureUpdate, ...]
+    timeout_ms: int = 60_000
+    is_validation_only: bool = False
+
+
 class NewTopic(Struct, frozen=True):
     """A topic to be created.
 
@@ -188,11 +241,12 @@ class Election(Struct, frozen=True):
 
 class ElectLeaders(Struct, frozen=True):
     """ElectLeaders (43): of some partitions (None: of all that need it), the preferred leader or, where
-    `is_unclean`, any replica that is online."""
+    `is_unclean`, any replica that is online. A kind of election that only a later Kafka knows is refused."""
 
     partitions: tuple[TopicPartition, ...] | None
     is_unclean: bool = False
     timeout_ms: int = 60_000
+    is_known_kind: bool = True
 
 
 TopicRequest = CreateTopics | DeleteTopics | CreatePartitions | ElectLeaders
@@ -204,6 +258,8 @@ Request = (
     | AlterPartition
     | ControlledShutdown
     | AllocateProducerIds
+    | AlterScramCredentials
+    | UpdateFeatures
     | CreateTopics
     | DeleteTopics
     | CreatePartitions

@@ -21,15 +21,19 @@ class TurnBudget(Struct, frozen=True):
 
     Shape:
         `folded` are znodes, and partitions where one znode or answer names several; `followed` partitions that have
-        changed; `measured` moves that are looked at or listed; `greeted` partitions that are told to brokers that know
-        nothing yet; `decided` topics, their partitions that are due, and parts of requests that wait for them.
+        changed; `greeted` partitions that are told to brokers that know nothing yet; `measured` moves that are looked
+        at, listed, or measured by brokers; `deleted` partitions that go with their topic; `decided` topics, their
+        partitions that are due, and parts of requests that wait for them. Of one topic up to `requested` parts are
+        decided in one step, because each step writes the topic's znode.
     """
 
     folded: int = 8_000
     followed: int = 3_000
     greeted: int = 5_000
     measured: int = 1_500
+    deleted: int = 1_500
     decided: int = 600
+    requested: int = 1_500
 
 
 class MachineSettings(Struct, frozen=True):

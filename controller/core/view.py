@@ -10,6 +10,7 @@ from controller.core.memory import Memory
 from controller.core.state.brokers import Broker
 from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import DeletionMark, Partition, ReassignmentZnode, TopicView
+from zk_layout.catalog import Address, address_of
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,
@@ -21,7 +22,9 @@ from zk_layout.ids import (
     ZnodeVersion,
     Zxid,
 )
+from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, is_unclean_allowed
+from zk_layout.znodes.topics import TopicAddress
 
 Numbers = Mapping[TopicName, Mapping[PartitionId, None]]
 
@@ -85,11 +88,11 @@ class Cluster:
         """When the znode was created from which they came."""
         return self._memory.legacy_czxid
 
-    def fresh_config(self, name: TopicName) -> Config | None:
-        """A topic's settings; None unless they were read for the decision at hand."""
-        if name not in self._memory.fresh_configs:
+    def fresh_config(self, at: TopicPartition) -> Config | None:
+        """The settings of its topic; None unless they were read for the decision about this partition."""
+        if at.partition not in self._memory.fresh_configs.get(at.topic, ()):
             return None
-        held = self._state.topics.config(name)
+        held = self._state.topics.config(at.topic)
         return None if held is None else held.config
 
     def config_version(self, name: TopicName) -> ZnodeVersion | None:
@@ -100,6 +103,10 @@ class Cluster:
     def is_known_missing(self, name: TopicName, since: Zxid) -> bool:
         """Whether a topic was seen to be absent at this zxid or later."""
         return self._state.topics.is_known_missing(name, since)
+
+    def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
+        """Version and sighting of what a topic that is not there still owes; None if nothing."""
+        return self._state.topics.stray_deletions(name)
 
     def child(self, at: TopicPartition) -> ReassignmentZnode | None:
         """A partition's child of `/admin/reassignments`."""
@@ -131,9 +138,28 @@ class Cluster:
         """Whether a replica was not told to delete its log since it was last in sync, as far as this term knows."""
         return replica not in self.emptied.get(of, ())
 
-    def is_leaving(self, broker: BrokerId, of: TopicPartition) -> bool:
-        """Whether a replica still serves although its broker is shutting down."""
-        return broker in self.shutting_down and broker not in self.offline_replicas.get(of, ())
+    def is_hidden(self, broker: BrokerId) -> bool:
+        """Whether it is registered, and lives, but nobody can read where: nothing can be said to it."""
+        return broker not in self.brokers and self.is_unreadable(BrokerAddress(broker))
+
+    def is_unreadable(self, address: Address) -> bool:
+        """Whether a znode cannot be read now: what it says may be unknown, or no longer true."""
+        return address.path in self._state.unreadable
+
+    def has_unreadable_topics(self) -> bool:
+        """Whether there is a topic that cannot be read now, so that its id may be unknown."""
+        unreadable = self._state.unreadable
+        paths = (*unreadable.refusals, *unreadable.malformed) if unreadable else ()
+        return any(isinstance(address_of(path), TopicAddress) for path in paths)
+
+    def still_serves(self, broker: BrokerId, of: TopicPartition) -> bool:
+        """Whether a replica that nobody may elect leads on: its broker shuts down, or nobody can read where it is."""
+        is_there = broker in self.shutting_down or self.is_hidden(broker)
+        return is_there and broker not in self.offline_replicas.get(of, ())
+
+    def may_not_read(self, address: Address) -> bool:
+        """Whether ZooKeeper does not let us read a znode; it is read as soon as it does."""
+        return address.path in self._state.unreadable.refusals
 
     def live_brokers(self) -> tuple[BrokerId, ...]:
         """The brokers replicas may be placed on, by id."""

@@ -49,13 +49,12 @@ class Pair:
         directory: Path,
         *,
         outlives_us: bool = False,
-        session_timeout_ms: int = 6000,
     ) -> None:
         """Nothing runs yet."""
         self._znodes = znodes
         self.members: Sequence[Replica] = [
             Replica(
-                ReplicaSettings(replica_id, zookeeper_connect, inter_broker_protocol, session_timeout_ms),
+                ReplicaSettings(replica_id, zookeeper_connect, inter_broker_protocol),
                 directory,
                 outlives_us=outlives_us,
             )

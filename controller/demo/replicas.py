@@ -31,7 +31,6 @@ class ReplicaSettings(Struct, frozen=True):
     replica_id: int
     zookeeper_connect: str
     inter_broker_protocol: str
-    session_timeout_ms: int = 6000
     more: Mapping[str, str] = {}
 
 
@@ -91,7 +90,7 @@ class Replica:
         return {
             "broker.id": str(self.replica_id),
             "zookeeper.connect": self.settings.zookeeper_connect,
-            "zookeeper.session.timeout.ms": str(self.settings.session_timeout_ms),
+            "zookeeper.session.timeout.ms": "6000",
             "listeners": f"PLAINTEXT://{self.address}",
             "inter.broker.protocol.version": release,
             "http.port": str(self._http_port),

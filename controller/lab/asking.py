@@ -36,7 +36,9 @@ async def ask_over(
         Broken: there was no answer.
         Malformed: it is none to the question.
     """
-    header = RequestHeader(api_key_of(request), version, connection.next_correlation_id(), CLIENT_ID)
+    header = RequestHeader(
+        api_key_of(request), version, connection.next_correlation_id(), CLIENT_ID, reads_additions=True
+    )
     return decode_reply(header, await connection.ask(encode_request(header, request), timeout_s=timeout_s))
 
 

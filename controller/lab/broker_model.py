@@ -56,17 +56,19 @@ class Traits(Struct, frozen=True):
     refuses_equal_stop_epoch: bool = False  # 2.6 to 3.4.0 (KAFKA-13972)
     refuses_newer_broker_epoch: bool = False  # 2.4 (KAFKA-9839)
     checks_partition_epoch: bool = True  # 3.3
+    notes_epoch_before_log: bool = True  # 3.3: without ZooKeeper it makes no log, and ignores the leader epoch later
     replica_lag_s: float = 30.0
 
 
 KAFKA_3_9 = Traits()
 KAFKA_3_3 = Traits(refuses_equal_stop_epoch=True)
-KAFKA_2_8 = Traits(refuses_equal_stop_epoch=True, checks_partition_epoch=False)
+KAFKA_2_8 = Traits(refuses_equal_stop_epoch=True, checks_partition_epoch=False, notes_epoch_before_log=False)
 KAFKA_2_6 = Traits(
     uses_alter_partition=False,
     knows_topic_ids=False,
     refuses_equal_stop_epoch=True,
     checks_partition_epoch=False,
+    notes_epoch_before_log=False,
 )
 KAFKA_2_4 = Traits(
     uses_alter_partition=False,
@@ -74,6 +76,7 @@ KAFKA_2_4 = Traits(
     stop_replica_has_epochs=False,
     refuses_newer_broker_epoch=True,
     checks_partition_epoch=False,
+    notes_epoch_before_log=False,
 )
 
 
@@ -160,6 +163,8 @@ class BrokerModel:
         self.cache: dict[TopicPartition, PartitionView] = {}
         self.replicas: dict[TopicPartition, Replica] = {}
         self.offline: dict[TopicPartition, None] = {}
+        self.has_zookeeper = True
+        self.without_log: dict[TopicPartition, LeaderEpoch] = {}  # the leader epochs that were noted all the same
         self.violations: list[str] = []
 
     # -- what the controller tells --
@@ -183,6 +188,8 @@ class BrokerModel:
         self.controller_epoch = controller_epoch
         match command:
             case LeaderAndIsr(partitions, new, _):
+                if any(self._expects_a_log(view) for view in (*partitions, *new)):
+                    return Acknowledgement(ErrorCode.UNKNOWN_SERVER_ERROR)
                 known, created = self._lead_or_follow(partitions, now), self._lead_or_follow(new, now, is_new=True)
                 return Acknowledgement(errors={**known, **created})
             case UpdateMetadata(partitions, brokers):
@@ -200,6 +207,11 @@ class BrokerModel:
                 self.cache.pop(topic_partition, None)
             else:
                 self.cache[topic_partition] = view
+
+    def _expects_a_log(self, view: PartitionView) -> bool:
+        """Whether this leader epoch was noted without a log: then the broker does nothing of the whole request."""
+        noted = self.without_log.get(TopicPartition(view.topic, view.partition))
+        return noted == view.leader_epoch and view.topic_id is not None
 
     def _lead_or_follow(
         self, views: Iterable[PartitionView], now: float, *, is_new: bool = False
@@ -232,15 +244,19 @@ class BrokerModel:
                     return ErrorCode.NONE
             elif log.topic_id != view.topic_id:
                 return ErrorCode.INCONSISTENT_TOPIC_ID
-        if known is not None:
-            if view.leader_epoch <= known.view.leader_epoch:
-                return ErrorCode.STALE_CONTROLLER_EPOCH
-            if self.traits.checks_partition_epoch and view.partition_epoch < known.partition_epoch:
-                return ErrorCode.NONE
-        return None
+        noted = self.without_log.get(topic_partition, -1) if known is None else known.view.leader_epoch
+        if view.leader_epoch <= noted:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        is_older = known is not None and view.partition_epoch < known.partition_epoch
+        return ErrorCode.NONE if is_older and self.traits.checks_partition_epoch else None
 
     def _take_on(self, topic_partition: TopicPartition, view: PartitionView, now: float) -> None:
         log = self.disk.get(topic_partition)
+        if log is None and not self.has_zookeeper:  # it cannot read the topic's settings
+            if self.traits.notes_epoch_before_log:
+                self.without_log[topic_partition] = view.leader_epoch
+            return
+        self.without_log.pop(topic_partition, None)
         if log is None:
             log = self.disk[topic_partition] = Log(view.topic_id if self.traits.knows_topic_ids else None)
         if view.leader != self.broker and view.leader not in self.alive:
@@ -262,6 +278,7 @@ class BrokerModel:
                 yield topic_partition, ErrorCode.FENCED_LEADER_EPOCH
                 continue
             self.replicas.pop(topic_partition, None)
+            self.without_log.pop(topic_partition, None)
             if stop.is_deletion:
                 self.disk.pop(topic_partition, None)
 

@@ -263,7 +263,10 @@ class KafkaCluster:
 
 
 class _Troubles(logging.Handler):
-    """Why connections failed: kafka-python logs it, and tries again."""
+    """Why connections failed: kafka-python logs it, and tries again.
+
+    That the last attempt ran out of time says less than what an earlier one was told.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -275,7 +278,8 @@ class _Troubles(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Kept instead of shown."""
         text = record.getMessage()
-        if "failed" in text.lower() and "Unable to bootstrap" not in text:
+        is_reason = "failed" in text.lower() and "Unable to bootstrap" not in text
+        if is_reason and (self.last is None or "timed out" not in text):
             self.last = text.splitlines()[0]
 
     def end(self) -> None:

@@ -1,7 +1,8 @@
 """Which Kafka messages does the tool send, with what our controller adds to them?
 
 kafka-python reads tagged fields that it does not know, and keeps them as bytes; it does not write any. The additions
-of kafka-zk-controller stand at the end of a request, where Kafka's own controllers skip them.
+of kafka-zk-controller stand at the end of a request, where Kafka's own controllers skip them. One of them is always
+there, so that our controller adds to its answer what this tool reads.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartiti
 
 from controller.wire.cursor import Malformed
 from controller.wire.mode import mode_field
-from controller.wire.tagged import REQUEST_ID, request_id_field, with_tagged
+from controller.wire.tagged import ADDITIONS, REQUEST_ID, request_id_field, with_tagged
 from zk_layout.ids import Replicas, RequestId, TopicName, TopicPartition
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ def alter_request(targets: Mapping[TopicPartition, Replicas | None], timeout_ms:
         ],
         max_version=0,
     )
-    request.own_tags = mode_field(mode or "")
+    request.own_tags = {ADDITIONS: b""} | mode_field(mode or "")
     return request
 
 
@@ -74,7 +75,7 @@ def list_request(
     if partitions is not None:
         topics = [kind(name=topic, partition_indexes=list(indexes)) for topic, indexes in partitions.items()]
     request = TaggedList(timeout_ms=timeout_ms, topics=topics, max_version=0)
-    request.own_tags = request_id_field(None if request_id is None else RequestId(request_id))
+    request.own_tags = {ADDITIONS: b""} | request_id_field(None if request_id is None else RequestId(request_id))
     return request
 
 

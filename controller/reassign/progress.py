@@ -172,9 +172,10 @@ class Progress:
     def _summed(self, moving: Collection[Moving], settling: int) -> Snapshot:
         copied = 0
         for one in moving:
-            totals = [r.total_bytes for r in one.received if r.total_bytes is not None]
-            self._sizes[one.at] = sum(totals)
-            copied += sum(r.copied_bytes or 0 for r in one.received)
+            # The receiver may have been heard before the leader, which alone knows how much there is.
+            known = [(r.copied_bytes or 0, r.total_bytes) for r in one.received if r.total_bytes is not None]
+            self._sizes[one.at] = sum(total for _, total in known)
+            copied += sum(min(held, total) for held, total in known)
         gone = self._sizes.keys() - {one.at for one in moving}
         copied += sum(self._sizes[at] for at in gone)
         total = sum(self._sizes.values())

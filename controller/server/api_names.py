@@ -22,6 +22,7 @@ GetTelemetrySubscriptions PushTelemetry AssignReplicasToDirs ListClientMetricsRe
 DescribeTopicPartitions
 """
 _NAMES = dict(enumerate(_IN_ORDER.split()))
+LAST_KEY = max(_NAMES)
 
 
 def api_name(api_key: int) -> str:

@@ -22,7 +22,7 @@ from msgspec import structs
 from controller.connections.frame_socket import FrameSocket, check_size
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsListed, Reply
+from controller.core.replies import LeadersElected, ReassignmentsListed, Reply, ShutdownPermitted
 from controller.core.requests import Caller, DescribeCluster, Request
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
@@ -31,11 +31,12 @@ from controller.server.limits import Limits
 from controller.server.memory_pools import BROKERS_OWN, MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.parts import ask_in_parts
-from controller.server.relay import BELIEVED, LED, RELAYABLE, NobodyToAsk, Relay
+from controller.server.relay import BELIEVED, LED, RELAYABLE, STANDING_BY, NobodyToAsk, Relay
 from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
+    answer_log_dir_moves,
     decode_config_resources,
     encode_configs_answered,
     encode_nothing_here,
@@ -96,6 +97,8 @@ class Service:
         self.quotas = ConnectionQuotas(limits, inter_broker_listener)
         self.pools = MemoryPools(limits)
         self.repeated = RepeatedLines()
+        self.expected: dict[str, bool] = {}
+        """Clients that are looked out for, by name, and whether they have come."""
         self.beside = ThreadPoolExecutor(1, "requests")
         """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
 
@@ -242,14 +245,25 @@ class Connection:
         except UnsupportedApi as unsupported:
             return (await self._answer_for_a_broker(unsupported.header, frame),)
         if isinstance(request, ApiVersionsRequest):
+            if header.client_id in self._service.expected:
+                self._service.expected[header.client_id] = True
+                return (encode_api_versions(header, {**SERVED}),)
             return (encode_api_versions(header, await self._offered()),)
         caller = Caller(self._listener, self._address, header.client_id or "")
         if isinstance(request, DescribeCluster):
-            return framed_apart(
-                encode_response_header(header), await self._service.metadata.body(request, header.api_version, caller)
-            )
+            return await self._describe(request, header, caller, frame)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
+
+    async def _describe(self, request: DescribeCluster, header: RequestHeader, caller: Caller, frame: bytes) -> Chunks:
+        """The cluster as this term sees it; while there is none, as a broker does, which names the leader."""
+        try:
+            body = await self._service.metadata.body(request, header.api_version, caller)
+        except NothingKnown:
+            if self._relay is None:
+                raise
+            return (await self._relay.forward(frame, self._service.pools.responses),)
+        return framed_apart(encode_response_header(header), body)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key
@@ -259,6 +273,8 @@ class Connection:
         if answered is not None:
             if header.api_version not in answered:
                 raise self._unsupported(header, answered)
+            if key == ApiKey.ALTER_REPLICA_LOG_DIRS:
+                return await self._beside(partial(answer_log_dir_moves, header, frame), len(frame))
             if key not in CONFIGS:
                 return encode_nothing_here(header)
             own = await self._answer_own_configs(header, frame)
@@ -304,8 +320,8 @@ def offered(relayed: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
     """What ApiVersions says, given what the broker behind the relay says: requests that are sometimes answered
     here and sometimes there, in the versions both know."""
     ranges: dict[int, VersionRange] = {**relayed, **ANSWERED, **SERVED}
-    for key in CONFIGS & relayed.keys():
-        ours, theirs = ANSWERED[key], relayed[key]
+    for key in (CONFIGS | STANDING_BY) & relayed.keys():
+        ours, theirs = ranges[key], relayed[key]
         ranges[key] = VersionRange(max(ours.lowest, theirs.lowest), min(ours.highest, theirs.highest))
     return ranges
 
@@ -319,4 +335,12 @@ def _limited(request: Request) -> Request:
 
 def _weight(reply: Reply) -> int:
     """About how many bytes an answer that does not follow from its request's size will have."""
-    return len(reply.moves) * _MOVE_BYTES if isinstance(reply, ReassignmentsListed) else 0
+    match reply:
+        case ReassignmentsListed(moves=listed):
+            return len(listed) * _MOVE_BYTES
+        case LeadersElected(results=results):
+            return len(results) * _MOVE_BYTES
+        case ShutdownPermitted(remaining=remaining):
+            return len(remaining) * _MOVE_BYTES
+        case _:
+            return 0

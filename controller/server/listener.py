@@ -97,6 +97,12 @@ class Server:
                 acceptor = Acceptor(listening, welcome, rate, self._service.repeated)
                 self._acceptors.append(asyncio.create_task(acceptor.run()))
 
+    def expect(self, client_id: str) -> Callable[[], bool]:
+        """Look out for a client of this name; what is returned says whether it has come, and forgets it."""
+        expected = self._service.expected
+        expected[client_id] = False
+        return lambda: expected.pop(client_id, False)
+
     def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what the term heard is enough)
         """The term had a turn: what clients were told may no longer be so."""
         self._service.metadata.changed(events)

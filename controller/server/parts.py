@@ -18,23 +18,29 @@ from controller.core.replies import (
     PartitionsAltered,
     PartitionsCreated,
     Reply,
+    ScramCredentialsAltered,
     TopicsCreated,
     TopicsDeleted,
 )
 from controller.core.requests import (
     AlterPartition,
+    AlterScramCredentials,
     Caller,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
     Request,
+    ScramDeletion,
+    ScramUpsertion,
 )
 from controller.server.inquiries import Inquiries
 
 MOST_AT_ONCE = 1_000
 _Entry = TypeVar("_Entry")
-_Replies = LeadersElected | PartitionsAltered | PartitionsCreated | TopicsCreated | TopicsDeleted
+_Replies = (
+    LeadersElected | PartitionsAltered | PartitionsCreated | ScramCredentialsAltered | TopicsCreated | TopicsDeleted
+)
 
 
 def parts_of(request: Request) -> list[Request]:
@@ -57,6 +63,15 @@ def parts_of(request: Request) -> list[Request]:
                 request.topics, lambda topic: topic.name, lambda t: max(1, t.partition_count, len(t.assignments))
             )
             return [structs.replace(request, topics=part) for part in new]
+        case AlterScramCredentials():
+            users = _parts(request.parts, lambda part: part.user, _one)
+            return [
+                AlterScramCredentials(
+                    tuple(entry for entry in part if isinstance(entry, ScramUpsertion)),
+                    tuple(entry for entry in part if isinstance(entry, ScramDeletion)),
+                )
+                for part in users
+            ]
         case _:
             return [request]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -46,10 +46,12 @@ RELAYABLE = frozenset(
         49,  # AlterClientQuotas
         50,  # DescribeUserScramCredentials
         60,  # DescribeCluster
-        75,  # DescribeTopicPartitions
     }
 )
 """What any broker can answer, by api key."""
+
+STANDING_BY = frozenset({3})  # Metadata
+"""What a replica answers itself while it leads, and any broker otherwise: who the controller is, above all."""
 
 LED = frozenset(
     {
@@ -68,9 +70,14 @@ LED = frozenset(
         24,  # AddPartitionsToTxn
         25,  # AddOffsetsToTxn
         26,  # EndTxn
+        27,  # WriteTxnMarkers
         28,  # TxnOffsetCommit
         42,  # DeleteGroups
         47,  # OffsetDelete
+        61,  # DescribeProducers
+        65,  # DescribeTransactions
+        68,  # ConsumerGroupHeartbeat
+        69,  # ConsumerGroupDescribe
     }
 )
 """What only a leader or coordinator is asked, so never the controller, and is listed nevertheless: clients compute what
@@ -131,28 +138,30 @@ class Brokers:
     def __init__(
         self,
         own_id: BrokerId,
-        live_brokers: Callable[[], Sequence[LiveBroker]],
+        live_brokers: Callable[[], Awaitable[Sequence[LiveBroker]]],
         dialer: Dialer,
         timeout_s: float = 30.0,
     ) -> None:
         """Nothing is opened yet. `live_brokers` may hold the controller itself, which is never asked."""
         self._own_id = own_id
         self._live_brokers = live_brokers
+        self._live: Sequence[LiveBroker] = ()
         self._known: dict[LiveBroker, tuple[Ranges, float]] = {}
         self._avoided: dict[BrokerId, float] = {}
         self.dialer = dialer
         self.timeout_s = timeout_s
 
-    def choose(self, listener: str) -> tuple[LiveBroker, Endpoint]:
+    async def choose(self, listener: str) -> tuple[LiveBroker, Endpoint]:
         """Any live broker with a plain-text listener of this name.
 
         Raises:
             NobodyToAsk: there is none.
         """
+        self._live = await self._live_brokers()
         now = asyncio.get_running_loop().time()
         candidates = [
             (broker, endpoint)
-            for broker in self._live_brokers()
+            for broker in self._live
             if broker.broker != self._own_id and self._avoided.get(broker.broker, 0.0) <= now
             for endpoint in broker.endpoints
             if endpoint.listener == listener and endpoint.security_protocol == "PLAINTEXT"
@@ -168,7 +177,7 @@ class Brokers:
 
     def learn(self, broker: LiveBroker, ranges: Ranges) -> None:
         """A broker said what it answers."""
-        live = set(self._live_brokers())
+        live = set(self._live)
         self._known = {known: entry for known, entry in self._known.items() if known in live}
         self._known[broker] = (ranges, asyncio.get_running_loop().time() + KNOWN_FOR_S)
 
@@ -217,7 +226,7 @@ class Relay:
         Raises:
             NobodyToAsk: the connection of the client should be closed.
         """
-        broker, connection = self._broker()
+        broker, connection = await self._broker()
 
         async def admit(size: int) -> None:
             await pool.enter(size)
@@ -245,17 +254,17 @@ class Relay:
             self._chosen[1].drop()
 
     async def _ranges(self) -> Ranges:
-        broker, connection = self._broker()
+        broker, connection = await self._broker()
         known = self._brokers.known(broker)
         if known is not None:
             return known
         said = await connection.versions(self._brokers.timeout_s)
-        ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED}
+        ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED | STANDING_BY}
         self._brokers.learn(broker, ranges)
         return ranges
 
-    def _broker(self) -> tuple[LiveBroker, BrokerConnection]:
+    async def _broker(self) -> tuple[LiveBroker, BrokerConnection]:
         if self._chosen is None:
-            broker, endpoint = self._brokers.choose(self._listener)
+            broker, endpoint = await self._brokers.choose(self._listener)
             self._chosen = broker, BrokerConnection(self._brokers.dialer, endpoint, LARGEST_RESPONSE_BYTES)
         return self._chosen

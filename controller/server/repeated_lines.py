@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from controller.logs import lines
+
 FIRST = 5
 EVERY_S = 10.0
 LONGEST_TEXT = 300
@@ -38,9 +40,5 @@ class RepeatedLines:
 
 
 def shortened(text: str) -> str:
-    """A text from outside as it may be logged.
-
-    >>> shortened("x" * 400)[-21:]
-    'xxx… (400 characters)'
-    """
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text)} characters)"
+    """A text from outside as it may be logged."""
+    return lines.cut(text, LONGEST_TEXT)

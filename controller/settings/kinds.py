@@ -55,6 +55,22 @@ def choice(*choices: str) -> Kind:
     return Kind(" or ".join(choices), read)
 
 
+def names(*choices: str) -> Kind:
+    """Some of these words, separated by commas.
+
+    >>> names("red", "blue").read("blue, red")
+    'blue,red'
+    """
+
+    def read(text: str) -> str:
+        found = [part.strip() for part in text.split(",")]
+        if not set(found) <= set(choices):
+            raise ValueError(f"expected some of {', '.join(choices)}, separated by commas")
+        return ",".join(found)
+
+    return Kind(f"some of {', '.join(choices)}", read)
+
+
 def _truth(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("expected true or false")

@@ -15,6 +15,7 @@ from controller.settings.kinds import (
     Kind,
     Value,
     choice,
+    names,
     number,
 )
 
@@ -137,16 +138,21 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "inter.broker.protocol.version",
         TEXT,
-        None,
-        "The same as on the brokers, 2.4 to 3.9. Where the brokers leave it unset they use their own version; set it "
-        "here to that of the oldest broker.",
-        is_required=True,
+        "auto",
+        "auto: that of the oldest broker, found out from the brokers and followed while they are upgraded. A version "
+        "(2.4 to 3.9) is kept: the same as on the brokers or, where they leave it unset, that of the oldest broker.",
     ),
     _ours(
         "controller.takeover",
         choice("always", "when-vacant"),
         "always",
         "Whether to replace a native controller at once, or to wait until /controller is vacant.",
+    ),
+    _ours(
+        "controller.preflight.tolerate",
+        names("permissions", "brokers", "protocol", "advertised-listeners"),
+        None,
+        "Checks before the first claim (see `run --check-cluster`) whose failure is only warned about.",
     ),
     Setting(
         "controller.socket.timeout.ms",

@@ -1,8 +1,9 @@
 """What does a node that hosts nothing answer to the requests that clients send to every node?
 
-Clients take the controller for one more broker. Asked for its groups, transactions or logs it truly has none.
-Asked about its own configuration it has nothing to show and accepts every change without effect: tools that
-clear throttles do so on every node, and must not fail for this one.
+Clients take the controller for one more broker. Asked for its groups, transactions or logs it truly has none, and no
+directory to move a replica to. Asked about its own configuration it has nothing to show and accepts every change
+without effect: tools that clear throttles do so on every node, and must not fail for this one. Whoever wants to
+authenticate on a plain-text listener is told what a broker says there.
 
 Source: Kafka's schemas of the requests in `ANSWERED`; KafkaAdminClient for which node is asked what.
 """
@@ -25,9 +26,12 @@ from zk_layout.ids import BrokerId
 ANSWERED: MappingProxyType[int, VersionRange] = MappingProxyType(
     {
         ApiKey.LIST_GROUPS: VersionRange(0, 5),
+        ApiKey.SASL_HANDSHAKE: VersionRange(0, 1),
         ApiKey.DESCRIBE_CONFIGS: VersionRange(0, 4),
         ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: VersionRange(0, 2),
         ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
+        ApiKey.SASL_AUTHENTICATE: VersionRange(0, 2),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
         ApiKey.LIST_TRANSACTIONS: VersionRange(0, 1),
     }
@@ -39,9 +43,12 @@ CONFIGS = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCRE
 
 _BROKER, _BROKER_LOGGER = 4, 8
 _ERROR = struct.Struct(">h")
+_MOVE_RESULT = struct.Struct(">ih")
+_NO_LIFETIME = bytes(8)
 _UNTHROTTLED = bytes(4)
 _UNKNOWN_SIZES = b"\xff" * 16
 NO_LOG_DIR = "(a controller keeps no logs)"
+_NO_SASL = "This listener does without authentication; set security.protocol=PLAINTEXT"
 _ELSEWHERE = "Ask a broker: the controller answers here for its own node only"
 
 
@@ -57,7 +64,11 @@ class ConfigResource(Struct, frozen=True):
 
 
 def encode_nothing_here(header: RequestHeader) -> bytes:
-    """The empty answer to ListGroups, ListTransactions or DescribeLogDirs, with its size."""
+    """The answer, with its size, to a request of `ANSWERED` whose content does not matter.
+
+    Raises:
+        ValueError: its content does matter.
+    """
     api, version = ApiKey(header.api_key), header.api_version
     packing = Packing(is_flexible=is_flexible(api, version))
     nothing, no_error = packing.array(0), _ERROR.pack(ErrorCode.NONE)
@@ -67,10 +78,15 @@ def encode_nothing_here(header: RequestHeader) -> bytes:
             body = throttle + no_error + nothing
         case ApiKey.LIST_TRANSACTIONS:
             body = _UNTHROTTLED + no_error + nothing + nothing
+        case ApiKey.SASL_HANDSHAKE:
+            body = _ERROR.pack(ErrorCode.ILLEGAL_SASL_STATE) + nothing
+        case ApiKey.SASL_AUTHENTICATE:
+            body = _ERROR.pack(ErrorCode.ILLEGAL_SASL_STATE) + packing.nullable_string(_NO_SASL) + nothing
+            body += _NO_LIFETIME if version >= 1 else b""
         case ApiKey.DESCRIBE_LOG_DIRS:
             body = _UNTHROTTLED + (no_error if version >= 3 else b"") + _one_empty_log_dir(packing, version)
         case _:
-            raise ValueError(f"{api.name} is about resources; answer it with `encode_configs_answered`")
+            raise ValueError(f"{api.name} is about something; answer it by what it says")
     return framed(encode_response_header(header), body, packing.no_tags)
 
 
@@ -81,11 +97,34 @@ def _one_empty_log_dir(packing: Packing, version: int) -> bytes:
     return packing.array(1) + no_error + packing.string(NO_LOG_DIR) + packing.array(0) + sizes + packing.no_tags
 
 
+def answer_log_dir_moves(header: RequestHeader, frame: bytes) -> bytes:
+    """The answer to AlterReplicaLogDirs, with its size: no replica is moved to a directory that is not there.
+
+    Raises:
+        MalformedRequest: it breaks off, or claims what it does not hold.
+    """
+    asked: list[tuple[str, tuple[int, ...]]] = []
+    with reading(header, frame) as cursor:
+        for _ in cursor.array("dirs", 3):
+            cursor.string("path")
+            for _ in cursor.array("topics", 3):
+                asked.append((cursor.string("name"), cursor.int32s("partitions")))
+                cursor.tags()
+            cursor.tags()
+        cursor.tags()
+    packing = Packing(is_flexible=is_flexible(header.api_key, header.api_version))
+    pieces = [encode_response_header(header), _UNTHROTTLED, packing.array(len(asked))]
+    for topic, partitions in asked:
+        results = (_MOVE_RESULT.pack(number, ErrorCode.LOG_DIR_NOT_FOUND) + packing.no_tags for number in partitions)
+        pieces += (packing.string(topic), packing.array(len(partitions)), *results, packing.no_tags)
+    return framed(*pieces, packing.no_tags)
+
+
 def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[ConfigResource, ...]:
     """What a request of `CONFIGS` is about; the settings themselves are skipped.
 
     Raises:
-        MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
+        MalformedRequest: it breaks off, or claims what it does not hold.
     """
     api, version = ApiKey(header.api_key), header.api_version
     with reading(header, frame) as cursor:
@@ -98,7 +137,6 @@ def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[Config
             if version >= 3:
                 cursor.boolean("include_documentation")
         cursor.tags()
-        cursor.finish()
     return resources
 
 

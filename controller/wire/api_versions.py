@@ -12,7 +12,7 @@ from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.versions import ApiKey, VersionRange
 
-_CLIENT_ID = "kafka-zk-controller"
+CLIENT_ID = "kafka-zk-controller"
 _OLDEST = 0  # which every broker answers, and whose request has no fields
 
 
@@ -25,7 +25,12 @@ class ApiVersionsReply(Struct, frozen=True):
 
 def encode_question(correlation_id: int) -> bytes:
     """An ApiVersions request that every broker understands, with its size."""
-    return framed(encode_request_header(RequestHeader(ApiKey.API_VERSIONS, _OLDEST, correlation_id, _CLIENT_ID)))
+    return encode_question_as(CLIENT_ID, correlation_id)
+
+
+def encode_question_as(client_id: str, correlation_id: int) -> bytes:
+    """The same, by another name than ours."""
+    return framed(encode_request_header(RequestHeader(ApiKey.API_VERSIONS, _OLDEST, correlation_id, client_id)))
 
 
 def decode_answer(frame: bytes) -> ApiVersionsReply:

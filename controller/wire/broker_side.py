@@ -79,7 +79,7 @@ def decode_command(frame: bytes) -> Told:
 
     Raises:
         UnsupportedApi: not one of `COMMANDS`; ask `requests.decode_request`.
-        MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
+        MalformedRequest: it breaks off, or claims what it does not hold.
     """
     header = decode_header(frame)
     if header.api_key not in COMMANDS:
@@ -99,7 +99,6 @@ def _command(cursor: Cursor, key: ApiKey, version: int) -> Command:
         return _update_metadata(cursor.data[cursor.at :], version)
     command = _leader_and_isr(cursor, version) if key == ApiKey.LEADER_AND_ISR else _stop_replica(cursor, version)
     cursor.tags()
-    cursor.finish()
     return command
 
 
@@ -205,7 +204,6 @@ def _update_metadata(body: bytes, version: int) -> UpdateMetadata:
         cursor.tags()
     brokers = tuple(_live_broker(cursor) for _ in cursor.array("live_brokers", 6))
     cursor.tags()
-    cursor.finish()
     return UpdateMetadata(tuple(partitions), brokers)
 
 

@@ -4,7 +4,11 @@ Reads Kafka's primitive types from bytes nobody vouches for. No length is believ
 it are there: kio's own reader reserves memory for whatever an array claims, which ends the process on two
 billion. It also refuses error codes and tagged fields it does not know, which the protocol wants tolerated.
 
-Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for compact lengths and tagged fields.
+What brokers tolerate is tolerated here, since clients are only ever tried on brokers: a negative length is null, a
+number takes its lowest 32 bits, bytes that are no UTF-8 are replaced, and nothing has to end where its fields do.
+
+Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for compact lengths and tagged fields; Kafka's
+MessageDataGenerator, Readable and ByteUtils for what is tolerated.
 """
 
 from __future__ import annotations
@@ -24,7 +28,6 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _NO_UUID = bytes(16)
 _LARGEST = 2**31 - 1
-_MOST_TAGS = 1_000
 _LONGEST_PLACE = 200
 UNLIMITED = 2**62
 LONGEST_TEXT = 2**15 - 1
@@ -133,7 +136,8 @@ class Cursor:
         return self.data[at : at + size]
 
     def unsigned_varint(self, what: str) -> int:
-        """An unsigned number in one to five bytes."""
+        """A number in one to five bytes, the lowest 32 bits of which count; negative where the highest of these is
+        set, as in Java."""
         at = self.at
         value = shift = 0
         while True:
@@ -147,25 +151,37 @@ class Cursor:
             shift += 7
             if shift > 28:
                 raise self.malformed(what, "is a number of more than five bytes")
-        if value > _LARGEST:
-            raise self.malformed(what, f"is {value}, more than any length can be")
         self.at = at
-        return value
+        return value if value <= _LARGEST else (value + 2**31) % 2**32 - 2**31
+
+    def _compact_length(self, what: str) -> int:
+        one_more = self.unsigned_varint(what)
+        return one_more - 1 if one_more > -(2**31) else _LARGEST
 
     def nullable_string(self, what: str) -> str | None:
         """Text, or None."""
-        size = self.unsigned_varint(what) - 1 if self.is_flexible else self.int16(what)
+        size = self._compact_length(what) if self.is_flexible else self.int16(what)
         if size < 0:
-            if size != -1:
-                raise self.malformed(what, f"has a negative length {size}")
             return None
-        if size > self.longest_text:
-            raise self.malformed(what, f"has {size} bytes, more than any text in a request")
+        self._check_text(size, what)
         raw = self.bytes_of(size, what)
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError:
-            raise self.malformed(what, "is not text in UTF-8") from None
+            text = raw.decode("utf-8", "replace")
+            self._check_text(len(text.encode()), what)  # it has grown, and has to fit into an answer
+            return text
+
+    def _check_text(self, size: int, what: str) -> None:
+        if size > self.longest_text:
+            raise self.malformed(what, f"has {size} bytes, more than any text in a request")
+
+    def bytes_with_length(self, what: str) -> bytes:
+        """Bytes that are no text."""
+        size = self._compact_length(what) if self.is_flexible else self.int32(what)
+        if size < 0:
+            raise self.malformed(what, "must not be null")
+        return self.bytes_of(size, what)
 
     def string(self, what: str) -> str:
         """Text."""
@@ -188,16 +204,18 @@ class Cursor:
         return topic_id_from_bytes(self.bytes_of(16, what))
 
     def array_length(self, what: str, least: int) -> int:
-        """How many entries follow; -1 for null."""
-        length = self.unsigned_varint(what) - 1 if self.is_flexible else self.int32(what)
-        if length < -1:
-            raise self.malformed(what, f"has a negative length {length}")
-        if length * least > self.end - self.at:
-            raise self.malformed(what, f"claims {length} entries but only {self.end - self.at} bytes are left")
-        self.entries_left -= length
+        """How many entries follow; negative for null."""
+        length = self._compact_length(what) if self.is_flexible else self.int32(what)
+        if length > 0:
+            self._check_entries(length, least, what)
+        return length
+
+    def _check_entries(self, count: int, least: int, what: str) -> None:
+        if count * least > self.end - self.at:
+            raise self.malformed(what, f"claims {count} entries but only {self.end - self.at} bytes are left")
+        self.entries_left -= count
         if self.entries_left < 0:
             raise self.malformed(what, f"has {-self.entries_left} entries more than one message may have")
-        return length
 
     def nullable_array(self, what: str, least: int) -> Iterator[int] | None:
         """The positions of the entries that follow, or None; read one entry for each."""
@@ -243,11 +261,13 @@ class Cursor:
             return {}
         fields: dict[int, bytes] = {}
         count = self.unsigned_varint("tagged fields")
-        if count > _MOST_TAGS:
-            raise self.malformed("tagged fields", f"are {count}, more than any message has")
+        self._check_entries(max(0, count), 2, "tagged fields")
         for _ in range(count):
             tag = self.unsigned_varint("tag")
-            fields[tag] = self.bytes_of(self.unsigned_varint("size of a tagged field"), "tagged field")
+            size = self.unsigned_varint("size of a tagged field")
+            if size < 0:
+                raise self.malformed("size of a tagged field", "is negative")
+            fields[tag] = self.bytes_of(size, "tagged field")
         return fields
 
     def finish(self) -> None:

@@ -70,12 +70,18 @@ class FrameBuffer:
 
 
 class RequestHeader(Struct, frozen=True):
-    """What every request begins with."""
+    """What every request begins with.
+
+    Shape:
+        `reads_additions` is no part of it on the wire: a tagged field of the request says that its sender reads what
+        this controller adds to Kafka's answers. To others nothing is added: some clients take it for something else.
+    """
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None = None
+    reads_additions: bool = False
 
     @property
     def has_client_id(self) -> bool:

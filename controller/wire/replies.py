@@ -14,6 +14,7 @@ from typing import Any, assert_never
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
+    FeaturesUpdated,
     IsrResult,
     LeadersElected,
     PartitionResult,
@@ -23,11 +24,12 @@ from controller.core.replies import (
     ReassignmentsAltered,
     ReassignmentsListed,
     Reply,
+    ScramCredentialsAltered,
     ShutdownPermitted,
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.wire import topic_replies
+from controller.wire import admin_replies, topic_replies
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.schema import (
@@ -37,7 +39,7 @@ from controller.wire.schema import (
     response_schema,
     topic_uuid,
 )
-from controller.wire.tagged import listed, request_id_field, with_tagged
+from controller.wire.tagged import listed, request_id_field, with_tagged, without_additions
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 
 _KEYS: dict[type[Reply], ApiKey] = {
@@ -47,6 +49,8 @@ _KEYS: dict[type[Reply], ApiKey] = {
     PartitionsAltered: ApiKey.ALTER_PARTITION,
     ShutdownPermitted: ApiKey.CONTROLLED_SHUTDOWN,
     ProducerIdsAllocated: ApiKey.ALLOCATE_PRODUCER_IDS,
+    ScramCredentialsAltered: ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    FeaturesUpdated: ApiKey.UPDATE_FEATURES,
     TopicsCreated: ApiKey.CREATE_TOPICS,
     TopicsDeleted: ApiKey.DELETE_TOPICS,
     PartitionsCreated: ApiKey.CREATE_PARTITIONS,
@@ -66,11 +70,11 @@ def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
     if isinstance(reply, ClusterDescription):
         body = MetadataEncoder(header.api_version).encode(reply)
     elif isinstance(reply, ReassignmentsListed):
-        body = listed(reply)
+        body = listed(reply if header.reads_additions else without_additions(reply))
     else:
         schema = response_schema(expected, header.api_version)
         body = encode_entity(_entity(schema, header.api_version, reply))
-        if isinstance(reply, ReassignmentsAltered):
+        if isinstance(reply, ReassignmentsAltered) and header.reads_additions:
             body = with_tagged(body, request_id_field(reply.request_id))
     return framed(encode_response_header(header), body)
 
@@ -99,6 +103,8 @@ def _entity(
     | PartitionsAltered
     | ShutdownPermitted
     | ProducerIdsAllocated
+    | ScramCredentialsAltered
+    | FeaturesUpdated
     | TopicsCreated
     | TopicsDeleted
     | PartitionsCreated
@@ -113,6 +119,8 @@ def _entity(
             return topic_replies.partitions_created(schema, reply)
         case LeadersElected():
             return topic_replies.leaders_elected(schema, reply)
+        case ScramCredentialsAltered() | FeaturesUpdated():
+            return admin_replies.admin_reply(schema, reply)
         case ReassignmentsAltered():
             return _altered(schema, reply)
         case PartitionsAltered():

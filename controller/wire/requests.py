@@ -28,11 +28,11 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
-from controller.wire import topic_requests
+from controller.wire import admin_requests, topic_requests
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.mode import mode_of
-from controller.wire.tagged import request_id_of
+from controller.wire.tagged import reads_additions, request_id_of
 from controller.wire.versions import SERVED, ApiKey, VersionRange, is_flexible
 from zk_layout.ids import (
     NO_BROKER_EPOCH,
@@ -42,6 +42,7 @@ from zk_layout.ids import (
     PartitionEpoch,
     PartitionId,
     Replicas,
+    TopicName,
     TopicPartition,
 )
 
@@ -93,6 +94,7 @@ MOST_ENTRIES: MappingProxyType[int, int] = MappingProxyType(
     {
         ApiKey.METADATA: 50_000,
         ApiKey.DELETE_TOPICS: 50_000,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 50_000,
         ApiKey.CREATE_TOPICS: 200_000,
         ApiKey.CREATE_PARTITIONS: 200_000,
         ApiKey.ELECT_LEADERS: 200_000,
@@ -103,10 +105,11 @@ MOST_ENTRIES: MappingProxyType[int, int] = MappingProxyType(
         ApiKey.STOP_REPLICA: 1_000_000,
     }
 )
-"""How many entries all arrays of a request may have together: topics, partitions, replicas, settings. 100,000 moves of
-three replicas each have 400,000."""
+"""How many entries all arrays of a request may have together: topics, partitions, replicas, settings, users.
+100,000 moves of three replicas each have 400,000."""
 
 _NUMBERS = struct.Struct(">hhi")
+_LENGTH = struct.Struct(">h")
 _ISR_HEAD = struct.Struct(">ii")
 _ISR_MEMBER = struct.Struct(">iq")
 
@@ -115,7 +118,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
     """One whole message without its size.
 
     Raises:
-        MalformedRequest: it breaks off, goes on after its end, or claims what it does not hold.
+        MalformedRequest: it breaks off, or claims what it does not hold.
         UnsupportedApi: a request for somebody else.
         UnsupportedVersion: a version not answered here.
     """
@@ -129,21 +132,23 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
     with reading(header, frame) as cursor:
         request = _DECODERS[ApiKey(key)](cursor, version)
         fields = cursor.tags()
-        request = _with_ours(request, fields, cursor) if fields else request
-        cursor.finish()
+        if fields and isinstance(request, ListReassignments | AlterReassignments):
+            header = msgspec.structs.replace(header, reads_additions=reads_additions(fields))
+            request = _with_ours(request, fields, cursor)
     return header, request
 
 
 @contextmanager
 def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
-    """The place behind the header of a request named in `ApiKey`, from which its body is then read.
+    """The place behind the header of a request named in `ApiKey`, from which its body is then read. As to brokers,
+    what is left behind the body means nothing: librdkafka leaves three bytes.
 
     Raises:
         MalformedRequest: for whatever is `Malformed` in it.
     """
     most = MOST_ENTRIES.get(header.api_key, MOST_ENTRIES_OF_OTHERS)
     flexible = is_flexible(header.api_key, header.api_version)
-    cursor = Cursor(frame, _body_at(header), is_flexible=flexible, most_entries=most)
+    cursor = Cursor(frame, _body_at(header, frame), is_flexible=flexible, most_entries=most)
     try:
         cursor.tags()
         yield cursor
@@ -156,14 +161,12 @@ def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
 
 
 def _with_ours(
-    request: Request | ApiVersionsRequest, fields: dict[int, bytes], cursor: Cursor
-) -> Request | ApiVersionsRequest:
+    request: ListReassignments | AlterReassignments, fields: dict[int, bytes], cursor: Cursor
+) -> ListReassignments | AlterReassignments:
     """The request with what only this controller understands."""
     if isinstance(request, ListReassignments):
         return msgspec.structs.replace(request, request_id=request_id_of(fields, cursor))
-    if isinstance(request, AlterReassignments):
-        return msgspec.structs.replace(request, mode=mode_of(fields))
-    return request
+    return msgspec.structs.replace(request, mode=mode_of(fields))
 
 
 def decode_header(frame: bytes) -> RequestHeader:
@@ -185,10 +188,11 @@ def decode_header(frame: bytes) -> RequestHeader:
     return header
 
 
-def _body_at(header: RequestHeader) -> int:
+def _body_at(header: RequestHeader, frame: bytes) -> int:
     if not header.has_client_id:
-        return 8
-    return 10 + len((header.client_id or "").encode())
+        return _NUMBERS.size
+    (length,) = _LENGTH.unpack_from(frame, _NUMBERS.size)
+    return _NUMBERS.size + _LENGTH.size + max(0, int(length))
 
 
 def _name(api_key: int) -> str:
@@ -205,7 +209,8 @@ def _api_versions(cursor: Cursor, version: int) -> ApiVersionsRequest:
 
 
 def _metadata(cursor: Cursor, version: int) -> DescribeCluster:
-    entries = cursor.nullable_array("topics", 18 if version >= 10 else 2)
+    read_array = cursor.array if version == 0 else cursor.nullable_array
+    entries = read_array("topics", 18 if version >= 10 else 2)
     topics: tuple[TopicReference, ...] | None
     topics = None if entries is None else tuple(_topic_reference(cursor, version) for _ in entries)
     if version == 0 and not topics:
@@ -223,12 +228,11 @@ def _topic_reference(cursor: Cursor, version: int) -> TopicReference:
     if version < 10:
         reference = TopicReference(name=cursor.topic_name())
     else:
-        topic_id = cursor.topic_id()
-        if topic_id is None:
-            reference = TopicReference(name=cursor.topic_name())
-        else:
-            cursor.nullable_string("name")
-            reference = TopicReference(topic_id=topic_id)
+        topic_id, name = cursor.topic_id(), cursor.nullable_topic_name()
+        # A topic with neither name nor id is answered like any that does not exist.
+        reference = (
+            TopicReference(name=name or TopicName("")) if topic_id is None else TopicReference(topic_id=topic_id)
+        )
     cursor.tags()
     return reference
 
@@ -322,6 +326,8 @@ _DECODERS: dict[ApiKey, Callable[[Cursor, int], Request | ApiVersionsRequest]] =
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
     ApiKey.ALTER_PARTITION: _alter_partition,
     ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: admin_requests.alter_scram_credentials,
+    ApiKey.UPDATE_FEATURES: admin_requests.update_features,
     ApiKey.CREATE_TOPICS: topic_requests.create_topics,
     ApiKey.DELETE_TOPICS: topic_requests.delete_topics,
     ApiKey.CREATE_PARTITIONS: topic_requests.create_partitions,

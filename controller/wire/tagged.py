@@ -1,7 +1,8 @@
 """What do reassignment messages say beyond Kafka's schema, and where?
 
-In tagged fields, which Kafka's clients and controllers skip without looking (KIP-482): above all tags that Kafka has
-given out itself. Text is UTF-8, JSON is that of the status znodes.
+In tagged fields, above all tags that Kafka has given out itself. Kafka's own clients and controllers skip them without
+looking (KIP-482), but not every other client does: they are in answers to those only whose request has one of them.
+Text is UTF-8, JSON is that of the status znodes.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from itertools import groupby
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.core.replies import OngoingMove, ReassignmentsListed
 from controller.wire.cursor import Cursor, Malformed
+from controller.wire.mode import MODE
 from controller.wire.packing import COMPACT, unsigned_varint
 from zk_layout.ids import RequestId
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
+ADDITIONS: Final = 20001  # both requests: the sender reads what is added to answers; empty
 REQUEST_ID: Final = 20000  # ListPartitionReassignments request, AlterPartitionReassignments response: int64
 CONTROLLER: Final = 20000  # ListPartitionReassignments response: the name of this software
 REQUEST_STATUS: Final = 20001  # ListPartitionReassignments response: JSON
@@ -56,6 +60,15 @@ def with_tagged(message: bytes, fields: Mapping[int, bytes]) -> bytes:
     return message[:-1] + tagged(fields)
 
 
+def reads_additions(fields: Mapping[int, bytes]) -> bool:
+    """Whether a request with these tagged fields is from somebody who knows ours.
+
+    >>> reads_additions({ADDITIONS: b""}), reads_additions({7: b""})
+    (True, False)
+    """
+    return not fields.keys().isdisjoint((ADDITIONS, REQUEST_ID, MODE))
+
+
 def request_id_field(request: RequestId | None) -> dict[int, bytes]:
     """The field with a request id, where there is one."""
     return {} if request is None else {REQUEST_ID: _INT64.pack(request)}
@@ -73,6 +86,12 @@ def request_id_of(fields: Mapping[int, bytes], cursor: Cursor) -> RequestId | No
     if len(raw) != _INT64.size:
         raise cursor.malformed("request_id", f"has {len(raw)} bytes, not {_INT64.size}")
     return RequestId(_INT64.unpack(raw)[0])
+
+
+def without_additions(reply: ReassignmentsListed) -> ReassignmentsListed:
+    """What Kafka's own controller would say of the same moves."""
+    moves = tuple(replace(move, progress=None) for move in reply.moves)
+    return replace(reply, moves=moves, controller=None, request_status=None)
 
 
 def listed(reply: ReassignmentsListed) -> bytes:

@@ -18,7 +18,7 @@ from controller.core.requests import (
 from controller.wire.cursor import Cursor
 from zk_layout.ids import PartitionId, Replicas, TopicPartition
 
-UNCLEAN = 1
+PREFERRED, UNCLEAN = 0, 1
 
 
 def create_topics(cursor: Cursor, version: int) -> CreateTopics:
@@ -85,11 +85,11 @@ def _brokers(cursor: Cursor) -> Replicas:
 
 
 def elect_leaders(cursor: Cursor, version: int) -> ElectLeaders:
-    """ElectLeaders (43), versions 0 to 2; a kind other than unclean is the preferred one."""
-    is_unclean = version >= 1 and cursor.int8("election_type") == UNCLEAN
+    """ElectLeaders (43), versions 0 to 2."""
+    kind = cursor.int8("election_type") if version >= 1 else PREFERRED
     entries = cursor.nullable_array("topic_partitions", 3)
     partitions = None if entries is None else tuple(at for _ in entries for at in _partitions(cursor))
-    return ElectLeaders(partitions, is_unclean, cursor.int32("timeout_ms"))
+    return ElectLeaders(partitions, kind == UNCLEAN, cursor.int32("timeout_ms"), kind in (PREFERRED, UNCLEAN))
 
 
 def _partitions(cursor: Cursor) -> list[TopicPartition]:

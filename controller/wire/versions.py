@@ -25,18 +25,23 @@ class ApiKey(IntEnum):
     UPDATE_METADATA = 6
     CONTROLLED_SHUTDOWN = 7
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
     LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
 
@@ -69,7 +74,9 @@ SERVED: MappingProxyType[int, VersionRange] = MappingProxyType(
         ApiKey.ELECT_LEADERS: VersionRange(0, 2),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: VersionRange(0, 0),
         ApiKey.ALTER_PARTITION: VersionRange(0, 3),
+        ApiKey.UPDATE_FEATURES: VersionRange(0, 1),
         ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     }
 )
@@ -82,18 +89,23 @@ _FIRST_FLEXIBLE = {
     ApiKey.UPDATE_METADATA: 6,
     ApiKey.CONTROLLED_SHUTDOWN: 3,
     ApiKey.LIST_GROUPS: 3,
+    ApiKey.SASL_HANDSHAKE: 2,
     ApiKey.API_VERSIONS: 3,
     ApiKey.CREATE_TOPICS: 5,
     ApiKey.DELETE_TOPICS: 4,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.ALTER_CONFIGS: 2,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
     ApiKey.DESCRIBE_LOG_DIRS: 2,
+    ApiKey.SASL_AUTHENTICATE: 2,
     ApiKey.CREATE_PARTITIONS: 2,
     ApiKey.ELECT_LEADERS: 2,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
     ApiKey.ALTER_PARTITION: 0,
+    ApiKey.UPDATE_FEATURES: 0,
     ApiKey.LIST_TRANSACTIONS: 0,
     ApiKey.ALLOCATE_PRODUCER_IDS: 0,
 }
@@ -170,6 +182,18 @@ class InterBrokerProtocol(Struct, frozen=True, order=True):
         }
 
     @property
+    def manner(self) -> tuple[object, ...]:
+        """All that differs between protocols for a controller; two with the same manner are led in the same way."""
+        return (
+            *self.commands.values(),
+            self.describe_log_dirs,
+            self.leaders_use_alter_partition,
+            self.has_feature_versioning,
+            self.has_topic_ids,
+            self.has_leader_recovery_state,
+        )
+
+    @property
     def describe_log_dirs(self) -> int:
         """The version of DescribeLogDirs; from 3 on a refusal of the whole has an error."""
         return _newest(self, {(3, 2, 0): 3, (2, 6, 0): 2}, 1)
@@ -240,6 +264,23 @@ def parse_protocol(text: str) -> InterBrokerProtocol:
     if not 0 <= chosen < internals:
         raise ValueError(f"there is no inter-broker protocol {text} with ZooKeeper; choose one of {_choices()}")
     return InterBrokerProtocol(*release, chosen)
+
+
+AUTO = "auto"
+OLDEST = InterBrokerProtocol(2, 4, 1)
+"""What every broker from 2.4 to 3.9 understands."""
+
+
+def parse_wanted(text: str) -> InterBrokerProtocol | None:
+    """What an operator may set: a protocol, or `auto`, which is None.
+
+    >>> parse_wanted("auto"), str(parse_wanted("3.9"))
+    (None, '3.9-IV0')
+
+    Raises:
+        ValueError: as `parse_protocol`.
+    """
+    return None if text.strip().lower() == AUTO else parse_protocol(text)
 
 
 def _choices() -> str:

@@ -2,7 +2,7 @@
 
 One queue takes everything from kazoo's connection thread: answers with the zxid of their header, watch
 events, states of the connection. It is emptied on the event loop, one wake-up for many. Watches survive a lost
-connection: when it is back, the server is told all that were held, and tells what has changed meanwhile.
+connection: when it is back, the server catches up, is told all that were held, and tells what has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from controller.zk.answers import (
 )
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.life import SessionLife
-from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, SetWatches
+from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, SetWatches, Sync
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
 
@@ -117,6 +117,7 @@ class Bridge:
         self.knows_multi_read: bool | None = None
         self._client = client or kazoo_client(settings)
         self._chroot: str = self._client.chroot
+        self._watch_bytes = min(_WATCH_BYTES, settings.request_limit_bytes // 2)
         self._client.add_listener(self._state_changed)
         self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)
@@ -201,7 +202,7 @@ class Bridge:
 
     def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
         """Watch many znodes' data; for one that has changed since, or is missing, an event comes at once."""
-        for request in _pieces(since, data=[self.full(path) for path in paths]):
+        for request in _pieces(self._watch_bytes, since, data=[self.full(path) for path in paths]):
             self._data_watches.update(request.data)
             self.submit(request, lambda _: None)
 
@@ -359,7 +360,8 @@ class Bridge:
         since = self._restore_since
         if since is None:
             return
-        pieces = list(_pieces(since, self._data_watches, self._existence_watches, self._child_watches))
+        watches = self._data_watches, self._existence_watches, self._child_watches
+        pieces = list(_pieces(self._watch_bytes, since, *watches))
         left = len(pieces)
         if not pieces:
             self._restore_since = None
@@ -373,25 +375,27 @@ class Bridge:
 
         # Before what waits: a read that is answered first would be told to be changed.
         self._waiting.extendleft(_Call(self, piece, done) for piece in pieces)
+        # Another server may not show yet what this session has written, and was not answered.
+        self._waiting.appendleft(_Call(self, Sync(self.full("/")), lambda _: None))
         self._send_waiting()
 
 
 def _pieces(
-    since: Zxid, data: Iterable[str] = (), existence: Iterable[str] = (), children: Iterable[str] = ()
+    most_bytes: int, since: Zxid, data: Iterable[str] = (), existence: Iterable[str] = (), children: Iterable[str] = ()
 ) -> Iterator[SetWatches]:
     """Requests of a moderate size, which no server's limit refuses."""
     for field, paths in (("data", data), ("existence", existence), ("children", children)):
         names = iter(sorted(paths))
-        while piece := _take(names):
+        while piece := _take(names, most_bytes):
             yield SetWatches(since, **{field: piece})
 
 
-def _take(names: Iterator[str]) -> list[str]:
+def _take(names: Iterator[str], most_bytes: int) -> list[str]:
     taken: list[str] = []
     size = 0
     for name in islice(names, 10_000):
         taken.append(name)
         size += len(name) + 4
-        if size >= _WATCH_BYTES:
+        if size >= most_bytes:
             break
     return taken

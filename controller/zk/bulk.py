@@ -20,6 +20,7 @@ from controller.zk.reads import Reads
 from zk_layout.ids import Zxid
 
 _LOSSES_TO_BLAME_IT: Final = 3
+_REQUEST_BYTES: Final = 512 * 1024
 
 
 class Hidden(Struct, frozen=True):
@@ -56,10 +57,11 @@ class ChunkSize:
 class BulkReader:
     """Reads znodes by the thousand over one bridge; asks are repeated when the connection is lost."""
 
-    def __init__(self, bridge: Reads, *, answers_in_flight: int = 4, request_bytes: int = 512 * 1024) -> None:
+    def __init__(self, bridge: Reads, *, answers_in_flight: int = 4, request_bytes: int = _REQUEST_BYTES) -> None:
+        """A request has at most `request_bytes`, and never more than is moderate."""
         self._bridge = bridge
         self._slots = asyncio.Semaphore(answers_in_flight)
-        self._request_bytes = request_bytes
+        self._request_bytes = min(request_bytes, _REQUEST_BYTES)
 
     async def read(self, paths: Sequence[str], size: ChunkSize) -> list[Found]:
         """Each znode, that it may not be read, or None, in order, with the zxid of the answer that said so.

@@ -12,6 +12,7 @@ class ZooKeeperSettings(Struct, frozen=True):
 
     `connect` is Kafka's `zookeeper.connect`: hosts, and perhaps a chroot behind them. `max_in_flight` bounds
     the unanswered requests. `acl` is what is put on created znodes, as bytes of ZooKeeper's protocol.
+    `request_limit_bytes` is ZooKeeper's jute.maxbuffer.
     """
 
     connect: str
@@ -19,3 +20,4 @@ class ZooKeeperSettings(Struct, frozen=True):
     connection_timeout_ms: int = 30_000
     max_in_flight: int = 64
     acl: bytes = OPEN_TO_ALL
+    request_limit_bytes: int = 1_048_575

@@ -208,6 +208,23 @@ class SetWatches(Struct, frozen=True):
         """Nothing."""
 
 
+class Sync(Struct, frozen=True):
+    """Answered when the server shows all that was written before, through whichever server; so is what comes after.
+
+    Source: FollowerRequestProcessor and CommitProcessor of ZooKeeper.
+    """
+
+    type: ClassVar[int] = 9
+    path: str
+
+    def serialize(self) -> bytes:
+        """The path."""
+        return text(self.path)
+
+    def deserialize(self, buffer: bytes, offset: int) -> None:
+        """Nothing."""
+
+
 class Create(Struct, frozen=True):
     """Create a znode, as a request or as part of a transaction.
 

@@ -33,6 +33,8 @@ from zk_layout.znodes.topics import Topic, TopicAddress
 # Up to so many znodes, one watching read each costs less than a request for the watches and a multi-read.
 _FEW: Final = 32
 _GROUPS_AT_ONCE: Final = 4
+_DECODED_AT_ONCE: Final = 100
+"""Znodes of topics, which may be large."""
 _STRANGERS_NAMED: Final = 100
 
 Emit = Callable[[Event], None]
@@ -329,12 +331,20 @@ class Reader:
         for path, (node, _) in zip(paths, found, strict=True):
             if isinstance(node, Hidden):
                 self._refuse(path, node.reason, _known_address(path))
+            elif path in self._refused and path in self._names:
+                self._marked_parents[path] = None  # its children may be listed, too
+                self._is_marked.set()
             elif self._refused:
                 self._allow(path)
 
     async def _observe_found(self, paths: Sequence[str], found: Sequence[Found]) -> None:
         """A topic is told together with those of its partitions' states that have not been read yet."""
-        facts = self._readable(paths, found)
+        facts: list[Fact] = []
+        for begun in range(0, len(paths), _DECODED_AT_ONCE):
+            if begun:
+                await asyncio.sleep(0)
+            end = begun + _DECODED_AT_ONCE
+            facts += self._readable(paths[begun:end], found[begun:end])
         slots = asyncio.Semaphore(_GROUPS_AT_ONCE)
         size = ChunkSize(first=1_000)
 
@@ -343,9 +353,13 @@ class Reader:
                 addresses = [address for _, unread in group for address in unread]
                 unread_paths = [address.path for address in addresses]
                 states = await self._bulk.read(unread_paths, size)
-                pairs = zip(addresses, states, strict=True)
                 observed = [fact for fact, _ in group]
-                observed += [_fact(at, node, zxid) for at, (node, zxid) in pairs if not isinstance(node, Hidden)]
+                for begun in range(0, len(addresses), self._chunk):
+                    if begun:
+                        await asyncio.sleep(0)  # a wide topic would hold up everybody
+                    end = begun + self._chunk
+                    pairs = zip(addresses[begun:end], states[begun:end], strict=True)
+                    observed += [_fact(at, node, zxid) for at, (node, zxid) in pairs if not isinstance(node, Hidden)]
                 self._observe(observed)
                 self._show_hidden(unread_paths, states)
 

@@ -75,13 +75,8 @@ class Session:
         self._is_vacant_news = False
         self._is_released = False
 
-    async def start(self) -> None:
-        """Create what is missing in ZooKeeper, and watch `/controller` from now on.
-
-        Raises:
-            Refused, SessionEnded: see `preparation.create_parents`.
-        """
-        await preparation.create_parents(self._bridge)
+    def start(self) -> None:
+        """Watch `/controller` from now on. Nothing is written."""
         self._state = self._bridge.state
         self._bridge.watch_listeners.append(self._on_watch)
         self._bridge.state_listeners.append(self._on_state)
@@ -100,9 +95,13 @@ class Session:
         """The cluster's id; None as long as no broker has ever run."""
         return await preparation.cluster_id(self._bridge)
 
-    async def registrations(self) -> dict[BrokerId, Registration]:
-        """The brokers that are registered now."""
-        return await preparation.registrations(self._bridge)
+    async def prepare(self) -> None:
+        """Create what is missing of what a controller needs in ZooKeeper.
+
+        Raises:
+            Refused, SessionEnded: see `preparation.create_parents`.
+        """
+        await preparation.create_parents(self._bridge)
 
     async def hindrance(self) -> str | None:
         """Why no term could load what it cannot do without, whoever claimed it; None if nothing is in its way."""
@@ -134,7 +133,9 @@ class Session:
             self._same_session(session)
             epoch = None if view.epoch is None else catalog.decode(_EPOCH, view.epoch.data)
             if view.epoch is None:
-                await self._bridge.read(self._create(_EPOCH.path, controller.encode_epoch(ControllerEpoch(0))))
+                first = self._create(_EPOCH.path, controller.encode_epoch(ControllerEpoch(0)))
+                if (await self._bridge.read(first)).code == protocol.NO_NODE:
+                    await preparation.create_parents(self._bridge)
                 continue
             if not isinstance(epoch, int):
                 reason = epoch.reason if isinstance(epoch, Malformed) else epoch

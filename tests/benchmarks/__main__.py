@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 import msgspec
@@ -163,17 +164,22 @@ def replay_command(
 @click.option("--partitions", default=200_000, help="All partitions of the cluster.")
 @click.option("--topic-size", default=50, help="Partitions of each topic.")
 @click.option("--brokers", default=30, help="How many brokers.")
-@click.option("--only", help="Stop after the storm of this name.")
+@click.option("--only", multiple=True, type=click.Choice(turns.Storms.names()), help="This storm; may be repeated.")
+@click.option("--journal", is_flag=True, help="Write a journal, as with journal.dir.")
 @_output
-def turns_command(partitions: int, topic_size: int, brokers: int, only: str | None, output: str) -> None:
-    """The longest turn of the machine in storms: no ZooKeeper, no broker, no contender, only what it computes."""
+def turns_command(
+    partitions: int, topic_size: int, brokers: int, only: tuple[str, ...], journal: bool, output: str
+) -> None:
+    """What holds up the event loop in storms: no ZooKeeper, no broker, no contender, only what is computed."""
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     results: list[Storm] = []
-    for storm in turns.Storms(Shape(partitions // topic_size, topic_size, brokers)).all():
-        click.echo(storm, err=True)
-        results.append(storm)
-        if storm.name == only:
-            break
+    with TemporaryDirectory() as directory:
+        storms = turns.Storms(
+            Shape(partitions // topic_size, topic_size, brokers), journal=Path(directory) if journal else None
+        )
+        for storm in storms.measured(only):
+            click.echo(storm, err=True)
+            results.append(storm)
     _report(output, [*results], lambda: turns_table(results))
 
 

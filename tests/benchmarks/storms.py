@@ -10,7 +10,8 @@ import heapq
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -40,18 +41,34 @@ from controller.core.events import (
     Loaded,
     LogDirsDescribed,
     Observed,
+    ReplicaSize,
     Surveyed,
     Woke,
 )
 from controller.core.machine import Machine
 from controller.core.replies import Reply
-from controller.core.requests import Caller, Request
+from controller.core.requests import (
+    AlterPartition,
+    AlterReassignments,
+    Caller,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    ListReassignments,
+    Request,
+)
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings, TurnBudget
 from controller.monitoring import Turns
+from controller.runtime.journal import Journal
 from controller.runtime.pump import MOST_EVENTS_A_TURN
 from controller.wire.commands import CommandEncoder
-from controller.wire.versions import parse_protocol
+from controller.wire.frames import RequestHeader
+from controller.wire.replies import encode_reply
+from controller.wire.versions import ApiKey, parse_protocol
+from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.writer import Writer
 from metrics.exporter import Recorder
 from tests.benchmarks.filling import Shape
 from zk_layout.facts import Fact, Stat, absent, present
@@ -64,6 +81,7 @@ from zk_layout.ids import (
     Replicas,
     TopicId,
     TopicName,
+    TopicPartition,
     ZnodeVersion,
     Zxid,
 )
@@ -75,14 +93,28 @@ OWN = BrokerId(900)
 FACTS_AN_EVENT = 2_000  # about as many as the reader puts into one
 EPOCH = ControllerEpoch(7)
 CLIENT = Caller("CONTROLLER", "127.0.0.1")
+FIGURES_EVERY_TURNS = 20
+KEYS: dict[type[Request], tuple[ApiKey, int]] = {
+    AlterPartition: (ApiKey.ALTER_PARTITION, 3),
+    AlterReassignments: (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0),
+    CreatePartitions: (ApiKey.CREATE_PARTITIONS, 3),
+    CreateTopics: (ApiKey.CREATE_TOPICS, 7),
+    DeleteTopics: (ApiKey.DELETE_TOPICS, 6),
+    ElectLeaders: (ApiKey.ELECT_LEADERS, 2),
+    ListReassignments: (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0),
+}
 _PAGE_MIB = 4096 / 1024**2
 
 
 class Storm(Struct):
     """What one storm cost.
 
+    Shape:
+        Besides the turns: what else the event loop does in one piece for a turn (making the bytes of its transactions,
+        a line of the journal), for a broker (a command), for a client (an answer), and every second (the gauges).
+
     Units:
-        Seconds of wall clock, and of processor time where the name says so; MiB.
+        Seconds of wall clock for `longest_s` and `total_s`, else of processor time; MiB.
     """
 
     name: str
@@ -90,6 +122,10 @@ class Storm(Struct):
     longest_s: float = 0.0
     longest_cpu_s: float = 0.0
     total_s: float = 0.0
+    writing_longest_s: float = 0.0
+    journal_longest_s: float = 0.0
+    figures_longest_s: float = 0.0
+    answer_longest_s: float = 0.0
     encoding_longest_s: float = 0.0
     encoding_total_s: float = 0.0
     commands: int = 0
@@ -100,7 +136,7 @@ class Storm(Struct):
 class Rig:
     """One term under storms, fed as the pump feeds it."""
 
-    def __init__(self, shape: Shape, *, is_encoding: bool = True, budget: TurnBudget = TurnBudget()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, shape: Shape, *, is_encoding: bool = True, budget: TurnBudget = TurnBudget()) -> None:  # noqa: B008
         """Nothing has happened yet."""
         self.shape, self.brokers = shape, tuple(BrokerId(n) for n in range(1, shape.brokers + 1))
         settings = MachineSettings(own_id=OWN, rebalance_every_s=None, budget=budget)
@@ -113,12 +149,19 @@ class Rig:
         self._alarms: dict[Alarm, float] = {}
         self._times: list[tuple[float, int, Alarm]] = []
         self._numbers = itertools.count(1)
-        self._turns = Turns(Recorder())
-        self._encoder = CommandEncoder(OWN, parse_protocol("3.4"), "PLAINTEXT") if is_encoding else None
+        self._recorder = Recorder()
+        self._turns = Turns(self._recorder)
+        self._writer = Writer(_Unsent(), lambda _: None, fence_version=ZnodeVersion(0))  # type: ignore[arg-type]
+        self._protocol = parse_protocol("3.4")
+        self._requests: dict[CallId, Request] = {}
+        self.journal: Journal | None = None
+        self._encoder = CommandEncoder(OWN, self._protocol, "PLAINTEXT") if is_encoding else None
         self._versions: dict[str, int] = {}
+        self._created: dict[str, Fact] = {}
         self._epochs: dict[BrokerId, BrokerEpoch] = {}
         self._heard: Counter[BrokerId] = Counter()
         self.on_told: Callable[[Tell], None] = lambda _: None
+        self.failing: Callable[[Tell], Iterable[TopicPartition]] = lambda _: ()
 
     # ---- what there is --------------------------------------------------------------------------------------
 
@@ -190,6 +233,7 @@ class Rig:
     def ask(self, request: Request) -> CallId:
         """A client asks."""
         call = CallId(next(self._numbers))
+        self._requests[call] = request
         self.emit(Asked(call, request, CLIENT))
         return call
 
@@ -234,10 +278,29 @@ class Rig:
         storm.total_s += wall
         storm.longest_s = max(storm.longest_s, wall)
         storm.longest_cpu_s = max(storm.longest_cpu_s, cpu)
+        if self._encoder is not None:
+            self._look_beside(batch, effects)
         del batch
         self.turned(effects)
         for effect in effects:
             self._carry_out(effect)
+
+    def _look_beside(self, batch: Sequence[Event], effects: Sequence[Effect]) -> None:
+        """What else the event loop does for a turn, and now and then what it does every second."""
+        storm = self.storm
+        with _longest(storm, "writing_longest_s"):
+            for effect in effects:
+                if isinstance(effect, Commit):
+                    self._writer.submit(effect)
+        if self.journal is not None:
+            with _longest(storm, "journal_longest_s"):
+                self.journal.turned(self.now, batch, effects, 0.0, 0)
+        if storm.turns % FIGURES_EVERY_TURNS == 0:
+            with _longest(storm, "figures_longest_s"):
+                for name, value in self.machine.figures().items():
+                    self._recorder.record(name, value)
+                self.machine.set_aside()
+                self.machine.snapshot()
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -252,13 +315,13 @@ class Rig:
                     self._alarms[alarm] = at
                     heapq.heappush(self._times, (at, next(self._numbers), alarm))
             case Read(addresses):
-                self.observe([absent(address, Zxid(self.zxid)) for address in addresses])
+                self.observe([self._created.get(a.path) or absent(a, Zxid(self.zxid)) for a in addresses])
             case Survey(topic):
                 self.emit(Surveyed(topic, ()))
             case Answer(call, reply):
-                self.replies[call] = reply
-            case DescribeLogDirs(broker, epoch):
-                self.emit(LogDirsDescribed(broker, epoch, {}))
+                self._answer(call, reply)
+            case DescribeLogDirs(broker, epoch, _, partitions):
+                self.emit(LogDirsDescribed(broker, epoch, {at: ReplicaSize(1 << 20) for at in partitions}))
             case StepDown(reason):
                 raise AssertionError(reason)
             case _:
@@ -266,31 +329,63 @@ class Rig:
 
     def _commit(self, commit: Commit) -> None:
         self.storm.transactions += 1
+        zxid = Zxid(self.next_zxid())
         for made in commit.operations:
             write = made.write
             path = write.address.path
             held = self._versions.get(path)
             if isinstance(write, Create):
                 self._versions[path] = 0
+                self._created[path] = present(write.address, write.value, Stat(zxid, zxid, ZnodeVersion(0)))
             elif isinstance(write, Delete):
                 self._versions.pop(path, None)
+                self._created.pop(path, None)
             else:
+                self._created.pop(path, None)
                 assert held in (None, write.expected), (path, held, write.expected)
                 self._versions[path] = write.expected + 1
-        self.emit(Committed(commit.commit, Zxid(self.next_zxid())))
+        self.emit(Committed(commit.commit, zxid))
+
+    def _answer(self, call: CallId, reply: Reply) -> None:
+        self.replies[call] = reply
+        request = self._requests.pop(call, None)
+        if request is not None and self._encoder is not None and type(request) in KEYS:
+            with _longest(self.storm, "answer_longest_s"):
+                encode_reply(RequestHeader(*KEYS[type(request)], 0, None), reply)
 
     def _tell(self, tell: Tell) -> None:
         self.storm.commands += 1
         if self._encoder is not None:
-            began = time.perf_counter()
-            self._encoder.encode(tell, 1)
-            took = time.perf_counter() - began
-            self.storm.encoding_total_s += took
-            self.storm.encoding_longest_s = max(self.storm.encoding_longest_s, took)
+            with _longest(self.storm, "encoding_longest_s", "encoding_total_s"):
+                self._encoder.encode(tell, 1)
         if isinstance(tell.command, UpdateMetadata):
             self._heard[tell.broker] += len(tell.command.partitions)
         self.on_told(tell)
-        self.emit(Acknowledged(tell.broker, tell.broker_epoch, tell.command, ErrorCode.NONE))
+        errors = dict.fromkeys(self.failing(tell), ErrorCode.KAFKA_STORAGE_ERROR)
+        self.emit(Acknowledged(tell.broker, tell.broker_epoch, tell.command, ErrorCode.NONE, errors))
+
+
+class _Unsent:
+    """A bridge over which nothing is sent."""
+
+    knows_multi_read = True
+    settings = ZooKeeperSettings("")
+
+    def full(self, path: str) -> str:
+        return path
+
+    def submit(self, request: object, answered: object) -> None:
+        pass
+
+
+@contextmanager
+def _longest(storm: Storm, longest: str, total: str = "") -> Iterator[None]:
+    began = time.process_time()
+    yield
+    took = time.process_time() - began
+    setattr(storm, longest, max(getattr(storm, longest), took))
+    if total:
+        setattr(storm, total, getattr(storm, total) + took)
 
 
 def resident_mib() -> float:

@@ -102,19 +102,22 @@ def turns_table(results: Sequence[Storm]) -> str:
     """A line a storm."""
     table = Table(title="Turns of the machine")
     table.add_column("storm")
-    for heading in ("turns", "longest", "its processor time", "all", "longest encoding", "all", "commands"):
+    for heading in ("turns", "all", "longest", "its processor time", "writes", "journal", "gauges", "answer"):
         table.add_column(heading, justify="right")
-    for heading in ("transactions", "resident"):
+    for heading in ("command", "commands", "transactions", "resident"):
         table.add_column(heading, justify="right")
     for result in results:
         table.add_row(
             result.name,
             str(result.turns),
+            _seconds(result.total_s),
             _milliseconds(result.longest_s),
             _milliseconds(result.longest_cpu_s),
-            _seconds(result.total_s),
+            _milliseconds(result.writing_longest_s),
+            _milliseconds(result.journal_longest_s),
+            _milliseconds(result.figures_longest_s),
+            _milliseconds(result.answer_longest_s),
             _milliseconds(result.encoding_longest_s),
-            _seconds(result.encoding_total_s),
             str(result.commands),
             str(result.transactions),
             f"{result.resident_mib:.0f} MiB",

@@ -26,6 +26,7 @@ def beside(results: Sequence[Result]) -> Table:
     table.add_section()
     table.add_row("acknowledged", *(f"{result.judgement.acknowledged:,}" for result in results))
     table.add_row("lost", *(f"{len(result.judgement.lost):,}" for result in results))
+    table.add_row("not sent: partition not listed", *(f"{result.judgement.unlisted:,}" for result in results))
     table.add_row("moves finished", *(f"{result.moves.get('finished', 0):,}" for result in results))
     table.add_row("minutes", *(f"{result.seconds / 60:.0f}" for result in results))
     return table

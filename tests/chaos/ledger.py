@@ -31,6 +31,8 @@ class Judgement(Struct, frozen=True):
         times of those that an idempotent producer sent and that are there more than once; `repeated` counts the same of
         producers that promise nothing. `disordered` counts acknowledged records of idempotent producers before which
         there is a later one. `unseen` were never seen by the consumer that reads all the while, but are there.
+        `unlisted` were not sent, because a broker had listed their topic without their partition: a producer with keys
+        would have sent them to another.
     """
 
     acknowledged: int = 0
@@ -41,6 +43,7 @@ class Judgement(Struct, frozen=True):
     repeated: int = 0
     disordered: int = 0
     unseen: int = 0
+    unlisted: int = 0
 
     def __add__(self, other: Judgement) -> Judgement:
         return Judgement(
@@ -52,6 +55,7 @@ class Judgement(Struct, frozen=True):
             self.repeated + other.repeated,
             self.disordered + other.disordered,
             self.unseen + other.unseen,
+            self.unlisted + other.unlisted,
         )
 
 
@@ -67,7 +71,7 @@ class Ledger:
         self._acknowledged: dict[tuple[int, int], Acknowledgement] = {}
         self._consumed: dict[int, tuple[int, int]] = {}
         self._rewritten = 0
-        self._refused = 0
+        self._refused = self._unlisted = 0
 
     @property
     def acknowledged(self) -> int:
@@ -81,6 +85,10 @@ class Ledger:
     def refuse(self) -> None:
         """A record was given up: it may be there or not."""
         self._refused += 1
+
+    def withhold(self) -> None:
+        """A record was not sent: the producer was told that there is no such partition."""
+        self._unlisted += 1
 
     def consume(self, offset: int, producer: int, number: int) -> None:
         """The consumer that reads all the while saw a record."""
@@ -110,6 +118,7 @@ class Ledger:
             repeated=sum(producer not in idempotent for producer, _ in again),
             disordered=self._disordered(log, idempotent),
             unseen=sum(record in found and record not in consumed for record in self._acknowledged),
+            unlisted=self._unlisted,
         )
 
     def _told_at(self, record: tuple[int, int]) -> float:

@@ -151,7 +151,11 @@ class Load:
             producer.flush(timeout=_DELIVERED_WITHIN_MS / 1000 if self._end.is_set() else 10)
 
     def _send(self, producer: Any, record: tuple[int, int], partition: Partition, failed: threading.Event) -> None:
-        future = producer.send(partition[0], _RECORD.pack(*record) + _PADDING, partition=partition[1])
+        try:
+            future = producer.send(partition[0], _RECORD.pack(*record) + _PADDING, partition=partition[1])
+        except ValueError:  # kafka-python does not wait for a partition that is missing from what a broker lists
+            self._ledgers[partition].withhold()
+            return
         future.add_callback(partial(self._was_acknowledged, record, partition))
         future.add_errback(partial(self._was_refused, partition, failed))
 

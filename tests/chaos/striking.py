@@ -12,7 +12,7 @@ from controller.lab.errors import LabError
 from tests.chaos.bad_clients import idle_clients, silent_clients, slow_scrapers, wide_requests
 from tests.chaos.clock import STEP_S
 from tests.chaos.faults import NETWORK, Kind
-from tests.chaos.members import Controller, Member
+from tests.chaos.members import Controller, EnsembleServer, Member
 from tests.chaos.proxy import Mode
 from tests.chaos.schedule import Blow, Strike, healing_order
 from tests.chaos.stage import Stage
@@ -73,6 +73,9 @@ class Hit:
         self._clients.close()
         self._become(Mode.OPEN)
         for member in self.victims:
+            if self.fault.kind is Kind.FULL_DISK and isinstance(member, EnsembleServer):
+                # It would go on writing behind half a record, and all that could not be read after its next start.
+                member.kill()
             member.resume()
             member.unlimit()
             if member.clock is not None:

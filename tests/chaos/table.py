@@ -63,6 +63,7 @@ def _totals(result: Result) -> Table:
         "out of order, of idempotent producers": f"{judgement.disordered:,}",
         "repeated by the others (they promise nothing)": f"{judgement.repeated:,}",
         "given up by producers": f"{judgement.refused:,}",
+        "not sent: their topic was listed without the partition": f"{judgement.unlisted:,}",
         "not seen by the running consumer, but there": f"{judgement.unseen:,}",
         "moves": ", ".join(f"{count:,} {what}" for what, count in sorted(result.moves.items())),
         "topics": ", ".join(f"{count:,} {what}" for what, count in sorted(result.topics.items())),

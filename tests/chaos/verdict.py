@@ -97,6 +97,8 @@ def failures(result: Result) -> tuple[str, ...]:
         found.append(f"{len(judgement.lost)} acknowledged records are lost")
     if judgement.rewritten:
         found.append(f"at {judgement.rewritten} offsets there is another record now than was acknowledged or consumed")
+    if judgement.unlisted:
+        found.append(f"{judgement.unlisted} records had no partition: a broker listed the topic without it")
     if not judgement.acknowledged:
         found.append("not a single record was acknowledged")
     return (*found, *result.trouble)

@@ -26,8 +26,6 @@ from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.kafka_broker import KafkaBroker
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
-SESSION_TIMEOUT_MS = 2000
-
 
 class LedCluster(Struct):
     """A cluster led by one of our two replicas."""
@@ -128,9 +126,7 @@ def slow_cluster(*, is_smooth: bool = False) -> Iterator[LocalCluster]:
 def led(cluster: LocalCluster, directory: Path) -> Iterator[LedCluster]:
     """Two replicas of ours beside a cluster; in the end its brokers rule themselves again."""
     with Znodes(cluster.zookeeper_connect) as znodes:
-        pair = Pair(
-            znodes, cluster.zookeeper_connect, cluster.version, directory, session_timeout_ms=SESSION_TIMEOUT_MS
-        )
+        pair = Pair(znodes, cluster.zookeeper_connect, cluster.version, directory)
         ids = [replica.replica_id for replica in pair.members]
         wait_for(lambda: not any(map(znodes.is_registered, ids)), "the end of an earlier pair's sessions")
         try:

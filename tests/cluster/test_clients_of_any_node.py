@@ -35,7 +35,7 @@ class OnlyNode:
         brokers = Brokers(OWN_ID, self.live_brokers, PlaintextDialer())
         self.server = Server(OWN_ID, (ListenerSettings("PLAINTEXT", "127.0.0.1", 0),), brokers=brokers)
 
-    def live_brokers(self) -> tuple[LiveBroker, ...]:
+    async def live_brokers(self) -> tuple[LiveBroker, ...]:
         return tuple(
             LiveBroker(BrokerId(broker_id), (Endpoint("PLAINTEXT", "127.0.0.1", broker.port),))
             for broker_id, broker in self.cluster.brokers.items()

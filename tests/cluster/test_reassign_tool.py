@@ -238,6 +238,7 @@ def test_a_move_is_followed_to_its_end(ruler: str, cluster: LocalCluster, tmp_pa
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("heard_signals")
 def test_who_stops_watching_stops_no_move(cluster: LocalCluster, tmp_path: Path) -> None:
     subject = Subject(cluster, OURS, tmp_path)
     subject.fill()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from controller.lab.zookeeper import ZooKeeperServer, zookeeper_client
+from tests.chaos.proxy import Mode, Proxies
 from tests.cluster.replica import Replica, wait_until
 
 SMALLEST_PIPE_BYTES = 4096
@@ -31,6 +32,18 @@ def mute_broker(zookeeper: str) -> Iterator[None]:
         )
         client.create("/brokers/ids/1", registration.encode(), ephemeral=True, makepath=True)
         yield
+
+
+@contextmanager
+def late(server: ZooKeeperServer) -> Iterator[str]:
+    """A way to ZooKeeper on which everything takes some tenths of a second, so that a claim can be seen."""
+    proxies = Proxies()
+    link = proxies.link("ZooKeeper", server.port)
+    proxies.become(link, Mode.SLOW)
+    try:
+        yield f"127.0.0.1:{link.port}"
+    finally:
+        proxies.stop()
 
 
 def end_of(replica: Replica, within_s: float) -> tuple[int | None, float]:
@@ -74,9 +87,9 @@ def test_what_was_not_logged_is_a_measure(zookeeper: str, tmp_path: Path) -> Non
 
 
 def test_a_stop_ends_a_claim_that_waits_for_a_silent_zookeeper(tmp_path: Path) -> None:
-    with ZooKeeperServer(tmp_path / "zookeeper") as server, mute_broker(server.connect):
-        with Replica(server.connect, tmp_path, **{"zookeeper.session.timeout.ms": 3000}) as replica:
-            wait_until(lambda: replica.phase == "contending", "it claimed")
+    with ZooKeeperServer(tmp_path / "zookeeper") as server, late(server) as connect:
+        with Replica(connect, tmp_path, **{"zookeeper.session.timeout.ms": 3000}) as replica:
+            wait_until(lambda: replica.phase == "contending", "it claimed", 90)
             server.process.signal(signal.SIGSTOP)
             try:
                 time.sleep(0.5)
@@ -131,8 +144,8 @@ def test_other_signals_only_have_it_say_where_it_is(zookeeper: str, tmp_path: Pa
 
 
 def test_a_second_stop_waits_for_no_broker(zookeeper: str, tmp_path: Path) -> None:
-    settings = {"controller.drain.timeout.ms": 60_000}
-    with mute_broker(zookeeper), Replica(zookeeper, tmp_path, **settings) as replica:
+    settings = {"controller.drain.timeout.ms": 60_000, "controller.preflight.tolerate": "brokers"}
+    with mute_broker(zookeeper), Replica(zookeeper, tmp_path, 901, **settings) as replica:
         replica.await_phase("active")
         replica.process.signal(signal.SIGTERM)
         time.sleep(2)

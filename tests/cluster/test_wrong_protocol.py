@@ -19,8 +19,8 @@ def test_it_says_which_version_the_brokers_understand_and_claims_nothing(
         with Replica(cluster_2_4.zookeeper_connect, tmp_path, inter_broker_protocol_version="3.9") as replica:
             (error,) = wait_for(lambda: replica.complaints() or None, "an error in its log")
 
-            assert error["event"] == "no replica of this controller can lead"
+            assert error["event"] == "this replica must not lead this cluster; it is looked at again"
             assert "inter.broker.protocol.version=3.9-IV0" in error["reason"]
-            assert "the newest it understands is 2.5" in error["reason"]
-            replica.await_phase("standby")
+            assert "the newest that all of them understand is 2.5" in error["reason"]
+            assert (replica.phase, replica.leader()["is_ready"]) == ("standby", False)
         assert (znodes.controller(), znodes.controller_epoch()) == (native, epoch)

@@ -53,9 +53,8 @@ BROKER_PROPERTIES = {
     "log.segment.delete.delay.ms": 500,
     "replica.fetch.max.bytes": 16 * 1024,
     "replica.fetch.response.max.bytes": 64 * 1024,
-    "zookeeper.session.timeout.ms": 3_000,
+    "zookeeper.session.timeout.ms": 6_000,
 }
-SESSION_TIMEOUT_MS = 2_000
 
 
 class Walk(Struct):
@@ -130,7 +129,7 @@ def walking(version: str, directory: Path) -> Iterator[Walk]:
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
     with cluster, Znodes(cluster.zookeeper_connect) as znodes:
-        pair = Pair(znodes, cluster.zookeeper_connect, version, directory, session_timeout_ms=SESSION_TIMEOUT_MS)
+        pair = Pair(znodes, cluster.zookeeper_connect, version, directory)
         try:
             orders = Topic(LedCluster(cluster, znodes, pair), "orders", first_plan(tuple(cluster.brokers), PARTITIONS))
             znodes.create_topic(orders.name, orders.plan)

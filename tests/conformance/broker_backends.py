@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
-from controller.core.commands import Command
+from controller.core.commands import Command, LiveBroker, UpdateMetadata
 from controller.core.effects import Tell
 from controller.core.errors import ErrorCode
 from controller.core.replies import IsrResult, PartitionsAltered
@@ -28,6 +29,7 @@ from controller.wire.frames import FrameBuffer
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.requests import ApiVersionsRequest, decode_request
 from controller.wire.versions import parse_protocol
+from tests.chaos.proxy import Mode, Proxies
 from zk_layout import catalog
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, TopicPartition
 from zk_layout.znodes.brokers import Endpoint
@@ -38,6 +40,7 @@ BROKER = BrokerId(1)
 CONTROLLER = BrokerId(100)
 LAG_S = 0.6
 PATIENCE_S = 20.0
+SESSION_S = 4.0
 MAX_FRAME = 1 << 20
 
 
@@ -66,6 +69,9 @@ class Backend(Protocol):
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
         """Whether it has turned to this leader to follow it."""
+
+    def lose_session(self, command: Command, controller_epoch: int) -> None:
+        """It is told this while it is cut off from ZooKeeper, until its session has expired; it registers again."""
 
 
 class FakeLeader:
@@ -137,6 +143,13 @@ class Modelled:
         """Whether it has turned to this leader to follow it."""
         return at in self._model.replicas
 
+    def lose_session(self, command: Command, controller_epoch: int) -> None:
+        """It is told this while it has no ZooKeeper."""
+        self._model.has_zookeeper = False
+        self.tell(command, controller_epoch, self.broker_epoch)
+        self._model.has_zookeeper = True
+        self.broker_epoch = self._model.broker_epoch = BrokerEpoch(self.broker_epoch + 5)
+
 
 class RealBroker:
     """A real broker, told over a socket."""
@@ -149,12 +162,15 @@ class RealBroker:
         self._zookeeper.chroot = chroot
         self._zookeeper.create("/controller", catalog.encode(ControllerClaim(CONTROLLER)), ephemeral=True)
         self._zookeeper.create("/controller_epoch", b"1")
+        self._proxies = Proxies()
+        self._link = self._proxies.link("ZooKeeper", server.port)
         self._broker = KafkaBroker(
             BROKER,
             version,
-            server.connect + chroot,
+            f"127.0.0.1:{self._link.port}{chroot}",
             directory,
             overrides={
+                "zookeeper.session.timeout.ms": int(SESSION_S * 1000),
                 "inter.broker.protocol.version": protocol,
                 "replica.lag.time.max.ms": int(LAG_S * 1000),
                 "controlled.shutdown.enable": "false",
@@ -171,10 +187,13 @@ class RealBroker:
     def start(self) -> None:
         """Start it, and connect to it."""
         self._broker.start()
-        _, stat = self._zookeeper.get(f"/brokers/ids/{BROKER}")
-        self.broker_epoch = BrokerEpoch(stat.czxid)
+        self.broker_epoch = self._registered()
         self._runner = asyncio.Runner()
         self._connection = connection_to(self._broker.address)
+
+    def _registered(self) -> BrokerEpoch:
+        _, stat = self._zookeeper.get(f"/brokers/ids/{BROKER}")
+        return BrokerEpoch(stat.czxid)
 
     def close(self) -> None:
         """End it."""
@@ -183,6 +202,7 @@ class RealBroker:
             self._runner.close()
         self._listener.close()
         self._broker.kill()
+        self._proxies.stop()
         self._zookeeper.stop()
         self._zookeeper.close()
 
@@ -233,6 +253,27 @@ class RealBroker:
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
         """Whether it has turned to this leader to follow it."""
         return leader.was_called(within_s=3 * LAG_S)
+
+    def lose_session(self, command: Command, controller_epoch: int) -> None:
+        """It is told this, and does not answer before it can reach ZooKeeper again."""
+        former = self.broker_epoch
+        self._proxies.become(self._link, Mode.CUT)
+        mended = threading.Timer(SESSION_S + 2.0, self._proxies.become, (self._link, Mode.OPEN))
+        mended.start()
+        self.tell(command, controller_epoch, former)
+        mended.join()
+        deadline = time.monotonic() + PATIENCE_S
+        while self.broker_epoch == former:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"broker {BROKER} does not register again")
+            time.sleep(0.1)
+            with suppress(NoNodeError):
+                self.broker_epoch = self._registered()
+        itself = UpdateMetadata((), (LiveBroker(BROKER, (self.controller_endpoint,)),))
+        while self.tell(itself, controller_epoch, self.broker_epoch)[0] is not ErrorCode.NONE:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"broker {BROKER} does not note its new epoch")
+            time.sleep(0.1)  # its registration is seen before it has noted the epoch of it (KAFKA-9839)
 
     # the controller's listener
 

@@ -382,3 +382,25 @@ def test_a_topic_id_can_come_with_the_known_leader_epoch(broker: Backend, at: To
 
     assert told(5, one) == []
     assert told(6, other) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
+def test_who_has_no_zookeeper_makes_no_log_and_from_3_3_on_refuses_that_leader_epoch_for_ever(
+    broker: Backend, at: TopicPartition, release: str
+) -> None:
+    topic_id, _ = IDS[release]
+
+    def follow(leader_epoch: int) -> LeaderAndIsr:
+        new = view(at, leader_epoch, leader=OTHER, isr=(OTHER,), replicas=BOTH, topic_id=topic_id)
+        return LeaderAndIsr((), (new,), _live(broker)[:2])
+
+    broker.lose_session(follow(5), EPOCH)
+    _introduce(broker)
+    assert not broker.hosts(at)
+
+    again, _ = broker.tell(follow(5), EPOCH, broker.broker_epoch)
+    assert (again is ErrorCode.NONE, is_hosted(broker, at, expected=release == "2.4")) == (
+        (True, True) if release == "2.4" else (False, False)
+    )
+
+    assert broker.tell(follow(6), EPOCH, broker.broker_epoch) == (ErrorCode.NONE, {})
+    assert is_hosted(broker, at, expected=True)

@@ -16,7 +16,7 @@ from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.bulk import BulkReader, ChunkSize
 from controller.zk.connect_settings import ZooKeeperSettings
-from controller.zk.protocol import Node
+from controller.zk.protocol import GetData, Node, SetWatches, Sync
 from controller.zk.reader import Reader
 from tests.conformance.adapter_world import (
     Line,
@@ -122,6 +122,23 @@ def test_servers_without_multi_read_are_found_out_once_and_read_singly(zookeeper
                     await until(lambda: seen.version("/brokers/topics/later") == 0)
                     assert line.requests.count(22) == (1 if how == "unimplemented" else 2)
                     reader.stop()
+
+    asyncio.run(story())
+
+
+def test_who_comes_back_reads_what_the_server_shows_when_it_has_caught_up(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            create_parents(other)
+        async with Line(zookeeper) as line, connected(line.connect) as bridge:
+            await bridge.exists("/brokers/topics", watch=True)
+            before = len(line.requests)
+            line.cut()
+
+            await bridge.get("/brokers/topics")
+
+            asked = [kind for kind in line.requests[before:] if kind in (Sync.type, SetWatches.type, GetData.type)]
+            assert asked == [Sync.type, SetWatches.type, GetData.type]
 
     asyncio.run(story())
 

@@ -43,7 +43,8 @@ async def candidate(
     async with connected(connect, session_timeout_ms) as bridge:
         signals: list[SessionEvent] = []
         session = Session(bridge, signals.append, BrokerId(own_id))
-        await session.start()
+        await session.prepare()
+        session.start()
         try:
             yield session, signals, bridge
         finally:
@@ -207,7 +208,8 @@ def test_our_own_former_session_is_told_from_a_brokers_and_ends_by_itself(zookee
         former = Bridge(ZooKeeperSettings(zookeeper))
         await former.start()
         session = Session(former, lambda _: None, BrokerId(100))
-        await session.start()
+        await session.prepare()
+        session.start()
         assert isinstance(await session.claim(registration(), replace=False), Claimed)
         session.stop()
         async with candidate(zookeeper, 100) as (reborn, _, _):

@@ -47,7 +47,8 @@ def test_election_load_and_writing_work_without_the_multi_read(old_server: ZooKe
         assert "version: 3.5." in old_server.ask("srvr")
         async with connected(old_server.connect) as bridge:
             session = Session(bridge, lambda _: None, BrokerId(100))
-            await session.start()
+            await session.prepare()
+            session.start()
             assert bridge.knows_multi_read is False
             term = await session.claim(registration(), replace=False)
             assert isinstance(term, Claimed)

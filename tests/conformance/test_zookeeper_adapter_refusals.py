@@ -4,6 +4,7 @@ Real servers only: ACLs are theirs.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -13,9 +14,12 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from controller.claiming import Claimant
 from controller.core.candidacy.events import Claimed, Event, HolderSeen, HolderUnknown, Lost, StartRefused, Watching
+from controller.lab.zookeeper import ZooKeeperServer
 from controller.settings import load
 from controller.wire.versions import parse_protocol
-from tests.conformance.adapter_world import register, someone, until
+from controller.zk import rights, whereabouts
+from tests.conformance.adapter_world import connected, register, someone, until
+from tests.simulation.controllers import NothingWrong
 
 ALL_BUT_READ = dict(create=True, delete=True, write=True, admin=True)
 ALL_BUT_WRITE = dict(create=True, delete=True, read=True, admin=True)
@@ -31,7 +35,7 @@ async def standing_by(zookeeper: str) -> AsyncIterator[tuple[Claimant, list[Even
         {},
         {"inter.broker.protocol.version": parse_protocol},
     )
-    claimant = Claimant(settings, parse_protocol("3.9"), told.append)
+    claimant = Claimant(settings, NothingWrong(), told.append)
     try:
         await claimant.reach()
         yield claimant, told
@@ -129,5 +133,49 @@ def test_one_brokers_unreadable_registration_keeps_nobody_from_leading(zookeeper
                     assert Watching() in told
                     assert not [event for event in told if isinstance(event, StartRefused)]
                     assert isinstance(await claimant.claim(replace=False), Claimed)
+
+    asyncio.run(story())
+
+
+def test_what_we_may_do_is_read_from_acls_without_trying(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            other.ensure_path("/brokers/ids")
+            other.create("/controller_epoch", b"7")
+            async with connected(zookeeper) as bridge:
+                assert await whereabouts.lacking(bridge, ()) == ()
+                assert await rights.granted(bridge, "/nothing") is None
+                with closed(other, "/controller_epoch", **ALL_BUT_WRITE), closed(other, "/brokers/ids"):
+                    found = {(lack.path, lack.right) for lack in await whereabouts.lacking(bridge, ())}
+                assert found >= {("/controller_epoch", "write"), ("/brokers/ids", "create children of")}
+
+    asyncio.run(story())
+
+
+def test_where_a_cluster_is_and_when_it_was_written_is_seen_without_writing(zookeeper: str) -> None:
+    async def story() -> None:
+        with someone(zookeeper) as other:
+            async with connected(f"{zookeeper}/wrong") as bridge:
+                assert await whereabouts.place(bridge) == whereabouts.Place(None, False, None, ())
+                assert await whereabouts.last_written_ms(bridge, ()) == 0
+            assert other.exists("/wrong") is None
+            other.create("/cluster/id", b'{"version":"1","id":"abc"}', makepath=True)
+            other.create("/brokers/topics/orders", b"", makepath=True)
+            other.create("/controller_epoch", b"7")
+            async with connected(zookeeper) as bridge:
+                seen = await whereabouts.place(bridge)
+                assert (seen.cluster_id, seen.topics) == ("abc", ("orders",))
+                assert abs(await whereabouts.last_written_ms(bridge, ()) / 1000 - time.time()) < 60
+
+    asyncio.run(story())
+
+
+def test_the_cluster_at_another_chroot_of_the_same_server_is_found(zookeeper_server: ZooKeeperServer) -> None:
+    async def story() -> None:
+        with someone(zookeeper_server.connect) as other:
+            other.create("/here/cluster/id", b"{}", makepath=True)
+            async with connected(f"{zookeeper_server.connect}/there") as bridge:
+                assert "/here" in await whereabouts.clusters_elsewhere(bridge)
+            other.delete("/here", recursive=True)
 
     asyncio.run(story())

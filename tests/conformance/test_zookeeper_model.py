@@ -12,7 +12,7 @@ from controller.zk.answers import Change
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.protocol import SetWatches
-from tests.conformance.zookeeper_backends import Backend, Real, Served, Simulated
+from tests.conformance.zookeeper_backends import Backend, Lagging, Real, Served, Simulated
 from tests.simulation.zookeeper import (
     JUTE_MAXBUFFER,
     CheckVersion,
@@ -29,14 +29,25 @@ from zk_layout.facts import Stat
 from zk_layout.ids import Zxid
 
 
-@pytest.fixture(params=["simulated", "served", "real"])
+@pytest.fixture(params=["simulated", "served", "lagging", "real"])
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     if request.param == "simulated":
         yield Simulated()
         return
-    real = Served() if request.param == "served" else Real(request.getfixturevalue("zookeeper"))
+    real = reach(request)
     yield real
     real.close()
+
+
+def reach(request: pytest.FixtureRequest) -> Served | Real:
+    """The server that the parameter names."""
+    match request.param:
+        case "served":
+            return Served()
+        case "lagging":
+            return Lagging()
+        case _:
+            return Real(request.getfixturevalue("zookeeper"))
 
 
 def stat_of(found: tuple[bytes, Stat] | None) -> Stat:
@@ -299,10 +310,10 @@ def test_taking_over_is_one_transaction_that_nobody_can_get_between(backend: Bac
     assert third.events()[0] == WatchEvent(Happened.DELETED, "/controller")
 
 
-@pytest.fixture(params=["served", "real"])
+@pytest.fixture(params=["served", "lagging", "real"])
 def reached(request: pytest.FixtureRequest) -> Iterator[Served | Real]:
     """A server with which clients speak ZooKeeper's protocol."""
-    backend = Served() if request.param == "served" else Real(request.getfixturevalue("zookeeper"))
+    backend = reach(request)
     yield backend
     backend.close()
 

@@ -29,6 +29,7 @@ from tests.simulation.zookeeper import (
     ZkError,
     ZooKeeper,
 )
+from tests.simulation.zookeeper_follower import Follower
 from tests.simulation.zookeeper_server import ServerConnection
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, ZnodeVersion, Zxid
@@ -50,6 +51,7 @@ _HAPPENED = {
     "CHILD": Happened.CHILDREN,
 }
 PATIENCE_S = 5.0
+LAG_S = 0.005
 
 
 class Session(Protocol):
@@ -254,6 +256,7 @@ class Served:
 
     def __init__(self) -> None:
         self.zookeeper = ZooKeeper(lambda *_: None, lambda *_: None)
+        self._server_side = self.zookeeper
         self._lock = threading.Lock()
         self._sessions: list[RealSession] = []
         outer = self
@@ -285,7 +288,7 @@ class Served:
             with suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
 
-        connection = ServerConnection(self.zookeeper, send, hang_up)
+        connection = ServerConnection(self._server_side, send, hang_up)
         with suppress(OSError), line.makefile("rb") as stream:
             while len(head := stream.read(4)) == len(b"size"):
                 frame = stream.read(struct.unpack(">i", head)[0])
@@ -306,3 +309,23 @@ class Served:
             session.end()
         self._server.shutdown()
         self._server.server_close()
+
+
+class Lagging(Served):
+    """The same behind a server that shows everything a little later than it is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._server_side = self._follower = Follower(self.zookeeper)
+        self._is_over = threading.Event()
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        while not self._is_over.wait(LAG_S):
+            with self._lock:
+                self._follower.catch_up()
+
+    def close(self) -> None:
+        """End all sessions, listen no more, and follow nobody."""
+        super().close()
+        self._is_over.set()

@@ -16,6 +16,7 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump
+from controller.runtime.reclaiming import collect, spare
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings, Server, Unobserved
 from zk_layout.facts import Fact, Stat, absent, present
@@ -30,7 +31,7 @@ from zk_layout.ids import (
     Zxid,
 )
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
-from zk_layout.znodes.configs import TopicConfigAddress
+from zk_layout.znodes.configs import TopicConfigAddress, UserConfigAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -89,13 +90,14 @@ class Reign:
         return self.server.ports[LISTENER]
 
     async def begin(self) -> None:
-        """Load, listen, and let clients in."""
+        """Load, listen, and let clients in; as in the daemon, the collector then spares what is there already."""
         self._pump.emit(Observed(self._facts))
         self._pump.emit(Loaded())
         self._facts = ()
         self._task = asyncio.create_task(self._pump.run())
         while not self._machine.snapshot().is_loaded or self._pump.depth:
             await asyncio.sleep(0.01)
+        spare()
         await self.server.start()
         self.server.begin_term(self._pump.emit)
 
@@ -105,6 +107,7 @@ class Reign:
         self._pump.stop()
         if self._task is not None:
             await self._task
+        collect()
 
     def _commit(self, commit: Commit) -> None:
         self._zxid += 1
@@ -112,7 +115,8 @@ class Reign:
 
     def _read(self, read: Read) -> None:
         self._zxid += 1
-        found = tuple(absent(a, Zxid(self._zxid)) for a in read.addresses if isinstance(a, TopicConfigAddress))
+        settings = (a for a in read.addresses if isinstance(a, TopicConfigAddress | UserConfigAddress))
+        found = tuple(absent(address, Zxid(self._zxid)) for address in settings)
         asyncio.get_running_loop().call_soon(self._pump.emit, Observed(found))
 
     def _answer(self, answer: Answer) -> None:

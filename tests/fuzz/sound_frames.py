@@ -18,14 +18,18 @@ from controller.core.requests import (
     DeleteTopics,
     DescribeCluster,
     ElectLeaders,
+    FeatureUpdate,
     Growth,
     IsrProposal,
     ListReassignments,
     NewTopic,
     PartitionReassignment,
     Request,
+    ScramDeletion,
     TopicReference,
+    UpdateFeatures,
 )
+from controller.lab.wire.admin_client_side import Password, encode_passwords
 from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.server.relay import LED, RELAYABLE
 from controller.wire.any_node import ANSWERED
@@ -54,7 +58,7 @@ _REPLICAS = (BrokerId(3), BrokerId(1))
 
 def sound_frames() -> list[bytes]:
     """Without their sizes."""
-    return [*_served(), *_answered(), *_commands(), *_of_others(), *_captured()]
+    return [*_served(), *_passwords(), *_answered(), *_commands(), *_of_others(), *_captured()]
 
 
 def _served() -> Iterator[bytes]:
@@ -95,6 +99,12 @@ def _requests(version: int) -> Iterator[Request | ApiVersionsRequest]:
     yield CreatePartitions((Growth(_NAME, 7, None), Growth(TopicName("x"), 3, (_REPLICAS,))), 100, False)
     yield ElectLeaders((_AT,), False, 100)
     yield ElectLeaders(None, False, 100)
+    yield UpdateFeatures((FeatureUpdate("some", 1, 1), FeatureUpdate("other", 0, 2)), 100, False)
+
+
+def _passwords() -> Iterator[bytes]:
+    passwords = (Password("ann", 1, 4096, b"salt", b"password"), Password("bob", 2, 8192, b"salt", b"password"))
+    yield encode_passwords(7, passwords, (ScramDeletion("ann", 2), ScramDeletion("carl", 1)))[4:]
 
 
 def _answered() -> Iterator[bytes]:

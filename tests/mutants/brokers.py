@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant, story, trap, unit
 
 ADMISSION = "controller/core/brokers/admission.py"
 BROKERS = "controller/core/brokers/duty.py"
+REFUSALS = "controller/core/brokers/refusals.py"
 SHUTDOWN = "controller/core/brokers/controlled_shutdown.py"
 GREETINGS = "controller/core/telling/greetings.py"
 BATCH = "controller/core/telling/batch.py"
@@ -51,9 +52,9 @@ MUTANTS = (
     ),
     Mutant(
         "does not repeat what a broker has refused",
-        BROKERS,
-        "out.wake(TellAllAgain(broker), out.now + doubled_s(times, RESEND_AFTER_S, RESEND_AT_MOST_S))",
-        "del times",
+        REFUSALS,
+        "out.wake(TellAllAgain(broker), out.now + self._patience_s(broker, out.now))",
+        "pass",
         (trap("tickets"), story("refused_by_a_broker")),
     ),
     Mutant(
@@ -101,9 +102,16 @@ MUTANTS = (
     Mutant(
         "tells nobody that a broker has died",
         BATCH,
-        "        if not parts and is_news:",
-        "        if not parts and is_news and self._greetings:",
+        "            if not commands and is_news:",
+        "            if not commands and is_news and self._greetings:",
         (trap("tickets"),),
+    ),
+    Mutant(
+        "tells a broker that knows nothing of a topic what has changed of it",
+        BATCH,
+        "            if seen.topic not in whole and not self._round.knows_nothing_of(seen.topic, broker):\n",
+        "            if seen.topic not in whole:\n",
+        (unit("greetings"),),
     ),
     Mutant(
         "tells a broker that has come whom to follow before it tells who lives",

@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         "elects uncleanly whatever the settings say",
         LEADER,
-        "if is_unclean_allowed(case.config, cluster.unclean_election):",
+        "if case.config is not None and is_unclean_allowed(case.config, cluster.unclean_election):",
         "if case.config is not None:",
         (unit("election"),),
     ),
@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         "stops a leader that shuts down though nobody can follow it",
         LEADER,
-        "    if cluster.is_leaving(state.leader, case.at):\n        return None\n    return _unclean",
+        "    if cluster.still_serves(state.leader, case.at):\n        return None\n    return _unclean",
         "    return _unclean",
         (unit("election"),),
     ),
@@ -101,8 +101,8 @@ MUTANTS = (
     Mutant(
         "forgets what waited for a topic's settings",
         ELECTIONS,
-        "self._shared.agenda.add(name, [*self._offline(name), *waiting])",
-        "del waiting",
+        "self._shared.agenda.add(name, concerned)",
+        "del concerned",
         (story("unclean_election"),),
     ),
     Mutant(

@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         "forgets who has not confirmed its deletion",
         RULE,
-        "owed = tuple(r for r in (*case.owed, *waiting) if r not in settled)",
+        "owed = tuple(r for r in dict.fromkeys((*case.owed, *waiting)) if r not in settled)",
         "owed = tuple(r for r in case.owed if r not in settled)",
         (unit("reassignment"),),
     ),
@@ -87,8 +87,8 @@ MUTANTS = (
     Mutant(
         "forgets the replicas that a cancel drops",
         REDIRECTION,
-        "for r in (*case.owed, *dropped) if",
-        "for r in case.owed if",
+        "dict.fromkeys((*case.owed, *dropped))",
+        "dict.fromkeys(case.owed)",
         (unit("reassignment"),),
     ),
     Mutant(

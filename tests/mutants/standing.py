@@ -123,4 +123,11 @@ MUTANTS = (
         "controller.encode_epoch(epoch), -1),",
         (zk("claims"),),
     ),
+    Mutant(
+        "believes whatever server it finds when it comes back",
+        BRIDGE,
+        '        self._waiting.appendleft(_Call(self, Sync(self.full("/")), lambda _: None))\n',
+        "",
+        (zk("reconnecting"),),
+    ),
 )

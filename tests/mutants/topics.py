@@ -15,14 +15,21 @@ MUTANTS = (
     Mutant(
         "obeys an old mark: deletes a topic for a request that is older than it",
         TOPIC_FACTS,
-        "is_queued = self._deletes_topics and mark is not None and mark.czxid > view.czxid",
-        "is_queued = self._deletes_topics and mark is not None",
+        "is_meant = mark is not None and (mark.is_hidden or mark.czxid > view.czxid)",
+        "is_meant = mark is not None",
         (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "leads a topic whose request to be deleted it may not read",
+        TOPIC_FACTS,
+        "is_meant = mark is not None and (mark.is_hidden or mark.czxid > view.czxid)",
+        "is_meant = mark is not None and mark.czxid > view.czxid",
+        (trap("hidden_znodes"),),
     ),
     Mutant(
         "removes a topic before its logs are deleted",
         DELETION,
-        "if topic.is_malformed or self._unconfirmed(name, deletion):",
+        "if topic.is_malformed or self._unconfirmed(deletion):",
         "if topic.is_malformed:",
         (unit("topic_deletions"),),
     ),
@@ -64,8 +71,8 @@ MUTANTS = (
     Mutant(
         "answers that a topic is there before it is led",
         OUTCOMES,
-        "return not awaited.leaderless",
-        "return True",
+        "if self._is_leaderless(topic, number):",
+        "if False:",
         (story("topics_created_by_request"),),
     ),
     Mutant(

@@ -9,6 +9,7 @@ TOPIC_FACTS = "controller/core/state/topic_facts.py"
 CLUSTER = "controller/core/state/cluster.py"
 PLACEMENT = "controller/core/state/placement.py"
 EVENT_QUEUE = "controller/core/event_queue.py"
+DELETION = "controller/core/topics/deletion.py"
 AGENDA = "controller/core/agenda.py"
 MACHINE = "controller/core/machine.py"
 STEPS = "controller/core/steps/steps.py"
@@ -17,6 +18,27 @@ TRANSACTIONS = "controller/core/transactions/owner.py"
 PACKING = "controller/core/transactions/packing.py"
 
 MUTANTS = (
+    Mutant(
+        "decides all that is asked about a topic in one step",
+        STEPS,
+        "most = EVERY if self._aside.of(name).is_limited else self._shared.settings.budget.requested",
+        "most = EVERY",
+        (unit("turns_are_bounded"),),
+    ),
+    Mutant(
+        "forgets what is left of the requests about a topic",
+        STEPS,
+        "if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:",
+        "if False:",
+        (unit("turns_are_bounded"),),
+    ),
+    Mutant(
+        "tells of all partitions of a topic that goes at once",
+        DELETION,
+        "numbers, now.left = now.left[:most], now.left[most:]",
+        "numbers, now.left = now.left, []",
+        (unit("turns_are_bounded"),),
+    ),
     Mutant(
         "applies an older fact",
         FACTS,

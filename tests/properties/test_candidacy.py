@@ -15,6 +15,7 @@ from controller.core.candidacy.events import (
     IdClash,
     Lost,
     NotGivenUp,
+    ProtocolChanged,
     Reconnected,
     Resumed,
     SessionLost,
@@ -26,6 +27,7 @@ from controller.core.candidacy.events import (
     TermLoaded,
     TermSessionEnded,
     Unreachable,
+    Unsound,
     Watching,
     Woken,
 )
@@ -37,6 +39,7 @@ from controller.core.candidacy.orders import (
     Exit,
     Order,
     Release,
+    Renew,
     Say,
     Serve,
     WakeAt,
@@ -63,7 +66,9 @@ PASSING = st.one_of(
     MINE,
     st.sampled_from((SessionLost(), Suspended(), Resumed(), Reconnected(), Unreachable("away"), NotGivenUp())),
     st.sampled_from((TermFailed("a bug"), TermSessionEnded("expired"), TermLoaded("at once"), TermDrained(), Woken())),
-    st.sampled_from((HolderUnknown("NOAUTH"), HolderUnknown("a bug"))),
+    st.sampled_from(
+        (HolderUnknown("NOAUTH"), HolderUnknown("a bug"), Unsound("no broker answers"), ProtocolChanged("3.9"))
+    ),
     st.sampled_from((Lost("held"), Lost("unreadable", True), IdClash("ours", True), ClaimFailed("expired"))),
 )
 FINAL = st.sampled_from((StopAsked("SIGTERM"), StartRefused("NOAUTH"), IdClash("a broker's", False)))
@@ -84,7 +89,7 @@ class Observer:
         self.now = 0.0
         self.wake_at: float | None = None
         self.seen: HolderSeen | None = None
-        self.is_watching = self.owes = False
+        self.is_watching = self.has_begun = self.owes = self.is_kept = False
         self.is_claiming = self.is_held = self.is_begun = self.is_serving = self.has_ended = self.is_stopped = False
         self.claims = 0
         self._began = self._not_before = 0.0
@@ -108,19 +113,22 @@ class Observer:
         """One event, and what it orders then."""
         if isinstance(event, HolderSeen) and not self.has_ended:
             self.seen = event
-        elif (isinstance(event, Unreachable) and not self.is_watching) or (
+        elif (isinstance(event, Unreachable) and not self.has_begun) or (
             isinstance(event, HolderUnknown) and not self.is_held
         ):
             self.seen = None
         elif isinstance(event, SessionLost):
             self.seen = None
-            self.owes = False
+            self.owes = self.is_kept = False
         elif isinstance(event, NotGivenUp):
             self.owes = not self.is_held
         elif isinstance(event, OUTCOMES) and self.is_claiming:
             self.is_claiming, self.is_held = False, isinstance(event, Claimed)
             self._began = self.now
-        self.is_watching = self.is_watching or isinstance(event, Watching)
+            self.is_kept &= not self.is_held
+        if isinstance(event, Watching | Unsound):
+            self.is_watching = isinstance(event, Watching)
+            self.has_begun |= self.is_watching
         self.is_stopped = self.is_stopped or isinstance(event, StopAsked)
         for order in self.candidacy.step((event,), self.now):
             assert not self.has_ended, f"{order} after the end"
@@ -143,9 +151,9 @@ class Observer:
                 self.is_serving = True
             case Drain():
                 assert self.is_serving
-            case Release() | Abandon():
-                assert self.is_held or self.owes
-                self.owes = False
+            case Release() | Renew() | Abandon():
+                assert self.is_held or self.owes or self.is_kept
+                self.owes, self.is_kept = False, isinstance(order, Renew)
                 if isinstance(order, Abandon) and self.is_begun and self.now - self._began < LONG_TERM_S:
                     self._not_before = self.now + SHORTEST_PAUSE_S
                 self.is_held = self.is_begun = self.is_serving = False
@@ -182,7 +190,7 @@ class Observer:
                 return TermLoaded("at once")
             case Phase.ACTIVE:
                 return HolderSeen(ControllerClaim(901, is_ours=True), True, ControllerEpoch(self._epoch))
-            case Phase.RESIGNING | Phase.HANDING_BACK:
+            case Phase.RESIGNING | Phase.HANDING_BACK | Phase.RENEWING:
                 return TermDrained()
             case Phase.ENDED:
                 return Woken()
@@ -228,6 +236,28 @@ def test_once_faults_have_stopped_a_vacant_controller_is_claimed_within_a_bounde
 
     assert replica.is_claiming
     assert replica.candidacy.phase is Phase.CONTENDING
+
+
+@given(SETTINGS, PASSING_STORY)
+def test_no_claim_is_kept_for_long_without_a_term(
+    settings: CandidacySettings, story: list[tuple[float, Event | None]]
+) -> None:
+    replica = Observer(settings)
+    replica.lives([(0.0, None)] * 5)
+    replica.lives([(0.0, ProtocolChanged("3.9")), (0.0, None)])
+    assert replica.is_kept
+
+    replica.lives(story)
+    replica.hears(Resumed())  # while ZooKeeper is silent nothing can be given up
+    if replica.candidacy.holder is None:
+        replica.hears(HolderSeen(ControllerClaim(901, is_ours=True), True, ControllerEpoch(90)))
+    until = replica.now + 2 * SESSION_S  # what is in flight is waited for first
+    while replica.now < until:
+        replica.waits(0.5)
+        if replica.is_claiming:
+            replica.hears(Lost("NOAUTH", needs_mending=True))
+
+    assert not replica.is_kept
 
 
 @given(SETTINGS, ANY_STORY)

@@ -19,7 +19,7 @@ from zk_layout.znodes.admin import (
     PreferredElectionAddress,
     TopicDeletionAddress,
 )
-from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, UserConfigAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import (
@@ -131,12 +131,13 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ),
     notifications.LogDirEventAddress("log_dir_event_0000000001"): st.builds(notifications.LogDirEvent, ids),
     TopicConfigAddress(TopicName("t")): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
+    UserConfigAddress("ann%20b"): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
     DefaultBrokerConfigAddress(): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
     notifications.ConfigChangeAddress("config_change_0000000001"): st.builds(
         notifications.ConfigChange, texts.filter(lambda text: text not in ("", "/"))
     ),
     ControllerIdsAddress(): st.builds(ControllerIds, replicas),
-    FeatureAddress(): st.builds(Features, st.booleans()),
+    FeatureAddress(): st.builds(Features, st.booleans(), st.dictionaries(texts, st.integers(1, 9), max_size=3)),
     replica_deletions.ReplicaDeletionsAddress(TopicName("t")): st.builds(
         replica_deletions.ReplicaDeletions, st.dictionaries(ids, replicas, max_size=4), st.none() | topic_ids
     ),

@@ -11,13 +11,18 @@ from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    AlterScramCredentials,
     ControlledShutdown,
     DescribeCluster,
+    FeatureUpdate,
     IsrProposal,
     ListReassignments,
     Mode,
     PartitionReassignment,
+    ScramDeletion,
+    ScramUpsertion,
     TopicReference,
+    UpdateFeatures,
 )
 from tests.scenarios.theatre import Theatre
 from tests.scenarios.topic_commands import TOPIC_COMMANDS, reference
@@ -154,9 +159,9 @@ def _knows(theatre: Theatre, brokers: str, epoch: str) -> None:
     theatre.known_epochs.update(dict.fromkeys(_replicas(brokers), ControllerEpoch(int(epoch))))
 
 
-def _refuses(theatre: Theatre, command: str, error: str) -> None:
-    """`next refusal LeaderAndIsr STALE_BROKER_EPOCH`: the next such command is refused as a whole."""
-    theatre.refusals[command] = ErrorCode[error]
+def _refuses(theatre: Theatre, command: str, error: str, at: str = "") -> None:
+    """`next refusal LeaderAndIsr STALE_BROKER_EPOCH [orders-0]`: the next such command is refused, or a part of it."""
+    theatre.refusals[command] = ErrorCode[error], _at(at) if at else None
 
 
 def _topic_there(theatre: Theatre, name: str, *words: str) -> None:
@@ -392,6 +397,30 @@ def _producer_ids(theatre: Theatre, broker: str, *words: str) -> None:
     theatre.ask(AllocateProducerIds(broker_id, broker_epoch))
 
 
+def _scram(theatre: Theatre, *words: str) -> None:
+    """`ask scram ann:256=4096:secret -bob:512`: credentials with so many iterations are set, others deleted."""
+    upsertions, deletions = [], []
+    for word in words:
+        key, _, value = word.partition("=")
+        user, _, bits = key.rpartition(":")
+        mechanism = {"256": 1, "512": 2}.get(bits, 0)
+        if not value:
+            deletions.append(ScramDeletion(user.removeprefix("-"), mechanism))
+            continue
+        iterations, _, credential = value.partition(":")
+        upsertions.append(ScramUpsertion(user, mechanism, int(iterations), credential))
+    theatre.ask(AlterScramCredentials(tuple(upsertions), tuple(deletions)))
+
+
+def _features(theatre: Theatre, *words: str) -> None:
+    """`ask features transactions=0/2`: a level, and 1 to raise it, 2 or 3 to lower it."""
+    updates = []
+    for feature, wanted in _options(words).items():
+        level, _, kind = wanted.partition("/")
+        updates.append(FeatureUpdate(feature, int(level), int(kind)))
+    theatre.ask(UpdateFeatures(tuple(updates)))
+
+
 def _znode(theatre: Theatre, path: str, *data: str) -> None:
     """`znode /path [data]`: somebody else writes a znode, as it should be."""
     content = " ".join(data).encode()
@@ -450,6 +479,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "prefer": _prefer,
     "shutdown": _shutdown,
     "producer ids": _producer_ids,
+    "ask scram": _scram,
+    "ask features": _features,
     "znode": _znode,
     "token": _token,
     **TOPIC_COMMANDS,

@@ -107,7 +107,7 @@ class Theatre:
         self.brokers: dict[BrokerId, SessionId] = {}
         self.forbidden: set[str] = set()
         self.mute: dict[BrokerId, None] = {}
-        self.refusals: dict[str, ErrorCode] = {}
+        self.refusals: dict[str, tuple[ErrorCode, TopicPartition | None]] = {}  # of a command, or of one partition
         self.known_epochs: dict[BrokerId, ControllerEpoch] = {}
         self.trouble: deque[str] = deque()
         self.refused: set[str] = set()
@@ -307,11 +307,13 @@ class Theatre:
     def _obey(self, tell: Tell) -> None:
         if tell.broker in self.mute or tell.broker not in self.brokers:
             return
-        refused = self.refusals.pop(type(tell.command).__name__, ErrorCode.NONE)
+        refused, refused_at = self.refusals.pop(type(tell.command).__name__, (ErrorCode.NONE, None))
         if tell.controller_epoch < self.known_epochs.get(tell.broker, ControllerEpoch(0)):
             refused = ErrorCode.STALE_CONTROLLER_EPOCH
         bad = self.bad_disks.get(tell.broker, frozenset())
         errors = {at: ErrorCode.KAFKA_STORAGE_ERROR for at in _logs_touched(tell.command) if at in bad}
+        if refused_at is not None:
+            errors[refused_at], refused = refused, ErrorCode.NONE
         self._events.append(Acknowledged(tell.broker, tell.broker_epoch, tell.command, refused, errors))
 
     def _describe(self, asked: DescribeLogDirs) -> None:

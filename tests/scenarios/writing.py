@@ -9,6 +9,7 @@ from controller.core.effects import Create, Delete, Set, Tell, Write
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
+    FeaturesUpdated,
     LeadersElected,
     PartitionsAltered,
     PartitionsCreated,
@@ -16,6 +17,7 @@ from controller.core.replies import (
     ReassignmentsAltered,
     ReassignmentsListed,
     Reply,
+    ScramCredentialsAltered,
     ShutdownPermitted,
     TopicCreated,
     TopicsCreated,
@@ -211,11 +213,8 @@ def reply_lines(reply: Reply) -> list[str]:
                     *_progress_lines(m.progress),
                 )
             ] or ["  answer nothing moves"]
-        case ShutdownPermitted(remaining):
-            left = " ".join(map(str, remaining))
-            return [f"  answer {reply.error.name} remaining: {left or 'none'}"]
-        case ProducerIdsAllocated(first, length, error):
-            return [f"  answer {error.name}" if error else f"  answer producer ids {first} to {first + length - 1}"]
+        case ShutdownPermitted() | ProducerIdsAllocated() | ScramCredentialsAltered() | FeaturesUpdated():
+            return _other_lines(reply)
         case TopicsCreated() | TopicsDeleted() | PartitionsCreated() | LeadersElected():
             return _topic_lines(reply)
         case ClusterDescription():
@@ -229,6 +228,22 @@ def reply_lines(reply: Reply) -> list[str]:
                 ),
                 *(f"  answer {t.name or t.topic_id} {t.error.name}" for t in reply.topics if t.error),
             ]
+
+
+def _other_lines(
+    reply: ShutdownPermitted | ProducerIdsAllocated | ScramCredentialsAltered | FeaturesUpdated,
+) -> list[str]:
+    match reply:
+        case ShutdownPermitted(remaining):
+            left = " ".join(map(str, remaining))
+            return [f"  answer {reply.error.name} remaining: {left or 'none'}"]
+        case ProducerIdsAllocated(first, length, error):
+            return [f"  answer {error.name}" if error else f"  answer producer ids {first} to {first + length - 1}"]
+        case ScramCredentialsAltered(altered):
+            return [f"  answer {r.user or 'nobody'} {_error(r.error, r.message)}" for r in altered]
+        case FeaturesUpdated(updated, error, message):
+            whole = [f"  answer {_error(error, message)}"] if error else []
+            return whole + [f"  answer {r.feature} {_error(r.error, r.message)}" for r in updated]
 
 
 def _topic_lines(reply: TopicsCreated | TopicsDeleted | PartitionsCreated | LeadersElected) -> list[str]:

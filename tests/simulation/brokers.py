@@ -14,7 +14,7 @@ from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, S
 from zk_layout import catalog
 from zk_layout.facts import Stat
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, SessionId, TopicPartition
-from zk_layout.znodes.brokers import Endpoint, Registration
+from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS, IsrChange, LogDirEvent
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 
@@ -28,6 +28,9 @@ NOTIFY_S = 1.0
 SHUTDOWN_TRIES = 3
 SHUTDOWN_RETRY_S = 2.0
 LONG_S = 15.0
+LONG_S_AMONG_HANG_UPS = 90.0
+HELD_UP = 0.05  # of the requests, on their way
+HELD_UP_S = (1.0, 40.0)
 
 
 class Broker:
@@ -48,6 +51,8 @@ class Broker:
         self.is_leaving = False
         self.is_retired = False  # it never starts again
         self._to_notify: dict[TopicPartition, None] = {}
+        self._gone_at = 0.0
+        self.found: dict[TopicPartition, ControllerEpoch] = {}  # when it registered; in which term
         self._registered_at = 0.0
 
     @property
@@ -85,6 +90,9 @@ class Broker:
         zookeeper.multi(self.session, create)
         self._registered_at = self.world.clock.now
         self.model.broker_epoch = BrokerEpoch(zookeeper.nodes[path].czxid)
+        leader = self.world.leading()
+        is_led = leader is not None and leader.is_serving
+        self.found = dict.fromkeys(self.world.checker.states, leader.epoch) if leader is not None and is_led else {}
         self.world.say(self.name, f"registers with epoch {self.model.broker_epoch}")
 
     def crash(self, restart_s: float | None) -> None:
@@ -126,11 +134,36 @@ class Broker:
         if life == self.life:
             self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), again)
 
-    def serves(self, at: TopicPartition) -> bool:
-        """Whether it has been there for so long, with a log that it can use, that every controller knows."""
-        is_here = self.is_up and not self.is_leaving and f"/brokers/ids/{self.broker}" in self.world.zookeeper.nodes
+    def serves(self, at: TopicPartition, shown_since: float) -> bool:
+        """Whether it has been there for so long, with a log that it can use, that who is shown everything knows."""
+        return not self.is_leaving and self.leads_on(at, shown_since)
+
+    def leads_on(self, at: TopicPartition, shown_since: float) -> bool:
+        """Whether it serves, be it that it wants to leave: until somebody else can lead, it leads."""
         has_log = at in self.disk and not self.is_offline(at)
-        return is_here and has_log and self.world.clock.now - self._registered_at > LONG_S
+        return self.is_up and has_log and self.is_known(shown_since)
+
+    def unregistered(self, path: str) -> None:
+        """A znode has gone: maybe its registration."""
+        if path == BrokerAddress(self.broker).path:
+            self._gone_at = self.world.clock.now
+
+    def is_gone(self, shown_since: float) -> bool:
+        """Whether its registration went so long ago that who is shown everything knows."""
+        return not self.is_registered and self._is_long(self._gone_at, shown_since)
+
+    def is_known(self, shown_since: float) -> bool:
+        """Whether it registered so long ago that who is shown everything knows."""
+        return self.is_registered and self._is_long(self._registered_at, shown_since)
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether ZooKeeper has a registration of it."""
+        return f"/brokers/ids/{self.broker}" in self.world.zookeeper.nodes
+
+    def _is_long(self, since: float, shown_since: float) -> bool:
+        long_s = LONG_S if not self.world.sizes.is_misconfigured else LONG_S_AMONG_HANG_UPS
+        return self.world.clock.now - max(since, shown_since) > long_s
 
     def has_records(self, at: TopicPartition) -> bool:
         """Whether its process runs and could lead with what is on its disk."""
@@ -146,21 +179,26 @@ class Broker:
         self.life += 1
         self.connection.close()
 
-    def lose_session(self) -> None:
-        """The session expires while the process lives; it registers again."""
-        if not self.is_up:
+    def lose_session(self, cut_off_s: float = 0.0) -> None:
+        """Cut off from ZooKeeper for so long, the process lives on while its session expires; it registers again."""
+        if self.model is None:
             return
-        self.world.say(self.name, "loses its session")
+        self.world.say(self.name, f"is cut off from ZooKeeper for {cut_off_s:.1f}s and loses its session")
         self.connection.close()
-        self.world.expire(self.session)
-        life = self.life
+        self.model.has_zookeeper = False
+        life, session = self.life, self.session
+
+        def expire() -> None:
+            self.world.expire(session)
+            self.world.clock.after(self.world.random.uniform(0.01, 2.0), again)
 
         def again() -> None:
-            if life == self.life:
+            if life == self.life and self.model is not None:
+                self.model.has_zookeeper = True
                 self.register()
                 self._write_again()
 
-        self.world.clock.after(self.world.random.uniform(0.01, 2.0), again)
+        self.world.clock.after(cut_off_s, expire)
 
     def _write_again(self) -> None:
         """Writes that the lost session left without an answer are repeated, as brokers do until they are connected."""
@@ -209,8 +247,11 @@ class Broker:
         return None
 
     def _send(self, life: int, reassignments: list[IsrProposal]) -> None:
+        """One request at a time, with what was refused before and whatever else is wanted by now."""
         if life != self.life or self.model is None:
             return
+        if self.is_asking:
+            reassignments = [*reassignments, *self.model.proposals(self.world.clock.now)]
         self.is_asking = True
         reassignments = [w for w in reassignments if self._partition_of(w) is not None]
         if not reassignments:
@@ -221,6 +262,14 @@ class Broker:
         names = ", ".join(f"{self._partition_of(w)} isr={list(w.isr)}" for w in reassignments)
         self.world.say(self.name, f"asks for {names}")
         self._ask(life, request, lambda reply: self._altered(life, reassignments, reply))
+        if self.world.random.random() < HELD_UP:
+            held_up_s = self.world.random.uniform(*HELD_UP_S)
+            self.world.clock.after(held_up_s, lambda: self._arrive_late(request))
+
+    def _arrive_late(self, request: AlterPartition) -> None:
+        """What a former life has sent was held up on its way."""
+        if self.model is not None and self.model.broker_epoch != request.broker_epoch and not self.is_cut_off:
+            self.world.ask(self.model.controller, request, lambda _: None)
 
     def _ask(self, life: int, request: Any, use: Any) -> None:
         assert self.model is not None

@@ -60,7 +60,7 @@ class Clients:
             leader = self.world.leading()
             candidates.extend([leader.own_id] if leader else self.recorded_controllers())
         size = self.random.randint(1, min(3, len(self.world.brokers)))
-        width = self.random.randint(1, 4) if self.random.random() < 0.99 else WIDE
+        width = self.world.sizes.width(self.random.randint(1, 4) if self.random.random() < 0.99 else WIDE)
         partitions = {PartitionId(p): Assignment(tuple(self.random.sample(candidates, size))) for p in range(width)}
         topic_id = TopicId(f"{self.random.getrandbits(128):022x}"[:22]) if self.world.plan.topic_ids else None
         self.world.say("client", f"creates {name} {[list(a.replicas) for a in partitions.values()]}")

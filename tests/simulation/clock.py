@@ -5,25 +5,30 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
+from random import Random
 
 
 class Clock:
-    """Simulated time in seconds; things at the same time happen in the order in which they were set."""
+    """Simulated time in seconds; things at the same time happen in the order in which they were set.
+
+    Whatever happens draws from the source of whoever set it.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self.source = Random(0)
+        self._queue: list[tuple[float, int, Random, Callable[[], None]]] = []
         self._order = count()
 
     def after(self, delay_s: float, happening: Callable[[], None]) -> None:
         """Let something happen later."""
-        heapq.heappush(self._queue, (self.now + delay_s, next(self._order), happening))
+        heapq.heappush(self._queue, (self.now + delay_s, next(self._order), self.source, happening))
 
     def step(self) -> bool:
         """Let the next thing happen; False when nothing is left."""
         if not self._queue:
             return False
-        self.now, _, happening = heapq.heappop(self._queue)
+        self.now, _, self.source, happening = heapq.heappop(self._queue)
         happening()
         return True
 

@@ -14,8 +14,11 @@ from enum import StrEnum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from controller.app import Daemon
 from controller.claiming import Claimant
+from controller.core.candidacy.events import ProtocolChanged
 from controller.core.candidacy.phases import TakeOver
 from controller.core.effects import (
     Answer,
@@ -34,12 +37,12 @@ from controller.core.machine import Machine
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
 from controller.leading import Leading
+from controller.preflight.findings import Verdict
 from controller.settings import Settings, load
 from controller.term import TermParts
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
-from controller.zk.writer import DEFAULT_REQUEST_BYTES
 from tests.simulation.broken import Broken
 from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import SimulatedLoop
@@ -47,7 +50,7 @@ from tests.simulation.network import Line, Link
 from tests.simulation.trace import command_lines, write_text
 from tests.simulation.zookeeper import CheckVersion, Multi, Operation, RemoveNode
 from tests.simulation.zookeeper_server import ServerConnection
-from zk_layout.ids import BrokerId, ControllerEpoch, SessionId
+from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, Zxid
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -86,12 +89,12 @@ def settings_of(own_id: BrokerId, take_over: TakeOver, session_timeout_s: float)
     return load(None, texts, {}, {"inter.broker.protocol.version": parse_protocol})
 
 
-class NobodyAnswers:
-    """A dialer: whether brokers understand the controller is not simulated."""
+class NothingWrong:
+    """Stands for `controller.preflight`: whether brokers can be reached and understand us is not simulated."""
 
-    async def open_connection(self, *_: object) -> Any:
-        """Nothing listens."""
-        raise ConnectionRefusedError
+    async def look(self, *_: object) -> Verdict:
+        """All is well."""
+        return Verdict(())
 
 
 class Links:
@@ -191,7 +194,7 @@ class Listener:
     def refuse_all(self) -> None:
         """Nobody gets an answer any more."""
         self._emit = None
-        self._controller.world.checker.term_ended(self._controller)
+        self._controller.world.checker.answers.term_ended(self._controller)
         asks, self.asks = self.asks, {}
         for answer in asks.values():
             answer(NOT_ANSWERED)
@@ -224,6 +227,7 @@ class Observer:
     def noticed(self, notice: Notice) -> None:
         """A notice was given."""
         self._world.folder.noticed(notice.text)
+        self._world.sizes.noticed(notice)
 
     def measured(self, figure: Measured) -> None:
         """Nobody looks."""
@@ -276,7 +280,7 @@ class _Leading(Leading):
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
         observer: Any = controller.observer
-        super().__init__(settings, parse_protocol(PROTOCOL), claimant, observer, process.happened)
+        super().__init__(settings, claimant, observer, process.happened)
         self._controller = controller
         self._bridge = claimant
 
@@ -294,7 +298,7 @@ class _Leading(Leading):
             protocol=parse_protocol(PROTOCOL),
             inter_broker_listener="PLAINTEXT",
             request_timeout_s=30.0,
-            request_limit_bytes=DEFAULT_REQUEST_BYTES,
+            request_limit_bytes=world.sizes.believed_bytes,
             drain_timeout_s=1.0,
             answer=server.answer,
             counter=observer,
@@ -304,7 +308,7 @@ class _Leading(Leading):
             new_links=new_links,
             new_log_dirs=lambda _, emit: Inspector(controller, emit),
             random_bytes=bytes,
-            wall_clock=lambda: world.clock.now,
+            wall_clock=partial(world.wall_clocks.now, own_id),
         )
 
 
@@ -320,10 +324,9 @@ class Process(Daemon):
         controller = self._controller
         self.claimant = self._claimant = Claimant(
             settings,
-            parse_protocol(PROTOCOL),
+            NothingWrong(),
             self._happened,
             new_bridge=self._new_bridge,
-            dialer=NobodyAnswers(),
         )
         listener: Any = controller.listener
         observer: Any = controller.observer
@@ -332,6 +335,7 @@ class Process(Daemon):
 
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller
+        settings = replace(settings, request_limit_bytes=controller.world.sizes.believed_bytes)
         return Bridge(settings, kazoo_client(settings, controller.world.network, self._loop, controller.dial))
 
     @property
@@ -355,6 +359,7 @@ class Controller:
         self.epoch = ControllerEpoch(0)
         self.crash_at_commit = 0
         self.crash_in_turn = False
+        self.at_next_commit: Callable[[], None] | None = None
         self.submitted: deque[Commit] = deque()
         self.observer = Observer(self)
         self.listener = Listener(self)
@@ -384,6 +389,11 @@ class Controller:
         if self._process is not None:
             self._last_session = self._process.claimant.bridge.session
         return self._last_session
+
+    @property
+    def seen_zxid(self) -> Zxid:
+        """Up to which write its process knows of everything that it wrote itself."""
+        return Zxid(0) if self._process is None else self._process.claimant.bridge.seen_zxid
 
     @property
     def connection(self) -> Connection:
@@ -417,7 +427,7 @@ class Controller:
     def start(self) -> None:
         """A new process, with a new session."""
         self.life += 1
-        self.crash_at_commit, self.crash_in_turn = 0, False
+        self.crash_at_commit, self.crash_in_turn, self.at_next_commit = 0, False, None
         self.world.say(self.name, "starts")
         plan = self.world.plan
         self._loop = SimulatedLoop(self.world.clock, partial(self.world.say, self.name))  # type: ignore[abstract]
@@ -467,6 +477,11 @@ class Controller:
         self.world.say(self.name, "is told to stop")
         self._loop.signal(signal.SIGTERM)
 
+    def renew(self) -> None:
+        """It finds out that brokers have another protocol."""
+        if self._process is not None:
+            self._loop.call_soon_threadsafe(self._process.happened, ProtocolChanged("another"))
+
     def usurp(self) -> None:
         """An operator deletes `/controller` although its holder lives."""
         self.world.write(RemoveNode(CLAIM))
@@ -477,7 +492,6 @@ class Controller:
         self.epoch, self.machine = epoch, machine
         self._term_session = self.session
         self.submitted.clear()
-        self.world.checker.term_began(self)
 
     def term_ended(self) -> None:
         """Its process does not lead any more."""
@@ -494,11 +508,11 @@ class Controller:
         """A line reaches a server. Whoever asks for a new session has lost one, and its term with it."""
         if self._process is not None and self._process.leads_without_session:
             raise Broken(f"{self.name} still leads, though its session has expired")
-        return ServerConnection(self.world.zookeeper, line.answer, line.hang_up, self._transacted, self.oversized)
+        return self.world.ensemble.dial(line, self._transacted, self.oversized)
 
-    def oversized(self, size_bytes: int) -> None:
+    def oversized(self, frame: bytes) -> None:
         """The server got a frame that it never accepts, and hung up."""
-        raise Broken(f"{self.name} sent ZooKeeper a request of {size_bytes} bytes")
+        self.world.sizes.oversized(self.name, frame)
 
     def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
         written = [o.path for o in operations if not isinstance(o, CheckVersion)]
@@ -513,6 +527,9 @@ class Controller:
                 break
         else:
             raise AssertionError(f"{self.name} wrote what its machine did not decide: {written}")
+        act, self.at_next_commit = self.at_next_commit, None
+        if act is not None:
+            self.world.clock.after(0.0, act)
         if self.crash_at_commit:
             self.crash_at_commit -= 1
             if not self.crash_at_commit:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulation.chance import some_of
 from tests.simulation.controllers import RELEASED, Controller, Role
 from tests.simulation.native import rule_briefly
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
@@ -33,12 +35,15 @@ JUNK_AT = (
 
 
 class Faults:
-    """Each fault is drawn from the world's seed; `heal` ends them all."""
+    """Each fault is drawn from the world's seed; `heal` ends them all.
+
+    Most worlds know a part of the kinds only: where everything happens, little has time to come of anything.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.random
-        self._kinds: list[tuple[int, Callable[[], None]]] = [
+        kinds: list[tuple[int, Callable[[], None]]] = [
             (3, self.crash_controller),
             (6, self.crash_controller_at_a_commit),
             (4, self.crash_controller_in_a_turn),
@@ -47,6 +52,7 @@ class Faults:
             (4, self.drop_controller_connection),
             (2, self.silence_zookeeper),
             (2, self.stop_controller),
+            (2, self.renew_term),
             (1, self.release_cluster),
             (3, self.usurp),
             (3, self.let_a_broker_rule),
@@ -63,14 +69,18 @@ class Faults:
             (2, self.write_junk),
             (1, self.spoil_a_topic),
             (1, self.write_an_old_assignment),
+            (3, self.take_rights_away),
+            (2, self.put_a_clock_wrong),
         ]
+        self._kinds = some_of(kinds, Random(f"{world.seed}/kinds of faults"))
 
-    def strike(self) -> None:
-        """One fault."""
+    def strike(self) -> str:
+        """One fault, and its name."""
         weights = [weight for weight, _ in self._kinds]
         fault = self.random.choices([kind for _, kind in self._kinds], weights)[0]
         self.world.coverage.struck(fault.__name__, self.world.clock.now)
         fault()
+        return fault.__name__
 
     # controllers
 
@@ -131,6 +141,13 @@ class Faults:
         if leader is not None:
             self.world.say(leader.name, "loses its connection to ZooKeeper")
             leader.connection.drop(self.random.uniform(0.01, 0.8 * self.world.plan.session_timeout_s))
+
+    def renew_term(self) -> None:
+        """Brokers are to be led in another manner: the leading one begins another term over its own claim."""
+        leader = self._leader()
+        if leader is not None:
+            self.world.say(leader.name, "is to lead in another manner")
+            leader.renew()
 
     def silence_zookeeper(self) -> None:
         """The leading one hears nothing of ZooKeeper for longer than its session, which may expire or not."""
@@ -206,10 +223,19 @@ class Faults:
             broker.crash(self.random.uniform(0.01, 0.5))
 
     def expire_broker(self) -> None:
-        """A broker's session expires."""
-        broker = self._up_broker()
-        if broker is not None:
-            broker.lose_session()
+        """A broker's session expires, at once or after a time without ZooKeeper, in which it may be given replicas."""
+        broker, timeout_s = self._up_broker(), self.world.plan.session_timeout_s
+        if broker is None:
+            return
+        cut_off_s = self.random.choice((0.0, timeout_s))
+        broker.lose_session(cut_off_s)
+        if cut_off_s:
+            for _ in range(3):
+                self.world.clock.after(self.random.uniform(0.0, timeout_s), self._move_something)
+
+    def _move_something(self) -> None:
+        if self.world.has_partitions:
+            self.world.clients.reassign()
 
     def shut_broker_down(self) -> None:
         """An operator stops a broker."""
@@ -344,6 +370,14 @@ class Faults:
 
         self.world.clock.after(self.random.uniform(0.1, 8.0), write)
 
+    def take_rights_away(self) -> None:
+        """Controllers may not read or write something any more, mostly for a while."""
+        self.world.refusals.strike()
+
+    def put_a_clock_wrong(self) -> None:
+        """The clock on a controller's wall jumps; the one by which it waits does not."""
+        self.world.wall_clocks.jump()
+
     def lossy_network(self) -> None:
         """Every third command or answer gets lost for a while."""
         self.world.say("network", "gets lossy")
@@ -359,6 +393,8 @@ class Faults:
         self.world.say("faults", "stop")
         self.world.network.loss = 0.0
         self.world.network.slow.clear()
+        self.world.refusals.heal()
+        self.world.wall_clocks.heal()
         gone = self.random.choice(list(self.world.brokers)) if self.random.random() < 0.3 else None
         for broker in self.world.brokers.values():
             broker.is_cut_off = broker.is_lagging = False

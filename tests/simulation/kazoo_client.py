@@ -63,7 +63,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._dial = dial
         self._line: Line | None = None
         self._server: Server | None = None
-        self._is_greeted = False
+        self._is_greeted = self._is_to_connect = False
         self._down_until = 0.0
         self._write_sock = self
 
@@ -76,7 +76,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def start(self) -> None:
         """Connect, again and again."""
-        self._later(0.0, self._connect_once)
+        self._connect_after(0.0)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Over; kazoo waits for the answer to its last request, nobody here does."""
@@ -112,14 +112,20 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             line.cut()
             server.close()
 
+    def _connect_after(self, delay_s: float) -> None:
+        """However many have noticed that the line is lost, kazoo's one thread connects."""
+        if not self._is_to_connect:
+            self._is_to_connect = True
+            self._later(delay_s, self._connect_once)
+
     def _connect_once(self) -> None:
-        client = self.client
+        client, self._is_to_connect = self.client, False
         if client._stopped.is_set() or self._line is not None:
             return
         if client._state != KeeperState.CONNECTING:
             client._session_callback(KeeperState.CONNECTING)
         if self.is_down:
-            self._later(self._down_until - self._clock.now + self._network.delay(), self._connect_once)
+            self._connect_after(self._down_until - self._clock.now + self._network.delay())
             return
         self._xid = 0
         line = Line(self._network, lambda frame: self._soon(lambda: self._take(line, frame)), self._hung_up)
@@ -144,7 +150,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if self._line is None and not self.client._stopped.is_set():
             if self.client._state != KeeperState.CONNECTING:
                 self.client._session_callback(KeeperState.CONNECTING)
-            self._later(_RETRY_S, self._connect_once)
+            self._connect_after(_RETRY_S)
 
     def _take(self, line: Line, frame: bytes) -> None:
         if line is not self._line:
@@ -165,7 +171,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if result.time_out <= 0:
             self._abandon_line()
             client._session_callback(KeeperState.EXPIRED_SESSION)
-            self._later(_RETRY_S, self._connect_once)
+            self._connect_after(_RETRY_S)
             return
         client._session_id, client._session_passwd = result.session_id, result.passwd
         client._protocol_version = result.protocol_version

@@ -322,6 +322,8 @@ class NativeController:
             now = self.world.clock.now
             at = self._arrives_at[broker] = max(self._arrives_at.get(broker, now), now + self.world.network.delay())
             tell = Tell(broker, model.broker_epoch, self.epoch, command)
+            if isinstance(command, StopReplica):
+                self.world.checker.telling.told_to_delete(tell)
             self.world.clock.after(at - now, lambda: self._deliver(tell))
 
     def _deliver(self, tell: Tell) -> None:

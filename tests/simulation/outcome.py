@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.lab.broker_model import BrokerModel
-from tests.simulation.broken import Broken
+from tests.simulation.broken import Broken, hold
 from tests.simulation.clients import LEGACY, PREFERRED
 from tests.simulation.controllers import Role
+from tests.simulation.refusals import Concern
 from zk_layout.ids import NO_LEADER, BrokerId, TopicName, TopicPartition
 from zk_layout.znodes import replica_deletions
 from zk_layout.znodes.admin import DELETE_TOPICS
@@ -28,28 +29,37 @@ def check_outcome(world: World) -> None:
     leading = [c for c in world.controllers.values() if c.role is Role.LEADING]
     if len(leading) != 1:
         raise Broken(f"{len(leading)} controllers lead in the end")
-    if world.checker.unanswered:
-        raise Broken(f"never answered: {world.checker.unanswered}")
+    if world.checker.answers.unanswered:
+        raise Broken(f"never answered: {world.checker.answers.unanswered}")
     live = {b.broker: b.model for b in world.brokers.values() if b.model is not None}
-    for name, topic in world.checker.topics.items():
-        if name in world.checker.unwanted:
-            _waits_for_somebody(world, name, leading[0].own_id, live)
-            continue
-        for number, assignment in topic.partitions.items():
-            at = TopicPartition(name, number)
-            able = {b: model for b, model in live.items() if not model.is_offline(at)}
-            _is_led(world, at, assignment, able)
-            _does_not_move(world, at, assignment, able)
-            _is_known(world, at, assignment, live)
+    _topics_are_at_rest(world, leading[0].own_id, live)
     for broker, model in live.items():
         _has_no_strays(world, broker, model)
         _knows_who_lives(world, model, leading[0].own_id, live)
         for at in model.led():
             world.checker.leads_with_everything(model, at)
     _nothing_is_left_over(world)
-    for wrong in (world.move_requests.outcome(), world.folder.outcome(leading[0].own_id)):
-        if wrong is not None:
-            raise Broken(wrong)
+    leader = leading[0].own_id
+    for wrong in (world.move_requests.outcome(), world.folder.outcome(leader), world.wall_clocks.outcome(leader)):
+        hold(wrong)
+
+
+def _topics_are_at_rest(world: World, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:
+    for name, topic in world.checker.topics.items():
+        if name not in world.checker.unwanted:
+            for number, assignment in topic.partitions.items():
+                _is_at_rest(world, TopicPartition(name, number), assignment, live)
+        elif not world.refusals.excuse(name) & Concern.DELETING:
+            _waits_for_somebody(world, name, leader, live)
+
+
+def _is_at_rest(world: World, at: TopicPartition, assignment: Assignment, live: dict[BrokerId, BrokerModel]) -> None:
+    able = {b: model for b, model in live.items() if not model.is_offline(at)}
+    if not world.refusals.excuses(at, Concern.LEADING):
+        _is_led(world, at, assignment, able)
+        _is_known(world, at, assignment, live)
+    if not world.refusals.excuses(at, Concern.MOVING):
+        _does_not_move(world, at, assignment, able)
 
 
 def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:
@@ -76,7 +86,8 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
     if state.leader not in live and state.leader != NO_LEADER:
         raise Broken(f"{at} is still said to be led by {state.leader}, which cannot: {state}")
     able = [r for r in assignment.original if r in live and at in live[r].disk]
-    if state.leader == NO_LEADER and world.plan.unclean_election and able:
+    may_be_unclean = world.plan.unclean_election and not world.refusals.excuses(at, Concern.ELECTING_UNCLEANLY)
+    if state.leader == NO_LEADER and may_be_unclean and able:
         raise Broken(f"{at} has no leader, though {able} may be elected without being in sync: {state}")
     if state.leader != NO_LEADER and state.leader in live:
         if not live[state.leader].leads(at):
@@ -84,7 +95,10 @@ def _is_led(world: World, at: TopicPartition, assignment: Assignment, live: dict
         alive_replicas = [r for r in assignment.target if r in live]
         missing = [r for r in alive_replicas if r not in state.isr]
         is_stuck = at in world.checker.unheard and not world.plan.traits.uses_alter_partition
-        if missing and not is_stuck:  # a leader that writes the state itself and was told of another version
+        is_hung_up_on = world.sizes.is_misconfigured and world.sizes.is_too_large(at.topic)
+        if (
+            missing and not is_stuck and not is_hung_up_on
+        ):  # a leader that writes the state itself and was told of another version
             raise Broken(f"live replicas {missing} of {at} are not in its ISR {list(state.isr)}")
 
 
@@ -97,7 +111,8 @@ def _does_not_move(world: World, at: TopicPartition, assignment: Assignment, liv
         *world.clients.recorded_controllers(),
         *(c.own_id for c in world.controllers.values() if c.role is Role.LEADING),
     }
-    if not known.isdisjoint(assignment.target) and live:
+    is_anybody_free = not live.keys() <= set(assignment.target)
+    if not known.isdisjoint(assignment.target) and is_anybody_free:
         raise Broken(f"{at} is still placed on a controller: {assignment}")
 
 
@@ -114,7 +129,9 @@ def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: di
             PartitionState(view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state),
             version if at in world.checker.unheard else view.partition_epoch,
         )
-        if told != (state, version) or view.replicas not in (assignment.replicas, assignment.target):
+        # Replicas that nobody may write to the topic's znode any more are those that were told before.
+        is_listed = view.replicas in (assignment.replicas, assignment.target)
+        if told != (state, version) or not (is_listed or world.refusals.excuses(at, Concern.MOVING)):
             raise Broken(f"broker {broker} knows {view}, ZooKeeper has {state} v{version} {assignment}")
         # Without a live leader a replica keeps its log, and whatever epoch it was in.
         if broker in assignment.target and state.leader in live and not model.is_offline(at):
@@ -126,7 +143,7 @@ def _is_known(world: World, at: TopicPartition, assignment: Assignment, live: di
 def _has_no_strays(world: World, broker: BrokerId, model: BrokerModel) -> None:
     for at in model.hosted().keys() - model.offline.keys():
         topic = world.checker.topics.get(at.topic)
-        if at in world.checker.edited:
+        if at in world.checker.edited or world.refusals.excuse(at.topic) & (Concern.MOVING | Concern.DELETING):
             continue  # whoever takes over between such a write and its end finds no trace of who was dropped
         if topic is None or at.topic in world.checker.unwanted or broker not in topic.partitions[at.partition].replicas:
             raise Broken(f"broker {broker} keeps a stray replica of {at}")
@@ -146,11 +163,14 @@ def _nothing_is_left_over(world: World) -> None:
         gone = [name for name in nodes[parent].children if name not in world.checker.topics]
         if gone:
             raise Broken(f"left over in {parent} of topics that are gone: {gone}")
-    stale = [name for name in nodes[DELETE_TOPICS].children if name not in world.checker.unwanted]
+    waiting = {name for name in world.checker.topics if world.refusals.excuse(name) & Concern.DELETING}
+    stale = [n for n in nodes[DELETE_TOPICS].children if n not in world.checker.unwanted and n not in waiting]
     if stale:
         raise Broken(f"requests that mean no topic of today were not removed: {stale}")
     moving = [t for t in world.checker.topics.values() if any(a.is_moving for a in t.partitions.values())]
-    if left and not (moving and left == [LEGACY]):
+    is_held_up = world.sizes.excuses_legacy() or world.sizes.is_misconfigured or world.refusals.is_something_left
+    may_be_left = bool(moving) or is_held_up
+    if left and not (may_be_left and left == [LEGACY]):
         raise Broken(f"left over in ZooKeeper: {left}")
     live = {b.broker for b in world.brokers.values() if b.is_up}
     for path, node in nodes.items():
@@ -163,5 +183,5 @@ def _nothing_is_left_over(world: World) -> None:
                 for b in replicas
                 if b in live and not world.brokers[b].is_offline(TopicPartition(TopicName(name), number))
             }
-            if owed:
+            if owed and not world.refusals.excuse(TopicName(name)) & Concern.MOVING:
                 raise Broken(f"{path} still names live brokers {sorted(owed)}")

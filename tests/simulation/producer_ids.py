@@ -6,7 +6,6 @@ controllers: both write the znode on their own, without regard to the controller
 
 from __future__ import annotations
 
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from controller.core.errors import ErrorCode
@@ -31,7 +30,7 @@ class ProducerIds:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.random = Random(f"{world.seed}/producer ids")
+        self.random = world.random
         self.given: dict[int, str] = {}  # the first id of a block → to whom
 
     def act(self) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from controller.core.requests import AlterReassignments, Request
 from tests.simulation.broken import Broken
+from tests.simulation.refusals import Concern
 from tests.simulation.zookeeper import MakeNode, Operation, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, PartitionId, Replicas, SessionId, TopicName, TopicPartition
@@ -43,11 +44,11 @@ class ReassignmentFolder:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.random = Random(f"{world.seed}/folder")
+        self.random, drawn = world.random, Random(f"{world.seed}/folder")
         own_ids = list(world.controllers)
-        self.keepers: list[BrokerId] = own_ids if self.random.random() < 0.4 else []
-        if self.keepers and self.random.random() < 0.2:
-            self.keepers = self.random.sample(own_ids, len(own_ids) - 1)
+        self.keepers: list[BrokerId] = own_ids if drawn.random() < 0.4 else []
+        if self.keepers and drawn.random() < 0.2:
+            self.keepers = drawn.sample(own_ids, len(own_ids) - 1)
         self.is_kept_by_all = self.keepers == own_ids
         self.followed = self.cancelled = self.refused = 0
         self._children: dict[TopicPartition, _Child] = {}
@@ -177,8 +178,14 @@ class ReassignmentFolder:
         def look() -> None:
             still = self._target(at)
             has_changed = self._last_other_wish.get(at, NEVER) > deleted - IN_FLIGHT_S or at in self._children
-            rules_on = self.world.checker.current_epoch() == epoch and self.world.is_peaceful
-            if still == target and still is not None and not has_changed and rules_on and self._can_cancel(at):
+            leader = self.world.leading()
+            if leader is None or leader.epoch != epoch or self.world.checker.current_epoch() != epoch:
+                return
+            shown_for = self.world.clock.now - self.world.ensemble.shown_in_time_since(leader.session)
+            rules_on = self.world.is_peaceful and shown_for >= CANCELLED_AFTER_S
+            is_excused = self.world.refusals.excuses(at, Concern.MOVING)
+            is_due = still == target and not has_changed and rules_on and not is_excused
+            if still is not None and is_due and self._can_cancel(at):
                 raise Broken(f"{_path(at)} was deleted, and its move to {list(still)} goes on")
 
         if self.is_kept_by_all and target is not None:
@@ -221,11 +228,15 @@ class ReassignmentFolder:
         if at in self.world.checker.edited or any(r in self.world.controllers for r in before.replicas):
             return True  # a replica placed on a controller's own id goes elsewhere
         child = self._children.get(at)
-        if child is not None and not child.is_ours and child.replicas == after.target:
+        # A child of ours that was hidden while its move was ended could not be removed, and says to a successor what a
+        # client's would.
+        is_request = child is not None and (not child.is_ours or self.world.refusals.hid_lately(_path(at)))
+        if child is not None and is_request and child.replicas == after.target:
             return True
-        if self._withdrawn.get((at, after.target), NEVER) > self.world.clock.now - IN_FLIGHT_S:
+        seen_at = self.world.clock.now - self.world.ensemble.most_s
+        if self._withdrawn.get((at, after.target), NEVER) > seen_at - IN_FLIGHT_S:
             return True
-        since = self.world.clock.now - REMEMBERED_S
+        since = seen_at - REMEMBERED_S
         reassignments = self._reassignments.get(at, {})
         if after.target in self._legacy_entries(at):
             return True  # it waited for its turn, or wins again now that somebody has taken over
@@ -234,7 +245,7 @@ class ReassignmentFolder:
             # What was asked before this is overruled, whoever finds it again.
             self._reassignments[at] = {replicas: when for replicas, when in reassignments.items() if when >= asked_at}
             return asked_at >= since
-        is_deleted = self._deleted.get(at, NEVER) >= (since if child is None else self.world.clock.now - IN_FLIGHT_S)
+        is_deleted = self._deleted.get(at, NEVER) >= (since if child is None else seen_at - IN_FLIGHT_S)
         self.cancelled += is_deleted
         return is_deleted or reassignments.get(None, NEVER) >= since or reassignments.get(after.target, NEVER) >= since
 
@@ -257,13 +268,15 @@ class ReassignmentFolder:
             if assignment.is_moving and name not in self.world.checker.unwanted
         }
         shown = {at: child.replicas for at, child in self._children.items()}
+        excused = {at for at in (*moving, *shown, *self._pending) if self.world.refusals.excuses(at, Concern.MOVING)}
         awaited = {at for at in shown if not self.world.zookeeper.nodes[_path(at)].data}
-        if {at: r for at, r in shown.items() if at not in awaited} != {
-            at: r for at, r in moving.items() if at not in awaited
+        left = awaited | excused
+        if {at: r for at, r in shown.items() if at not in left} != {
+            at: r for at, r in moving.items() if at not in left
         }:
             return f"{ROOT} shows {shown}, but what moves is {moving}"
         for at, (replicas, since) in self._pending.items():
-            if at.topic in self.world.checker.unwanted or not self.is_kept_by_all:
+            if at.topic in self.world.checker.unwanted or at in excused or not self.is_kept_by_all:
                 continue
             topic = self.world.checker.topics.get(at.topic)
             held = topic.partitions.get(at.partition) if topic is not None else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.core.commands import LeaderAndIsr, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write, operation
 from controller.core.events import Event
 from controller.core.machine import Machine
@@ -18,11 +19,21 @@ from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
 from tests.simulation.broken import Broken
 from tests.simulation.world import World
-from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Zxid
+from zk_layout.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionId,
+    TopicName,
+    TopicPartition,
+    Zxid,
+)
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment, Topic
 
 SEEDS = 40
+AT = TopicPartition(TopicName("orders"), PartitionId(0))
 Spoil = Callable[[Effect], Iterable[Effect]]
 
 
@@ -169,6 +180,27 @@ def test_nobody_is_let_go_before_the_target_is_in_sync(monkeypatch: pytest.Monke
     message = broken_by(writing(rewrite), monkeypatch)
 
     assert "no in-sync replica among" in message or "but the replicas" in message
+
+
+def told_to_go(number: int) -> Tell:
+    """Broker 1 is told to delete its replica."""
+    stop = ReplicaStop(AT.topic, AT.partition, LeaderEpoch(3), is_deletion=True)
+    return Tell(BrokerId(1), BrokerEpoch(1), ControllerEpoch(number), StopReplica((stop,)))
+
+
+def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is_wanted_later_is_none() -> None:
+    world = World(0)
+    model: Any = SimpleNamespace(broker=BrokerId(1))
+    world.checker.states[AT] = PartitionState(BrokerId(2), LeaderEpoch(3), ControllerEpoch(1), (BrokerId(2),))
+    world.checker.topics[AT.topic] = Topic({AT.partition: Assignment((BrokerId(2),))})
+    world.checker.telling.told_to_delete(told_to_go(1))
+    back = Assignment((BrokerId(1), BrokerId(2)), adding=(BrokerId(1),))
+    world.checker.topics[AT.topic] = Topic({AT.partition: back})
+    world.checker.telling.told_to_delete(told_to_go(2))
+
+    world.checker.telling.deleted(model, AT, told_to_go(1))
+    with pytest.raises(Broken, match="which it must keep"):
+        world.checker.telling.deleted(model, AT, told_to_go(2))
 
 
 def test_a_topic_whose_znodes_go_before_its_logs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

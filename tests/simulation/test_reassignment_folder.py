@@ -14,7 +14,7 @@ from tests.simulation.broken import Broken
 from tests.simulation.world import World
 from zk_layout.ids import PartitionId, Replicas, TopicPartition
 
-SEEDS = 40
+SEEDS = 80
 RIGHT = ReassignmentFolder._kept
 
 

@@ -16,7 +16,11 @@ class Trace:
 
     def say(self, who: str, what: str) -> None:
         """Note one thing that happened."""
-        self.lines.append(f"{self._clock.now:9.3f}  {who:<13} {what}")
+        self.lines.append(self.line(who, what))
+
+    def line(self, who: str, what: str) -> str:
+        """One thing that happens now."""
+        return f"{self._clock.now:9.3f}  {who:<13} {what}"
 
 
 def view_text(view: PartitionView) -> str:

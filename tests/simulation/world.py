@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -27,11 +27,13 @@ from controller.lab.broker_model import (
     Traits,
 )
 from tests.simulation.brokers import Broker
+from tests.simulation.chance import Chance, some_of
 from tests.simulation.checker import Checker
 from tests.simulation.clients import LEGACY
 from tests.simulation.clock import Clock
 from tests.simulation.controllers import Controller, Role
 from tests.simulation.coverage import Coverage
+from tests.simulation.ensemble import Ensemble
 from tests.simulation.faults import Faults
 from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.network import Network, ZkConnection
@@ -39,8 +41,11 @@ from tests.simulation.outcome import check_outcome
 from tests.simulation.process_log import told_in_traces
 from tests.simulation.producer_ids import ProducerIds
 from tests.simulation.reassignment_folder import ReassignmentFolder
+from tests.simulation.refusals import Refusals
+from tests.simulation.sizes import Sizes
 from tests.simulation.topic_clients import TopicClients
 from tests.simulation.trace import Trace
+from tests.simulation.wall_clocks import TOKENS_READ_EVERY_S, WallClocks
 from tests.simulation.zookeeper import Multi, Operation, ZooKeeper
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId
 from zk_layout.watched import PERSISTENT
@@ -49,10 +54,23 @@ from zk_layout.znodes import reassignments
 PATHS = (*PERSISTENT, reassignments.ROOT, "/controller_epoch")
 VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
 QUIET_S = 150.0
+REST_S = 10.0
+MOST_RESTS = 6
 STEPS = 400_000
 
 # Every second world cuts its work into far smaller turns than its size needs.
 SMALL_BUDGET = TurnBudget(folded=7, followed=3, greeted=2, measured=2, decided=3)
+
+
+class GivenUp(Exception):
+    """Nobody wants to know how this world goes on."""
+
+
+class Occurrence(NamedTuple):
+    """One event of a world: its name, and a line that tells what it was."""
+
+    name: str
+    line: str
 
 
 class Plan(Struct, frozen=True):
@@ -80,7 +98,7 @@ def plan_of(random: Random) -> Plan:
         controllers=random.randint(2, 3),
         traits=Traits(**{**{f: getattr(traits, f) for f in traits.__struct_fields__}, "replica_lag_s": 5.0}),
         topic_ids=traits.knows_topic_ids,
-        unclean_election=random.random() < 0.25,
+        unclean_election=random.random() < 0.4,
         topics=random.randint(1, 3),
         busy_s=random.choice((20.0, 60.0, 120.0)),
         fault_every_s=random.choice((1.5, 4.0, 10.0)),
@@ -93,11 +111,13 @@ def plan_of(random: Random) -> Plan:
 class World:
     """Everything there is; whatever is arbitrary is drawn from the seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, only: Collection[str] | None = None, plan: Plan | None = None) -> None:
+        """`only` names the events that may happen, if not all; `plan` replaces what the seed stands for."""
         self.seed = seed
-        self.random = Random(seed)
-        self.plan = plan_of(self.random)
         self.clock = Clock()
+        self.clock.source = Random(seed)
+        self.random = Chance(self.clock)
+        self.plan = plan_of(self.random) if plan is None else plan
         self.trace = Trace(self.clock)
         self.coverage = Coverage()
         self.network = Network(self.clock, self.random)
@@ -105,10 +125,14 @@ class World:
         self.zookeeper = ZooKeeper(lambda *_: None, self.checker.wrote)
         self._asks = count(1)
         self._is_healed = False
+        self.events: list[Occurrence] = []
+        self.gives_up_at = float("inf")
+        self._only = only
         for path in PATHS:
             self.zookeeper.make_path(path)
         self.zookeeper.nodes["/controller_epoch"].data = b"0"
         self.checker.begin()
+        self.ensemble = Ensemble(self)
         self.tools = self.zookeeper.open_session()
         self._tools_connection = ZkConnection(self.network)
         self.brokers = {
@@ -120,7 +144,29 @@ class World:
         self.producer_ids = ProducerIds(self)
         self.move_requests = MoveRequests(self)
         self.folder = ReassignmentFolder(self)
+        self.refusals = Refusals(self)
+        self.sizes = Sizes(self)
+        self.wall_clocks = WallClocks(self)
         self.faults = Faults(self)
+        self._acts = self._some_acts()
+
+    def _some_acts(self) -> list[tuple[float, Callable[[], None]]]:
+        """What clients do in this world: move partitions, and some other things."""
+        clients = self.clients
+        others: list[tuple[float, Callable[[], None]]] = [
+            (5, clients.supersede),
+            (2, clients.legacy),
+            (1, clients.list_moves),
+            (1, clients.add_partition),
+            (0.5, clients.create_topic),
+            (1, clients.prefer),
+            (1, clients.delete_topic),
+            (1.5, clients.ask_to_create),
+            (1, clients.ask_to_delete),
+            (1, clients.ask_to_grow),
+            (1, clients.ask_to_elect),
+        ]
+        return [(10, clients.reassign), *some_of(others, Random(f"{self.seed}/acts"))]
 
     # running
 
@@ -135,23 +181,34 @@ class World:
 
     def _run(self) -> None:
         self.say("world", f"seed {self.seed}: {self.plan}")
-        for broker in self.brokers.values():
-            self.clock.after(self.random.uniform(0, 1), broker.start)
-        for controller in self.controllers.values():
-            self.clock.after(self.random.uniform(0, 1), controller.start)
+        processes: list[Broker | Controller] = [*self.brokers.values(), *self.controllers.values()]
+        for process in processes:
+            self._draw_from(process.name)
+            self.clock.after(self.random.uniform(0, 1), process.start)
         for index in range(self.plan.topics):
-            self.clock.after(0.5 + index, self.clients.create_topic)
-        self._every(lambda: 0.5, self.clients.produce, for_ever=True)
-        self._every(lambda: self.random.expovariate(1 / self.plan.ask_every_s), self._client_acts)
-        self._every(lambda: self.producer_ids.random.expovariate(1 / self.plan.ask_every_s), self.producer_ids.act)
+            self._occurs_at(0.5 + index, f"first topic {index + 1}", self.clients.create_topic)
+        self._draw_from("wall clocks")
+        self.wall_clocks.begin()
+        self._draw_from("producers")
+        self.clock.after(2.5, self._produce)
+        self._again_and_again("client", self.plan.ask_every_s, self._client_acts)
+        self._again_and_again("producer ids", self.plan.ask_every_s, self.producer_ids.act)
         if self.folder.keepers:
-            self._every(lambda: self.folder.random.expovariate(1 / self.plan.ask_every_s), self.folder.act)
-        self._every(lambda: self.random.expovariate(1 / self.plan.fault_every_s), self.faults.strike)
+            self._again_and_again("folder", self.plan.ask_every_s, self.folder.act)
+        if self.ensemble.has_followers:
+            self._again_and_again("ensemble", self.plan.fault_every_s, self.ensemble.act)
+        self._again_and_again("fault", self.plan.fault_every_s, self.faults.strike)
         self.run_until(self.plan.busy_s)
         self._is_healed = True
+        self._draw_from("peace")
         self.faults.heal()
+        self.ensemble.heal()
         self._remove_malformed_legacy()
         self.run_until(self.clock.now + QUIET_S)
+        for _ in range(MOST_RESTS):  # a replica that has just caught up is not known to everybody
+            if self.clock.now - self.checker.state_written_at > REST_S:
+                break
+            self.run_until(self.clock.now + REST_S)
         check_outcome(self)
 
     def run_until(self, time: float) -> None:
@@ -160,37 +217,47 @@ class World:
             at = self.clock.next_at()
             if at is None or at > time:
                 return
+            if at > self.gives_up_at:
+                raise GivenUp
             self.clock.step()
             self.checker.after_step()
         raise RuntimeError(f"seed {self.seed} does not come to rest")
 
-    def _every(self, interval: Callable[[], float], act: Callable[[], None], *, for_ever: bool = False) -> None:
-        def again() -> None:
-            if for_ever or not self._is_healed:
-                act()
-                self.clock.after(interval(), again)
+    def _draw_from(self, name: str) -> None:
+        """What is drawn from now on, and in what follows from it, does not depend on anything else."""
+        self.clock.source = Random(f"{self.seed}/{name}")
 
-        self.clock.after(2.0 + interval(), again)
+    def _produce(self) -> None:
+        self.clients.produce()
+        self.clock.after(0.5, self._produce)
 
-    def _client_acts(self) -> None:
-        if not any(topic.partitions for topic in self.checker.topics.values()):
-            return
-        clients = self.clients
-        acts = (
-            clients.reassign,
-            clients.supersede,
-            clients.legacy,
-            clients.list_moves,
-            clients.add_partition,
-            clients.create_topic,
-            clients.prefer,
-            clients.delete_topic,
-            clients.ask_to_create,
-            clients.ask_to_delete,
-            clients.ask_to_grow,
-            clients.ask_to_elect,
-        )
-        self.random.choices(acts, (10, 5, 2, 1, 1, 0.5, 1, 1, 1.5, 1, 1, 1))[0]()
+    def _again_and_again(self, kind: str, mean_s: float, act: Callable[[], str | None]) -> None:
+        """Events of a kind, at times that are drawn beforehand."""
+        self._draw_from(kind)
+        at_s, number = 2.0 + self.random.expovariate(1 / mean_s), 1
+        while at_s < self.plan.busy_s:
+            self._occurs_at(at_s, f"{kind} {number}", act)
+            at_s += self.random.expovariate(1 / mean_s)
+            number += 1
+
+    def _occurs_at(self, at_s: float, name: str, act: Callable[[], str | None]) -> None:
+        def occur() -> None:
+            self._draw_from(name)
+            said = len(self.trace.lines)
+            what = act()
+            lines = self.trace.lines[said:]
+            self.events.append(Occurrence(name, lines[0] if lines else self.trace.line(name, what or "happens")))
+
+        if self._only is None or name in self._only:
+            self.clock.after(at_s - self.clock.now, occur)
+
+    def _client_acts(self) -> str | None:
+        if not self.has_partitions:
+            return None
+        weights, acts = zip(*self._acts, strict=True)
+        act: Callable[[], None] = self.random.choices(acts, weights)[0]
+        act()
+        return act.__name__
 
     def _remove_malformed_legacy(self) -> None:
         node = self.zookeeper.nodes.get(LEGACY)
@@ -203,6 +270,11 @@ class World:
             self.zookeeper.multi(self.tools, [RemoveNode(LEGACY)])
 
     # what its parts use
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether there is anything to ask about."""
+        return any(topic.partitions for topic in self.checker.topics.values())
 
     @property
     def is_peaceful(self) -> bool:
@@ -232,6 +304,9 @@ class World:
             assigns_topic_ids=self.plan.traits.knows_topic_ids,
             rebalance_every_s=self.plan.rebalance_every_s,
             status_retention_ms=round(RETENTION_S * 1000),
+            znode_size_limit=self.sizes.believed_bytes,
+            clock_zero_ms=self.wall_clocks.zero_ms(own_id),
+            token_expiry_check_s=TOKENS_READ_EVERY_S,
             keeps_reassignment_znodes=own_id in self.folder.keepers,
             budget=SMALL_BUDGET if self.seed % 2 else TurnBudget(),
         )
@@ -267,12 +342,14 @@ class World:
         for at in before:
             if at not in broker.disk:
                 self.say(broker.name, f"deletes {at}")
-                self.checker.deleted(model, at, tell.command)
+                self.checker.telling.deleted(model, at, tell)
         if answer is not None and (answer.error or answer.errors):
             refused = ", ".join(f"{at} {error.name}" for at, error in answer.errors.items())
             self.say(broker.name, f"refuses: {answer.error.name} {refused}".rstrip())
         for at in model.led():
             self.checker.leads_with_everything(model, at)
+        if answer is not None and not answer.error:
+            self.checker.telling.learned(broker, tell)
         return answer
 
     def ask(
@@ -293,7 +370,7 @@ class World:
             if process is None or not process.is_serving:
                 back(None)
                 return
-            self.checker.asked(number, request)
+            self.checker.answers.asked(number, request, process)
             self.folder.asked(request)
             process.ask(number, request, back)
 

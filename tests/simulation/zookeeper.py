@@ -115,6 +115,24 @@ class Attached(Protocol):
         """The session has ended, and not by its client's wish."""
 
 
+class Transaction(NamedTuple):
+    """What the leader has put in order: changes of the tree, the end of a session, or nothing that shows."""
+
+    zxid: Zxid
+    session: SessionId
+    operations: tuple[Operation, ...] = ()
+    ended: SessionId | None = None
+
+
+class Learner(Protocol):
+    """A server that hears of every transaction, and applies it when it gets to it."""
+
+    attached: dict[SessionId, Attached]
+
+    def learn(self, transaction: Transaction) -> None:
+        """The next transaction."""
+
+
 class Znode:
     """One node of the tree."""
 
@@ -127,6 +145,13 @@ class Znode:
         self.owner = owner
         self.children: dict[str, None] = {}
         self.sequence = 0
+
+    def copy(self) -> Znode:
+        """The same in another server's tree."""
+        copied = Znode(self.data, self.czxid, self.owner)
+        copied.mzxid, copied.pzxid, copied.version = self.mzxid, self.pzxid, self.version
+        copied.children, copied.sequence = dict(self.children), self.sequence
+        return copied
 
     def stat(self) -> Stat:
         """When it was created and changed, how often, and by which session it lives."""
@@ -149,13 +174,20 @@ class Multi(NamedTuple):
         return None
 
 
+def _as_done(operation: Operation, result: str | Stat | None) -> Operation:
+    """An operation as every server carries it out; only the leader numbers sequential names."""
+    if isinstance(operation, MakeNode) and isinstance(result, str):
+        return MakeNode(result, operation.data, operation.is_ephemeral)
+    return operation
+
+
 def parent_of(path: str) -> str:
     """The parent's path."""
     return path.rpartition("/")[0] or "/"
 
 
 class ZooKeeper:
-    """One ensemble, seen as the single order of writes that it is.
+    """One ensemble, seen as the single order of writes that it is: its leader, who puts them in order and shows them.
 
     `on_event` is called for each watch that fires, `on_write` for each change of the tree, in order.
     """
@@ -179,14 +211,17 @@ class ZooKeeper:
         self.acls: dict[str, Permission] = {}
         self.frame_limit = JUTE_MAXBUFFER
         self.knows_multi_read = True
+        self.leader: ZooKeeper = self
+        self.learners: list[Learner] = []
 
     # sessions
 
     def open_session(self) -> SessionId:
         """A new session."""
         session = SessionId(next(self._session_ids))
-        self._next_zxid()
+        zxid = self._next_zxid()
         self.sessions[session] = None
+        self._teach(Transaction(zxid, session))
         return session
 
     def close_session(self, session: SessionId) -> None:
@@ -197,10 +232,12 @@ class ZooKeeper:
         self.forget_watches(session)
         attached = self.attached.pop(session, None)
         zxid = self._next_zxid()
-        for path in [path for path, node in self.nodes.items() if node.owner == session]:
-            self._apply(SessionId(0), RemoveNode(path), zxid)
+        removed = tuple([RemoveNode(path) for path, node in self.nodes.items() if node.owner == session])
+        for operation in removed:
+            self._apply(SessionId(0), operation, zxid)
         if attached is not None:
             attached.expired()
+        self._teach(Transaction(zxid, SessionId(0), removed, session))
 
     def forget_watches(self, session: SessionId) -> None:
         """A session's watches end with the connection over which they were set."""
@@ -287,13 +324,17 @@ class ZooKeeper:
         """All of it at one zxid, or nothing."""
         self._touch(session)
         zxid = self._next_zxid()
-        staged = _Staged(self.nodes, self.acls if session in self.attached else {})
+        staged = _Staged(self.nodes, self.acls if self._is_client(session) else {})
         for index, operation in enumerate(operations):
             error = staged.try_out(operation)
             if error is not None:
                 before, after = [ZkError.ROLLED_BACK] * index, len(operations) - index - 1
+                self._teach(Transaction(zxid, session))
                 return Multi(zxid, (), (*before, error, *[ZkError.INCONSISTENT] * after))
-        return Multi(zxid, tuple([self._apply(session, o, zxid) for o in operations]), ())
+        results = tuple([self._apply(session, o, zxid) for o in operations])
+        if self.learners:
+            self._teach(Transaction(zxid, session, tuple(map(_as_done, operations, results))))
+        return Multi(zxid, results, ())
 
     def write(self, session: SessionId, operation: Operation) -> str | Stat | None:
         """One operation of its own."""
@@ -306,7 +347,22 @@ class ZooKeeper:
         """Create a persistent node and the parents it lacks, before anything else happens."""
         if path not in self.nodes:
             self.make_path(parent_of(path))
-            self._apply(SessionId(0), MakeNode(path), self._next_zxid())
+            zxid, made = self._next_zxid(), MakeNode(path)
+            self._apply(SessionId(0), made, zxid)
+            self._teach(Transaction(zxid, SessionId(0), (made,)))
+
+    # the other servers
+
+    def when_applied(self, _: Zxid, act: Callable[[], None]) -> None:
+        """Act as soon as this server shows what the leader has put in order there."""
+        act()
+
+    def _teach(self, transaction: Transaction) -> None:
+        for learner in self.learners:
+            learner.learn(transaction)
+
+    def _is_client(self, session: SessionId) -> bool:
+        return session in self.attached or any(session in learner.attached for learner in self.learners)
 
     # inside
 
@@ -362,6 +418,9 @@ class ZooKeeper:
 
     def _remove(self, path: str, zxid: Zxid) -> None:
         del self.nodes[path]
+        if self.leader is self:  # permissions are the same at every server
+            self.acls.pop(path, None)
+            self.hidden.discard(path)
         parent_path = parent_of(path)
         parent = self.nodes[parent_path]
         del parent.children[path.rpartition("/")[2]]

@@ -1,21 +1,29 @@
 """What does a ZooKeeper server make of the bytes that a client sends it over one connection?
 
-Source: zookeeper.jute; NIOServerCnxn, ZooKeeperServer, PrepRequestProcessor and FinalRequestProcessor of ZooKeeper.
+A server that lags passes writes on at once, and answers them when it shows what they have done. Whatever the same
+client has asked after them waits, too.
+
+Source: zookeeper.jute; NIOServerCnxn, ZooKeeperServer, PrepRequestProcessor, FollowerRequestProcessor, CommitProcessor
+and FinalRequestProcessor of ZooKeeper.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from controller.zk import protocol
+from controller.zk.rights import GetAcl
 from tests.simulation.zookeeper import (
     CheckVersion,
     Happened,
     MakeNode,
     Multi,
     Operation,
+    Permission,
     Refused,
     RemoveNode,
     SessionExpired,
@@ -59,6 +67,15 @@ _part = struct.Struct(">i?i")
 _stat = struct.Struct(">qqqqiiiqiiq")
 _watch = struct.Struct(">ii")
 _END: Final = _part.pack(-1, True, -1)
+_READS: Final = (
+    protocol.GetData.type,
+    protocol.Exists.type,
+    protocol.GetChildren.type,
+    protocol.MultiRead.type,
+    protocol.SetWatches.type,
+    GetAcl.type,
+    _PING,
+)
 
 Transacted = Callable[[SessionId, Sequence[Operation], Multi], None]
 
@@ -146,7 +163,7 @@ class Cursor:
 class ServerConnection:
     """One client's connection; `send` and `hang_up` are its way back.
 
-    `transacted` hears of every transaction, `oversized` of a frame that is too large.
+    `transacted` hears of every transaction, `oversized` of a frame that is too large, `greeted` of the session.
     """
 
     def __init__(
@@ -155,24 +172,36 @@ class ServerConnection:
         send: Callable[[bytes], None],
         hang_up: Callable[[], None],
         transacted: Transacted = lambda *_: None,
-        oversized: Callable[[int], None] = lambda _: None,
+        oversized: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         self._zookeeper = zookeeper
+        self._leader = zookeeper.leader
         self._send = send
         self._hang_up = hang_up
         self._transacted = transacted
         self._oversized = oversized
         self._session: SessionId | None = None
+        self._due: deque[tuple[Zxid, Callable[[], None]]] = deque()
         self._is_closed = False
+        self.greeted: Callable[[SessionId], None] = lambda _: None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is over."""
+        return self._is_closed
+
+    @property
+    def waits_for(self) -> Zxid | None:
+        """What the server must have applied before it goes on with this client."""
+        return self._due[0][0] if self._due else None
 
     def take(self, frame: bytes) -> None:
         """One frame without its length."""
         if self._is_closed:
             return
-        if len(frame) > self._zookeeper.frame_limit:
-            self._oversized(len(frame))
-            self.close()
-            self._hang_up()
+        if len(frame) > self._leader.frame_limit:
+            self._oversized(frame)
+            self.leave()
         elif self._session is None:
             self._greet(frame)
         else:
@@ -185,6 +214,11 @@ class ServerConnection:
             del self._zookeeper.attached[self._session]
             self._zookeeper.forget_watches(self._session)
 
+    def leave(self) -> None:
+        """The server closes it."""
+        self.close()
+        self._hang_up()
+
     def fired(self, event: WatchEvent) -> None:
         """A watch of this session fired."""
         head = _reply.pack(_WATCH_XID, -1, 0)
@@ -196,41 +230,68 @@ class ServerConnection:
         self._hang_up()
 
     def _greet(self, frame: bytes) -> None:
-        zookeeper = self._zookeeper
         _, seen, timeout, wanted = _greeting.unpack_from(frame)
         session = SessionId(wanted)
-        if seen > zookeeper.zxid:  # it has seen more than this server
-            self.close()
-            self._hang_up()
-            return
-        if not session:
-            session = zookeeper.open_session()
-        elif session not in zookeeper.sessions:
+        if seen > self._zookeeper.zxid:  # it has seen more than this server
+            self.leave()
+        elif not session:
+            session = self._leader.open_session()
+            self._answer_later(partial(self._attach, session, timeout))
+        elif session not in self._leader.sessions:
             self._send(_greeted.pack(0, 0, 0, len(PASSWORD)) + PASSWORD + b"\0")
-            self.close()
-            self._hang_up()
+            self.leave()
+        else:
+            self._attach(session, timeout)
+
+    def _attach(self, session: SessionId, timeout: int) -> None:
+        if self._is_closed:
             return
-        former = zookeeper.attached.get(session)
-        if isinstance(former, ServerConnection):
-            former.close()
+        for attached in (self._leader.attached, *(learner.attached for learner in self._leader.learners)):
+            former = attached.get(session)
+            if isinstance(former, ServerConnection):
+                former.close()
         self._session = session
-        zookeeper.attached[session] = self
+        self._zookeeper.attached[session] = self
         self._send(_greeted.pack(0, timeout, session, len(PASSWORD)) + PASSWORD + b"\0")
+        self.greeted(session)
 
     def _answer(self, frame: bytes) -> None:
         xid, kind = _request.unpack_from(frame)
+        if kind in _READS:
+            self._due.append((Zxid(0), partial(self._read, xid, kind, frame)))
+            self._go_on()
+        else:
+            self._answer_later(partial(self._reply, xid, kind, *self._outcome(kind, frame)))
+
+    def _answer_later(self, answer: Callable[[], None]) -> None:
+        """The leader has put it in order; the client hears of it from this server once this server shows it."""
+        self._due.append((self._leader.zxid, answer))
+        self._zookeeper.when_applied(self._leader.zxid, self._go_on)
+
+    def _go_on(self) -> None:
+        while self._due and self._due[0][0] <= self._zookeeper.zxid:
+            self._due.popleft()[1]()
+
+    def _read(self, xid: int, kind: int, frame: bytes) -> None:
+        if not self._is_closed:
+            self._reply(xid, kind, *self._outcome(kind, frame))
+
+    def _outcome(self, kind: int, frame: bytes) -> tuple[bytes, int]:
         try:
-            if kind == protocol.MultiRead.type and not self._zookeeper.knows_multi_read:
+            if kind == protocol.MultiRead.type and not self._leader.knows_multi_read:
                 raise Unimplemented
-            body, code = self._perform(kind, Cursor(frame, _request.size)), protocol.OK
+            return self._perform(kind, Cursor(frame, _request.size)), protocol.OK
         except Refused as refused:
-            body, code = b"", _CODES[refused.error]
+            return b"", _CODES[refused.error]
         except SessionExpired:
-            body, code = b"", protocol.SESSION_EXPIRED
+            return b"", protocol.SESSION_EXPIRED
         except Unimplemented:
-            self._send(_reply.pack(xid, 0, _UNIMPLEMENTED))
-            self.close()
-            self._hang_up()
+            return b"", _UNIMPLEMENTED
+
+    def _reply(self, xid: int, kind: int, body: bytes, code: int) -> None:
+        if code == _UNIMPLEMENTED:
+            self._send(_reply.pack(xid, 0, code))
+            self.leave()
             return
         if not self._is_closed or kind == _CLOSE:
             self._send(_reply.pack(xid, self._zookeeper.zxid, code) + body)
@@ -247,16 +308,20 @@ class ServerConnection:
                 stat = zookeeper.exists(session, path := cursor.text(), cursor.flag())
                 if stat is None:
                     raise Refused(ZkError.NO_NODE, path)
-                return self._stat(path)
+                return self._stat(path, zookeeper)
             case protocol.GetChildren.type:
                 names = zookeeper.children(session, path := cursor.text(), cursor.flag())
                 if names is None:
                     raise Refused(ZkError.NO_NODE, path)
                 return _int.pack(len(names)) + b"".join(map(protocol.text, names))
+            case GetAcl.type:
+                return self._acl(cursor.text())
             case protocol.MultiRead.type:
                 return b"".join([self._part_read(path) for path in cursor.paths()]) + _END
             case protocol.SetWatches.type:
                 zookeeper.set_watches(session, Zxid(cursor.long()), cursor.texts(), cursor.texts(), cursor.texts())
+                return b""
+            case _ if kind == _PING:
                 return b""
             case _:
                 return self._write(session, kind, cursor)
@@ -265,24 +330,33 @@ class ServerConnection:
         match kind:
             case protocol.Transaction.type:
                 operations = cursor.operations()
-                done = self._zookeeper.multi(session, operations)
+                done = self._leader.multi(session, operations)
                 self._transacted(session, operations, done)
                 parts = self._refused(done) if done.errors else self._done(operations, done)
                 return b"".join(parts) + _END
             case protocol.Create.type | protocol.SetData.type | protocol.Delete.type:
                 operation = cursor.operation(kind)
-                result = self._zookeeper.write(session, operation)
+                result = self._leader.write(session, operation)
                 return self._result(operation, result)
             case _ if kind == _SYNC:
                 return protocol.text(cursor.text())
-            case _ if kind == _PING:
-                return b""
             case _ if kind == _CLOSE:
                 self.close()
-                self._zookeeper.close_session(session)
+                self._leader.close_session(session)
                 return b""
             case _:
                 raise Unimplemented
+
+    def _acl(self, path: str) -> bytes:
+        """Everything for whoever created it, and what is left to anyone."""
+        if path not in self._zookeeper.nodes:
+            raise Refused(ZkError.NO_NODE, path)
+        anyone = self._leader.acls.get(path, Permission.ALL)
+        if not anyone & (Permission.READ | Permission.ADMIN):
+            raise Refused(ZkError.NO_AUTH, path)
+        entries = ((Permission.ALL, "sasl", "kafka"), (anyone, "world", "anyone"))
+        listed = (_int.pack(rights) + protocol.text(scheme) + protocol.text(name) for rights, scheme, name in entries)
+        return _int.pack(len(entries)) + b"".join(listed) + self._stat(path, self._zookeeper)
 
     def _part_read(self, path: str) -> bytes:
         assert self._session is not None
@@ -306,15 +380,16 @@ class ServerConnection:
     def _result(self, operation: Operation, result: str | Stat | None) -> bytes:
         if isinstance(result, str):
             return protocol.text(result)
-        return self._stat(operation.path) if isinstance(operation, SetData) else b""
+        return self._stat(operation.path, self._leader) if isinstance(operation, SetData) else b""
 
     def _got(self, path: str, found: tuple[bytes, Stat] | None) -> bytes:
         if found is None:
             raise Refused(ZkError.NO_NODE, path)
-        return _int.pack(len(found[0])) + found[0] + self._stat(path)
+        return _int.pack(len(found[0])) + found[0] + self._stat(path, self._zookeeper)
 
-    def _stat(self, path: str) -> bytes:
-        node = self._zookeeper.nodes.get(path)
+    @staticmethod
+    def _stat(path: str, shown_by: ZooKeeper) -> bytes:
+        node = shown_by.nodes.get(path)
         if node is None:  # set and deleted in one transaction; nobody looks at it
             return bytes(_stat.size)
         return _stat.pack(

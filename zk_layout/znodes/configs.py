@@ -5,10 +5,14 @@ Source: Kafka's ConfigEntityZNode.
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from msgspec import Struct
 
 from zk_layout.codec import decode_json, encode_json, json_decoder
 from zk_layout.ids import TopicName
+
+USERS = "/config/users"
 
 
 class TopicConfigAddress(Struct, frozen=True, gc=False):
@@ -20,6 +24,30 @@ class TopicConfigAddress(Struct, frozen=True, gc=False):
     def path(self) -> str:
         """Where ZooKeeper keeps it."""
         return f"/config/topics/{self.topic}"
+
+
+class UserConfigAddress(Struct, frozen=True, gc=False):
+    """The settings of one user: quotas and SCRAM credentials.
+
+    Shape:
+        `user` is spelt as `sanitized` spells it.
+    """
+
+    user: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{USERS}/{self.user}"
+
+
+def sanitized(name: str) -> str:
+    """A name as a part of a path, as Kafka's Sanitizer spells it.
+
+    >>> sanitized("ann *~/")
+    'ann%20%2A%7E%2F'
+    """
+    return quote(name, safe="").replace("~", "%7E")
 
 
 class DefaultBrokerConfigAddress(Struct, frozen=True, gc=False):
@@ -71,6 +99,18 @@ def decode(data: bytes) -> Config:
         Undecodable: not a config's JSON.
     """
     return decode_json(_decoder, data)
+
+
+def decode_user(data: bytes) -> Config:
+    """The settings of a user. Whoever sets quotas of a user's client leaves the user's own znode empty.
+
+    >>> decode_user(b"")
+    Config(config={})
+
+    Raises:
+        Undecodable: not a config's JSON.
+    """
+    return decode(data) if data else Config({})
 
 
 def encode(config: Config) -> bytes:

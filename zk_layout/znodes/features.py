@@ -24,14 +24,31 @@ class FeatureAddress(Struct, frozen=True, gc=False):
 
 
 class Features(Struct, frozen=True):
-    """Whether feature versioning is on, and the finalized levels."""
+    """Whether feature versioning is on, and the finalized levels.
+
+    Shape:
+        A level is `{"max_version_level": n}`; before version 2 there is a minimum beside it.
+    """
 
     is_enabled: bool
     features: dict[str, Any] = {}
+    version: int = 2
+
+    def level(self, feature: str) -> int | None:
+        """The finalized level of a feature; None where it has none.
+
+        >>> held = Features(is_enabled=True, features={"a": {"max_version_level": 3}})
+        >>> held.level("a"), held.level("b")
+        (3, None)
+        """
+        held = self.features.get(feature)
+        found = held.get("max_version_level") if isinstance(held, dict) else held
+        return found if isinstance(found, int) else None
 
 
 class _Json(Struct):
     status: Annotated[int, Meta(ge=0, le=INT32_MAX)]
+    version: Annotated[int, Meta(ge=1, le=INT32_MAX)] = 1
     features: dict[str, Any] = {}
 
 
@@ -45,9 +62,9 @@ def decode(data: bytes) -> Features:
         Undecodable: not a feature znode's JSON.
     """
     json = decode_json(_decoder, data)
-    return Features(json.status == 1, json.features)
+    return Features(json.status == 1, json.features, json.version)
 
 
 def encode(features: Features) -> bytes:
-    """Version 2, whose empty map is the same as version 1's."""
-    return encode_json({"version": 2, "features": features.features, "status": int(features.is_enabled)})
+    """In the version in which the levels are; an empty map is the same in all."""
+    return encode_json({"version": features.version, "features": features.features, "status": int(features.is_enabled)})

@@ -1,7 +1,7 @@
 """What does a topic's znode say: `/brokers/topics/<topic>`?
 
 Source: KIP-455 "topics/[topic] zNode content"; Kafka's TopicZNode (which names the maps `adding_replicas` and
-`removing_replicas`).
+`removing_replicas`), and its Partition.isUnderReplicated.
 """
 
 from __future__ import annotations
@@ -50,6 +50,20 @@ class Assignment(Struct, frozen=True, gc=False):
         if not self.adding:
             return self.replicas
         return tuple(r for r in self.replicas if r not in self.adding)
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas there are to be in sync; those that a move is still adding do not count."""
+        return len(self.original)
+
+    def is_under_replicated(self, isr: Replicas) -> bool:
+        """Whether fewer are in sync, as Kafka counts.
+
+        >>> raised = Assignment(replicas=(1, 2, 3), adding=(3,))
+        >>> raised.is_under_replicated((1, 2)), raised.is_under_replicated((1,))
+        (False, True)
+        """
+        return len(isr) < self.replication_factor
 
 
 class Topic(Struct, frozen=True):

@@ -7,6 +7,7 @@ from functools import partial
 
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage
+from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
 from controller.core.commands import LeaderAndIsr
 from controller.core.duty import Duty, Report
 from controller.core.effects import Connect, Disconnect
@@ -22,7 +23,6 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.batch import Batch
 from controller.core.telling.greetings import Greetings
 from controller.core.telling.sending import is_of_its_present_life, send
-from controller.core.transactions.back_off import doubled_s
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.topics import Assignment
@@ -32,19 +32,6 @@ OWED_EVERY_S = 30.0
 READMITTED_AFTER_S = 30.0
 # Less than the controller.socket.timeout.ms of a broker, which waits that long.
 SHUTDOWN_ANSWERED_WITHIN_S = 20.0
-RESEND_AFTER_S = 0.5
-RESEND_AT_MOST_S = 10.0
-# A broker answers a leader epoch that it has already with STALE_CONTROLLER_EPOCH for the partition.
-EXPECTED = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.STALE_CONTROLLER_EPOCH)
-
-
-OUTRANKED = "higher controller epoch"
-
-
-class TellAllAgain(Alarm, frozen=True):
-    """A broker refused what it was told: it is told everything again."""
-
-    broker: BrokerId
 
 
 class AskForDeletions(Alarm, frozen=True):
@@ -55,7 +42,7 @@ class Brokers(Duty):
     """The brokers of one term, and what they know."""
 
     requests = (ControlledShutdown,)
-    alarms = (TellAllAgain, AskForDeletions)
+    alarms = (TellAllAgain, RaiseEpochs, AskForDeletions)
 
     def __init__(self, shared: Shared) -> None:
         """Nobody is known."""
@@ -65,10 +52,10 @@ class Brokers(Duty):
         self._half_read = shared.transactions.half_read_topics
         self._admission = Admission(shared.cluster, shared.memory, shared.state)
         self._fresh: dict[BrokerId, None] = {}
+        self._hidden: dict[BrokerId, None] = {}
         self._greetings = Greetings(shared.cluster)
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
-        self._refusals: dict[BrokerId, int] = {}
-        self._outranking: dict[BrokerId, None] = {}
+        self._refusals = Refusals(shared)
         self._readmitted: dict[BrokerId, None] = {}
         self._leaving: list[tuple[CallId, ControlledShutdown]] = []
         self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = False
@@ -90,6 +77,7 @@ class Brokers(Duty):
         self._have_brokers_changed = any(b not in controllers or b == self._cluster.own_id for b in passages)
         for broker, passage in sorted(passages.items()):
             self._pass(broker, passage, changes, out)
+        self._look_after_hidden()
         self._touch(changes, out)
         for _, event in changes.log_dir_events:
             if event is not None and self._cluster.is_registered(event.broker) and not changes.is_beginning:
@@ -112,7 +100,7 @@ class Brokers(Duty):
             self._look_at_hosted(broker)
         if passage is Passage.VANISHED:
             self._fresh.pop(broker, None)
-            self._outranking.pop(broker, None)
+            self._refusals.forget(broker)
             self._greetings.leave(broker)
             hosted = self._cluster.hosted.get(broker, {})
             deed = partial(self._let_in_again, broker)
@@ -125,6 +113,14 @@ class Brokers(Duty):
             self._fresh[broker] = None
             for controller in self._cluster.controllers:
                 self._look_at_hosted(controller)  # a broker has come that may take its place
+
+    def _look_after_hidden(self) -> None:
+        """Whoever is registered unreadably leads on; that it has gone is no change of what was known of it."""
+        if not self._hidden and not self._shared.state.unreadable:
+            return
+        former, self._hidden = self._hidden, {b: None for b in self._cluster.hosted if self._cluster.is_hidden(b)}
+        for broker in former.keys() - self._hidden.keys():
+            self._look_at_hosted(broker)
 
     def _let_in_again(self, broker: BrokerId, out: Outbox) -> None:
         self._readmitted[broker] = None
@@ -216,7 +212,7 @@ class Brokers(Duty):
 
     def _batch(self, changes: Changes, *, is_owed_due: bool) -> Batch:
         cluster = self._cluster
-        batch = Batch(cluster)
+        batch = Batch(cluster, self._greetings)
         batch.add(changes)
         if not changes.unseen:  # of partitions not seen yet nobody knows what their leaders have heard
             for greeting in self._greetings.take(self._half_read, self._shared.settings.budget.greeted):
@@ -235,16 +231,11 @@ class Brokers(Duty):
         if not isinstance(report, Acknowledged) or not is_of_its_present_life(report, self._cluster):
             return
         if report.error is not ErrorCode.NONE:
-            self._refused(report, out)
+            self._refusals.of_all(report, out)
             return
-        self._refusals.pop(report.broker, None)
-        self._outranking.pop(report.broker, None)
         if isinstance(report.command, LeaderAndIsr):
             self._note_log_directories(report, report.command)
-        kind = type(report.command).__name__
-        for at, error in report.errors.items():
-            if error not in EXPECTED:
-                out.notice("refused command", f"broker {report.broker} refused {kind} for {at}: {error.name}")
+        self._refusals.of_partitions(report, out)
 
     def _note_log_directories(self, report: Acknowledged, command: LeaderAndIsr) -> None:
         for at, error in report.errors.items():
@@ -256,40 +247,13 @@ class Brokers(Duty):
                 if at not in report.errors:
                     self._memory.heal_replica(at, report.broker)
 
-    def _refused(self, report: Acknowledged, out: Outbox) -> None:
-        """A broker that did not know its own epoch yet refuses everything: it is told all again (KAFKA-9839)."""
-        kind, broker = type(report.command).__name__, report.broker
-        if broker not in self._outranking:
-            out.notice("refused command", f"broker {broker} refused {kind} as a whole: {report.error.name}")
-        if report.error is ErrorCode.STALE_CONTROLLER_EPOCH and self._outranked_by(broker, out):
-            return
-        times = self._refusals[broker] = self._refusals.get(broker, 0) + 1
-        out.wake(TellAllAgain(broker), out.now + doubled_s(times, RESEND_AFTER_S, RESEND_AT_MOST_S))
-
-    def _outranked_by(self, broker: BrokerId, out: Outbox) -> bool:
-        """A broker knows a higher controller epoch; whether this ends the term, because most brokers do.
-
-        If another controller leads, ZooKeeper says so and fences us: no broker has to be believed. If none does,
-        ZooKeeper has lost an epoch, as one restored from a backup has: only an election that raises it far helps.
-        For a few brokers that is not worth a term.
-        """
-        if broker not in self._outranking:
-            self._outranking[broker] = None
-            text = f"broker {broker} knows a higher controller epoch than {self._cluster.controller_epoch}"
-            out.notice(
-                OUTRANKED, f"{text}, and obeys this controller only after a restart, or once the epoch is higher"
-            )
-        is_majority = 2 * len(self._outranking) > len(self._cluster.registered_brokers())
-        if is_majority:
-            brokers = ", ".join(map(str, sorted(self._outranking)))
-            out.step_down(f"most brokers know a higher controller epoch: {brokers}", is_outranked=True)
-        return is_majority
-
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Tell again, ask again."""
         match alarm:
             case TellAllAgain(broker):
                 self._fresh[broker] = None
+            case RaiseEpochs(broker):
+                self._refusals.raise_epochs(broker)
             case AskForDeletions():
                 self._is_owed_due, self._is_alarm_set = True, False
             case _:

@@ -20,10 +20,12 @@ from controller.core.candidacy.events import (
     IdClash,
     Lost,
     NotGivenUp,
+    ProtocolChanged,
     Reconnected,
     Resumed,
     SessionEvent,
     SessionLost,
+    StartEvent,
     StartRefused,
     StopAsked,
     Suspended,
@@ -33,6 +35,7 @@ from controller.core.candidacy.events import (
     TermLoaded,
     TermSessionEnded,
     Unreachable,
+    Unsound,
     Watching,
     Woken,
 )
@@ -44,6 +47,7 @@ from controller.core.candidacy.orders import (
     Exit,
     Order,
     Release,
+    Renew,
     Say,
     Serve,
     Severity,
@@ -64,6 +68,9 @@ GONE = "the ZooKeeper session expired, and this process' claim and registration 
 SILENT = "ZooKeeper has been silent for longer than a session lasts"
 
 
+_IN_TERM = (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK, Phase.RENEWING, Phase.RESIGNING)
+
+
 class CandidacySettings(Struct, frozen=True):
     """What a replica is to know about its ensemble, and whom it may replace."""
 
@@ -81,8 +88,10 @@ class Candidacy:
         self._settings = settings
         self._orders: list[Order] = []
         self._is_watching = False
+        self._unsound: str | None = None
+        self._renewal: str | None = None  # why another term is to follow this one
         self._is_session_new = False  # since the claim under way was ordered
-        self._give_up_at: float | None = None  # what should have been given up may still be there
+        self._give_up_at: float | None = None  # what no term uses may still be there
         self._stop: str | None = None
         self._why = STARTING
         self._epoch = ControllerEpoch(0)
@@ -105,6 +114,7 @@ class Candidacy:
                 self._judge_holder(now)
         if self.phase is not Phase.ENDED:
             self._watch_deadlines(now)
+            self._renew(now)
             self._give_up_what_is_owed(now)
             self._contend(now)
             self._set_alarm()
@@ -119,7 +129,8 @@ class Candidacy:
     def is_ready(self) -> bool:
         """Whether it leads, or would lead if it had to."""
         phase = self.phase
-        return phase is Phase.ACTIVE or (phase is Phase.STANDBY and self.holder is not None)
+        would_lead = self._is_watching and self._unsound is None and self.holder is not None
+        return phase is Phase.ACTIVE or (phase is Phase.STANDBY and would_lead)
 
     @property
     def reason(self) -> str:
@@ -127,8 +138,8 @@ class Candidacy:
         seen = self.holder
         if self.phase is not Phase.STANDBY:
             return self._why
-        if seen is None:
-            return self._sight.why_blind
+        if seen is None or self._unsound is not None:
+            return self._unsound or self._sight.why_blind
         return Why.RELEASED.value if seen.is_released else self._why
 
     # what happens
@@ -143,8 +154,8 @@ class Candidacy:
                 self._term_changed(event, now)
             case StopAsked(reason):
                 self._stop_asked(reason, now)
-            case Watching() | Unreachable() | StartRefused():
-                self._started(event)
+            case Watching() | Unsound() | ProtocolChanged() | Unreachable() | StartRefused():
+                self._started(event, now)
             case NotGivenUp():
                 if self.phase in (Phase.STANDBY, Phase.CONTENDING):  # a new term has what the old one could not give
                     self._give_up_at = now + self._settings.session_timeout_s
@@ -153,20 +164,40 @@ class Candidacy:
             case _:
                 assert_never(event)
 
-    def _started(self, event: Watching | Unreachable | StartRefused) -> None:
-        if self._is_watching:
-            return
+    def _started(self, event: StartEvent, now: float) -> None:
         match event:
             case Watching():
-                self._is_watching = True
-                self._why = self._sight.why_blind = WATCHING
+                if self._unsound is not None:
+                    self._say(Severity.INFO, "this replica may lead this cluster now")
+                if not self._is_watching:
+                    self._why = self._sight.why_blind = WATCHING
+                self._is_watching, self._unsound = True, None
+            case Unsound(reason):
+                self._found_unsound(reason, now)
+            case ProtocolChanged(detail):
+                self._renewal = detail if self.phase in (Phase.LOADING, Phase.ACTIVE) else None
             case Unreachable(reason):
-                self._sight.lose(reason)
+                if not self._is_watching:
+                    self._sight.lose(reason)
             case StartRefused(reason):
-                self._say(Severity.ERROR, "ZooKeeper refused this process", reason=reason)
-                self._end(Why.FAILED, reason, FAILED)
+                if not self._is_watching:
+                    self._say(Severity.ERROR, "ZooKeeper refused this process", reason=reason)
+                    self._end(Why.FAILED, reason, FAILED)
             case _:
                 assert_never(event)
+
+    def _found_unsound(self, reason: str, now: float) -> None:
+        """No claim, and no term any longer: a broker's native controller is better. Said once for each reason."""
+        if reason != self._unsound:
+            self._say(Severity.ERROR, "this replica must not lead this cluster; it is looked at again", reason=reason)
+        self._unsound = reason
+        if self.phase is Phase.LOADING:
+            self._go(Phase.STANDBY, Why.UNSOUND, reason)
+            self._orders.append(Release())
+        elif self.phase is Phase.ACTIVE:
+            self._drain(Phase.HANDING_BACK, Why.UNSOUND, reason, now)
+        elif self.phase is Phase.RENEWING:
+            self._go(Phase.HANDING_BACK, Why.UNSOUND, reason)
 
     def _session_changed(self, event: SessionEvent, now: float) -> None:
         match event:
@@ -221,13 +252,13 @@ class Candidacy:
                 assert_never(outcome)
 
     def _won(self, epoch: ControllerEpoch, now: float) -> None:
-        self._epoch, self._give_up_at, self._is_outranked = epoch, None, False
+        self._epoch, self._give_up_at, self._is_outranked, self._renewal = epoch, None, False, None
         self._waiting.won(now)
         if self._is_session_new:
             self._go(Phase.STANDBY, Why.SESSION_LOST, GONE)
             self._orders.append(Abandon())
-        elif self.holder is not None and self.holder.is_released:
-            self._go(Phase.STANDBY, Why.RELEASED)
+        elif self._unsound is not None or (self.holder is not None and self.holder.is_released):
+            self._go(Phase.STANDBY, Why.RELEASED if self._unsound is None else Why.UNSOUND)
             self._orders.append(Release())
         else:
             self._go(Phase.LOADING, Why.WON, f"controller epoch {epoch}")
@@ -246,7 +277,7 @@ class Candidacy:
                     self._go(Phase.ACTIVE, Why.LOADED, detail)
                     self._orders.append(Serve())
             case TermDrained():
-                self._drained(Why.DRAINED)
+                self._drained(Why.DRAINED, now)
             case TermFailed(reason, is_outranked):
                 self._is_outranked = is_outranked
                 self._step_down(Why.DEPOSED, reason, now)
@@ -255,10 +286,23 @@ class Candidacy:
             case _:
                 assert_never(event)
 
-    def _drained(self, why: Why) -> None:
+    def _renew(self, now: float) -> None:
+        """A term keeps the manner in which it has begun to lead; the next one follows at once.
+
+        Not before `/controller` can be seen: then the next one could not be claimed, and this one goes on.
+        """
+        is_seen = self.holder is not None and self.holder.is_mine and not self._sight.is_failing
+        if self._renewal is not None and self.phase is Phase.ACTIVE and is_seen:
+            self._drain(Phase.RENEWING, Why.PROTOCOL, self._renewal, now)
+
+    def _drained(self, why: Why, now: float) -> None:
         if self.phase is Phase.HANDING_BACK:
             self._go(Phase.STANDBY, why)
             self._orders.append(Release())
+        elif self.phase is Phase.RENEWING:
+            self._go(Phase.STANDBY, why)
+            self._orders.append(Renew())
+            self._give_up_at = now + self._settings.session_timeout_s  # unless the next term has begun by then
         elif self.phase is Phase.RESIGNING:
             self._end(why, "", OK, Release())
 
@@ -277,7 +321,7 @@ class Candidacy:
                 self._end(Why.STOPPED, reason, OK, Release())
             case Phase.ACTIVE:
                 self._drain(Phase.RESIGNING, Why.STOPPED, reason, now)
-            case Phase.HANDING_BACK:
+            case Phase.HANDING_BACK | Phase.RENEWING:
                 self._go(Phase.RESIGNING, Why.STOPPED, reason)
             case Phase.RESIGNING | Phase.ENDED:
                 pass
@@ -302,7 +346,7 @@ class Candidacy:
     def _judge_holder(self, now: float) -> None:
         """Whether this term can go on, as far as `/controller` tells."""
         seen = self.holder
-        if seen is None or self.phase not in (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK, Phase.RESIGNING):
+        if seen is None or self.phase not in _IN_TERM:
             return
         if not seen.is_mine:
             # What was seen before our claim has a lower epoch.
@@ -311,6 +355,8 @@ class Candidacy:
         elif seen.is_released and self.phase is Phase.LOADING:
             self._go(Phase.STANDBY, Why.RELEASED, named(seen))
             self._orders.append(Release())
+        elif seen.is_released and self.phase is Phase.RENEWING:
+            self._go(Phase.HANDING_BACK, Why.RELEASED, named(seen))
         elif seen.is_released and self.phase is Phase.ACTIVE:
             self._drain(Phase.HANDING_BACK, Why.RELEASED, named(seen), now)
 
@@ -323,7 +369,7 @@ class Candidacy:
         """This term is over; after a short one others go first."""
         if self.phase is Phase.RESIGNING:
             self._end(why, detail, OK, Release() if why is Why.DEPOSED else Abandon())
-        elif self.phase in (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK):
+        elif self.phase in _IN_TERM:
             self._go(Phase.STANDBY, why, detail)
             self._orders.append(Abandon())
             self._waiting.term_failed(now)
@@ -342,7 +388,7 @@ class Candidacy:
             if self.phase is Phase.CONTENDING:
                 self._end(Why.STOPPED, self._stop or "", OK)
             else:
-                self._drained(Why.NOT_DRAINED)
+                self._drained(Why.NOT_DRAINED, now)
 
     def _give_up_what_is_owed(self, now: float) -> None:
         """As soon as ZooKeeper answers again: nobody else could lead, and brokers would take us for one of them."""
@@ -367,7 +413,9 @@ class Candidacy:
     def _reason_to_claim(self) -> Why | None:
         """Why it may claim, were it not for the time; None if it may not."""
         seen = self.holder
-        if self.phase is not Phase.STANDBY or not self._is_watching or seen is None or seen.is_released:
+        if self.phase is not Phase.STANDBY or seen is None or seen.is_released:
+            return None
+        if not self._is_watching or self._unsound is not None:
             return None
         if seen.is_mine:
             return Why.LEFT_OVER  # the session outlived the term that was given up for lost
@@ -394,7 +442,7 @@ class Candidacy:
         elif self._waiting.is_known_refusal:
             severity = Severity.DEBUG  # that it is refused again for the same reason is no news
         self._say(severity, f"{self.phase} → {phase}", why=why.value, detail=detail)
-        if phase is not Phase.RESIGNING:  # from handing back to resigning, what drains has as long as it had
+        if phase not in (Phase.RESIGNING, Phase.HANDING_BACK):  # what drains already has as long as it had
             self._finish_at = None
         self.phase, self._why = phase, detail or why.value
 

@@ -10,7 +10,19 @@ from zk_layout.znodes.controller import ControllerClaim
 
 
 class Watching(Struct, frozen=True):
-    """ZooKeeper was reached, `/controller` is watched, and nobody else has our id: from now on we may claim."""
+    """`/controller` is watched, nobody else has our id, and nothing speaks against leading this cluster."""
+
+
+class Unsound(Struct, frozen=True):
+    """Leading this cluster would do harm, or nothing at all; it is looked at again, and `Watching` then says so."""
+
+    reason: str
+
+
+class ProtocolChanged(Struct, frozen=True):
+    """Brokers are to be led in another manner than before: what a term that has begun cannot change."""
+
+    detail: str
 
 
 class Unreachable(Struct, frozen=True):
@@ -141,4 +153,5 @@ class Woken(Struct, frozen=True):
     """The time of the last `WakeAt` has come."""
 
 
-Event = Watching | Unreachable | StartRefused | SessionEvent | ClaimOutcome | TermEvent | NotGivenUp | StopAsked | Woken
+StartEvent = Watching | Unsound | ProtocolChanged | Unreachable | StartRefused
+Event = StartEvent | SessionEvent | ClaimOutcome | TermEvent | NotGivenUp | StopAsked | Woken

@@ -43,6 +43,10 @@ class Release(Struct, frozen=True):
     """End the term, let brokers get what was told to them, and give `/controller` and the registration up."""
 
 
+class Renew(Struct, frozen=True):
+    """End the term, and keep `/controller`, to claim it over the old claim; the next term tells brokers everything."""
+
+
 class Abandon(Struct, frozen=True):
     """End the term at once; what is still ours in ZooKeeper is given up."""
 
@@ -67,5 +71,5 @@ class Say(Struct, frozen=True):
     details: dict[str, str]
 
 
-TermOrder = BeginTerm | Serve | Drain | Release | Abandon
+TermOrder = BeginTerm | Serve | Drain | Release | Renew | Abandon
 Order = Claim | TermOrder | Exit | WakeAt | Say

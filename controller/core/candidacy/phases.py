@@ -2,6 +2,7 @@
 
     standby → contending → loading → active → resigning → ended
                                       active → handing back → standby
+                                      active → renewing → standby
 
 It stands by while somebody else is the controller, contends when it may, loads what ZooKeeper holds when it has won,
 and stands by again, by itself, after anything that ends its term but a stop.
@@ -21,6 +22,7 @@ class Phase(StrEnum):
     ACTIVE = "active"
     RESIGNING = "resigning"
     HANDING_BACK = "handing back"
+    RENEWING = "renewing"
     ENDED = "ended"
 
 
@@ -34,6 +36,8 @@ class Why(StrEnum):
     LOST = "the claim was refused"
     LOADED = "the state in ZooKeeper is loaded"
     RELEASED = "the cluster is released to native controllers"
+    PROTOCOL = "brokers are to be led in another manner"
+    UNSOUND = "this replica must not lead this cluster"
     DEPOSED = "the term is over"
     SESSION_LOST = "the ZooKeeper session expired"
     STOPPED = "the process was told to stop"

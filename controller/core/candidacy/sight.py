@@ -24,6 +24,11 @@ class Sight:
         self._other: ControllerClaim | Malformed | None = None
         self._said: str | None = None
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether who holds it could not be seen when it was looked for last."""
+        return self._said is not None
+
     def lose(self, why: str) -> None:
         """Nothing is known any more."""
         self.holder, self.why_blind = None, why

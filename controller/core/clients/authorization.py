@@ -18,11 +18,13 @@ from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    AlterScramCredentials,
     Caller,
     ControlledShutdown,
     ElectLeaders,
     ListReassignments,
     Request,
+    UpdateFeatures,
 )
 
 
@@ -61,7 +63,7 @@ def needed(request: Request) -> Operation | None:
     'Describe'
     """
     match request:
-        case AlterReassignments() | ElectLeaders():
+        case AlterReassignments() | ElectLeaders() | AlterScramCredentials() | UpdateFeatures():
             return Operation.ALTER
         case ListReassignments():
             return Operation.DESCRIBE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import assert_never
 
 from msgspec import Struct
@@ -43,6 +44,8 @@ from controller.core.requests import (
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 WHOLE_TOPIC = PartitionId(-1)
+PLACED_AS_ONE = 8
+EVERY = 1_000_000_000
 Wanted = PartitionReassignment | IsrProposal | NewTopic | TopicReference | Growth | Election
 Divided = AlterReassignments | AlterPartition | TopicRequest
 
@@ -105,9 +108,12 @@ class OpenRequests:
         held = self._open.get(call)
         return None if held is None else held.request
 
-    def take(self, topic: TopicName) -> list[Item]:
-        """The parts that wait for this topic, in the order of arrival; not those that have their answer."""
-        return [item for item in self._inbox.pop(topic, []) if self._is_unsettled(item)]
+    def take(self, topic: TopicName, most: int = EVERY) -> list[Item]:
+        """So many of the parts that wait for this topic, in the order of arrival; not those that have their answer."""
+        waiting = self._inbox.pop(topic, [])
+        if len(waiting) > most:
+            self._inbox[topic] = waiting[most:]
+        return [item for item in waiting[:most] if self._is_unsettled(item)]
 
     def _is_unsettled(self, item: Item) -> bool:
         held = self._open.get(item.call)
@@ -116,6 +122,10 @@ class OpenRequests:
     def waiting(self, topic: TopicName) -> int:
         """How many parts wait for this topic."""
         return len(self._inbox.get(topic, ()))
+
+    def work(self, topic: TopicName, most: int) -> int:
+        """How much work the first parts that wait for this topic are; placing a few partitions counts as one."""
+        return sum(1 + _placed(item.wanted) // PLACED_AS_ONE for item in islice(self._inbox.get(topic, ()), most))
 
     def put_back(self, items: Iterable[Item]) -> None:
         """Consider these parts again, before any that came later."""
@@ -166,6 +176,16 @@ class OpenRequests:
         reply = _reply(held.request, [r for r in held.results if r is not None])
         if not any(holds(call, reply, out) for holds in self._holders):
             out.answer(call, reply)
+
+
+def _placed(wanted: Wanted) -> int:
+    match wanted:
+        case NewTopic(partition_count=count, assignments=assignments):
+            return max(count, len(assignments))
+        case Growth(partition_count=count):
+            return count
+        case _:
+            return 0
 
 
 def _reply(request: Divided, results: list[Result]) -> Reply:

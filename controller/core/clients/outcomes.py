@@ -132,12 +132,18 @@ class Outcomes:
             return True
         if awaited.life is not None:
             return self._waits_for_a_broker(topic)
-        for number in tuple(awaited.leaderless):
-            held = topic.partitions.get(number)
-            at = TopicPartition(topic.name, number)
-            if held is None or (held.state is not None and self._cluster.is_online(held.state.leader, at)):
-                del awaited.leaderless[number]
-        return not awaited.leaderless
+        while awaited.leaderless:
+            number = next(iter(awaited.leaderless))
+            if self._is_leaderless(topic, number):
+                return False
+            del awaited.leaderless[number]
+        return True
+
+    def _is_leaderless(self, topic: TopicView, number: PartitionId) -> bool:
+        held = topic.partitions.get(number)
+        if held is None or held.state is None:
+            return held is not None
+        return not self._cluster.is_online(held.state.leader, TopicPartition(topic.name, number))
 
     def _waits_for_a_broker(self, topic: TopicView) -> bool:
         """Whether a deletion cannot end before some broker returns: for clients the topic is gone, as in Kafka."""

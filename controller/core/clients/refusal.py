@@ -10,6 +10,7 @@ from typing import assert_never
 from controller.core.errors import MESSAGES, ErrorCode
 from controller.core.replies import (
     ClusterDescription,
+    FeaturesUpdated,
     LeadersElected,
     PartitionResult,
     PartitionsAltered,
@@ -18,6 +19,7 @@ from controller.core.replies import (
     ReassignmentsAltered,
     ReassignmentsListed,
     Reply,
+    ScramCredentialsAltered,
     ShutdownPermitted,
     TopicCreated,
     TopicDeleted,
@@ -25,11 +27,13 @@ from controller.core.replies import (
     TopicMetadata,
     TopicsCreated,
     TopicsDeleted,
+    UserAltered,
 )
 from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    AlterScramCredentials,
     ControlledShutdown,
     CreatePartitions,
     CreateTopics,
@@ -39,6 +43,7 @@ from controller.core.requests import (
     ListReassignments,
     Request,
     TopicRequest,
+    UpdateFeatures,
 )
 from zk_layout.ids import NO_LEADER
 
@@ -70,6 +75,11 @@ def refusal(request: Request, error: ErrorCode, message: str | None = None) -> R
             return ShutdownPermitted(error=error)
         case AllocateProducerIds():
             return ProducerIdsAllocated(error=error)
+        case AlterScramCredentials():
+            users = dict.fromkeys(part.user for part in request.parts)
+            return ScramCredentialsAltered(tuple(UserAltered(user, error, message) for user in users))
+        case UpdateFeatures():
+            return FeaturesUpdated((), error, message)
         case CreateTopics() | DeleteTopics() | CreatePartitions() | ElectLeaders():
             return _topics_refused(request, error, message)
         case _:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from controller.core.agenda import Numbers
 from controller.core.clients.open_requests import Item, denied, refused
+from controller.core.clients.refusal import refusal
 from controller.core.elections import elect_leaders, first_leader, leader_election, preferred_leader
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.events import Alarm, Asked
@@ -17,6 +18,7 @@ from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.steps.change import Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
+from zk_layout.catalog import address_of
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.configs import TopicConfigAddress
 
@@ -57,6 +59,10 @@ class Elections(TopicDuty):
         request = asked.request
         if not isinstance(request, ElectLeaders):
             raise TypeError(f"{type(request).__name__} is not served here")
+        if not request.is_known_kind:
+            message = "the election type must be 0 (preferred) or 1 (unclean)"
+            out.answer(asked.call, refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, message))
+            return
         if request.timeout_ms <= 0:
             out.wake(NoTimeGiven(asked.call), out.now)
         if request.partitions is not None:
@@ -97,10 +103,14 @@ class Elections(TopicDuty):
         if changes.preferred_election is not None:
             self._prefer(changes.preferred_election.partitions)
         for name in changes.configs:
-            waiting = self._await_settings.pop(name, {})
+            concerned = {**dict.fromkeys(self._offline(name)), **self._await_settings.pop(name, {})}
             if name in self._cluster.topics:
-                self._shared.memory.fresh_configs[name] = None
-                self._shared.agenda.add(name, [*self._offline(name), *waiting])
+                self._shared.memory.fresh_configs[name] = dict(concerned)
+                self._shared.agenda.add(name, concerned)
+        for path, _ in changes.refused:
+            address = address_of(path)
+            if isinstance(address, TopicConfigAddress):  # nobody is elected uncleanly, and nobody waits for it
+                self._shared.agenda.add(address.topic, self._await_settings.pop(address.topic, {}))
         # What was changed before everything was loaded is read when it matters.
         to_read = [TopicConfigAddress(n) for n in changes.reconfigured if not changes.is_beginning and self._offline(n)]
         if to_read:
@@ -118,8 +128,10 @@ class Elections(TopicDuty):
                 self._shared.agenda.add(at.topic, (at.partition,))
 
     def _offline(self, name: TopicName) -> list[PartitionId]:
-        topic = self._cluster.topics.get(name)
-        return [n for n in topic.partitions if TopicPartition(name, n) in self._cluster.offline] if topic else []
+        """Those that have had a leader: no settings matter to the first one."""
+        topic, offline = self._cluster.topics.get(name), self._cluster.offline
+        had_leader = (n for n, held in topic.partitions.items() if held.state is not None) if topic and offline else ()
+        return [n for n in had_leader if TopicPartition(name, n) in offline]
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Give leadership back where brokers lead too little of what they are preferred for."""

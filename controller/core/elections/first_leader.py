@@ -10,14 +10,16 @@ from controller.core.steps.change import Case, Change, Next, listed
 from controller.core.view import Cluster
 from zk_layout.ids import LeaderEpoch
 from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import TopicAddress
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
     """The first online replica leads, all online ones are in sync: there is no data yet to be behind on.
 
-    None while no replica is online.
+    None while no replica is online, and while nobody may read which replicas these are by now: without a state there is
+    no version that a change of them would have raised.
     """
-    if case.state is not None:
+    if case.state is not None or cluster.may_not_read(TopicAddress(case.at.topic)):
         return None
     online = tuple(r for r in case.assignment.replicas if cluster.is_online(r, case.at))
     if not online:

@@ -31,7 +31,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
         gone = f"leader {_named(state)} of {case.at} is {_reason(case, state, cluster)}"
         why = f"{gone}; {leader} is the first online in-sync replica"
         return Change(why, state=raised(state, cluster.controller_epoch, leader, in_sync))
-    if cluster.is_leaving(state.leader, case.at):
+    if cluster.still_serves(state.leader, case.at):
         return None
     return _unclean(case, state, replicas, cluster)
 
@@ -50,10 +50,11 @@ def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Clu
     Replicas that are being let go are no candidates, nor are those that are still being added and never were in sync.
     """
     candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
-    if candidate is not None:
-        if case.config is None:
-            return Look(f"may {case.at} elect a replica that is not in sync?", (TopicConfigAddress(case.at.topic),))
-        if is_unclean_allowed(case.config, cluster.unclean_election):
+    settings = TopicConfigAddress(case.at.topic)
+    if candidate is not None and not any(cluster.is_hidden(r) for r in state.isr):
+        if case.config is None and not cluster.may_not_read(settings):
+            return Look(f"may {case.at} elect a replica that is not in sync?", (settings,))
+        if case.config is not None and is_unclean_allowed(case.config, cluster.unclean_election):
             return _take(candidate, f"{UNCLEAN_ELECTION} allows {candidate}", case, state, cluster)
     if state.leader == NO_LEADER:
         return None

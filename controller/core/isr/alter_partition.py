@@ -13,7 +13,8 @@ from controller.core.state.topics import Partition
 from controller.core.steps.change import Change, listed
 from controller.core.view import Cluster
 from zk_layout.ids import TopicName, TopicPartition
-from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
+from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState, StateAddress
+from zk_layout.znodes.topics import TopicAddress
 
 
 def refuse_sender(request: AlterPartition, cluster: Cluster) -> ErrorCode:
@@ -31,6 +32,20 @@ def topic_of(proposal: IsrProposal, cluster: Cluster) -> TopicName | None:
     return proposal.topic.name
 
 
+def is_unknown_for_now(proposal: IsrProposal, cluster: Cluster) -> bool:
+    """Whether it is about a partition of which we know nothing, and perhaps only because we cannot read it now.
+
+    A leader that is told that its partition does not exist asks for no other ISR before its leader epoch rises.
+    """
+    name = topic_of(proposal, cluster)
+    if name is None:
+        return cluster.has_unreadable_topics()
+    held = cluster.partition(TopicPartition(name, proposal.partition))
+    if held is not None and held.state is not None:
+        return False
+    return cluster.is_unreadable(TopicAddress(name)) or cluster.is_unreadable(StateAddress(name, proposal.partition))
+
+
 def consider(
     request: AlterPartition, proposal: IsrProposal, at: TopicPartition, cluster: Cluster
 ) -> Change | IsrResult:
@@ -40,7 +55,9 @@ def consider(
     """
     held = cluster.partition(at)
     if held is None or held.state is None:
-        return _refused(proposal, at, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        is_for_now = is_unknown_for_now(proposal, cluster)
+        error = ErrorCode.UNKNOWN_SERVER_ERROR if is_for_now else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return _refused(proposal, at, error)
     error = _error(request, proposal, at, held, held.state, cluster)
     if error is not ErrorCode.NONE:
         return _refused(proposal, at, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.clients.open_requests import Item
 from controller.core.errors import ErrorCode
-from controller.core.events import Asked
+from controller.core.events import Alarm, Asked
 from controller.core.isr import alter_partition
 from controller.core.outbox import Outbox
 from controller.core.replies import IsrResult, PartitionsAltered, Result
@@ -16,10 +16,17 @@ from zk_layout.catalog import Address
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.partition_state import StateAddress
 
+UNREADABLE_WAIT_S = 1.0
+
+
+class LookOnceMore(Alarm, frozen=True):
+    """What leaders ask about can perhaps be read by now."""
+
 
 class IsrChanges(TopicDuty):
     """The ISRs as their leaders see them."""
 
+    alarms = (LookOnceMore,)
     requests = (AlterPartition,)
     parts = (IsrProposal,)
 
@@ -28,6 +35,7 @@ class IsrChanges(TopicDuty):
         self._shared = shared
         self._cluster = shared.cluster
         self._watched: dict[TopicPartition, None] = {}
+        self._put_off: list[Asked] = []
 
     def admit(self, asked: Asked, out: Outbox) -> None:
         """Each partition is decided by itself, unless the sender is not who it says it is."""
@@ -38,13 +46,30 @@ class IsrChanges(TopicDuty):
         if error is not ErrorCode.NONE:
             out.answer(asked.call, PartitionsAltered((), error))
             return
+        if any(alter_partition.is_unknown_for_now(proposal, self._cluster) for proposal in request.proposals):
+            # Told at once of an error that does not last, a leader would ask again at once.
+            if not self._put_off:
+                out.wake(LookOnceMore(), out.now + UNREADABLE_WAIT_S)
+            self._put_off.append(asked)
+            return
+        self._open(asked, request, out)
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Answer what was put off."""
+        put_off, self._put_off = self._put_off, []
+        for asked in put_off:
+            assert isinstance(asked.request, AlterPartition)
+            self._open(asked, asked.request, out)
+
+    def _open(self, asked: Asked, request: AlterPartition, out: Outbox) -> None:
         items: list[Item] = []
         refused: list[tuple[int, Result]] = []
         for index, proposal in enumerate(request.proposals):
             topic = alter_partition.topic_of(proposal, self._cluster)
             if topic is None:
-                unknown = IsrResult(None, proposal.topic.topic_id, proposal.partition, ErrorCode.UNKNOWN_TOPIC_ID)
-                refused.append((index, unknown))
+                is_for_now = alter_partition.is_unknown_for_now(proposal, self._cluster)
+                error = ErrorCode.UNKNOWN_SERVER_ERROR if is_for_now else ErrorCode.UNKNOWN_TOPIC_ID
+                refused.append((index, IsrResult(None, proposal.topic.topic_id, proposal.partition, error)))
             else:
                 items.append(Item(asked.call, index, TopicPartition(topic, proposal.partition), proposal))
         self._shared.requests.open(asked.call, request, items, refused, out)
@@ -65,6 +90,9 @@ class IsrChanges(TopicDuty):
         outcome = alter_partition.consider(request, proposal, item.at, self._cluster)
         if isinstance(outcome, IsrResult):
             self._shared.requests.settle(item, outcome, out)
+            if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:  # it asks for nothing more in this leader epoch
+                self._shared.memory.untold[item.at] = None
+                self._shared.agenda.add(item.at.topic, (number,))
         else:
             step.planned.take(number, outcome)
             step.accepted.append(item)
@@ -81,7 +109,7 @@ class IsrChanges(TopicDuty):
         to_read: list[Address] = [StateAddress(*at) for at in changed if self._cluster.partition(at)]
         if to_read:
             out.read(to_read)
-        for name, gone in changes.gone_topics.items():
+        for name, gone in changes.gone_topics.items() if self._watched else ():
             for number in gone.partitions:
                 self._watched.pop(TopicPartition(name, number), None)
         if self._shared.settings.leaders_write_isr:

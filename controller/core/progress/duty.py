@@ -67,7 +67,9 @@ class RequestProgress(Duty):
         self._shared = shared
         self._cluster = shared.cluster
         self._ledger = RequestLedger(shared.cluster, shared.memory, shared.settings.budget.followed)
-        self._progress = Progress(shared.cluster, self._ledger, shared.settings.clock_zero_ms)
+        self._progress = Progress(
+            shared.cluster, self._ledger, shared.settings.clock_zero_ms, shared.settings.budget.measured
+        )
         self._text = StatusText(self._progress, shared.sizes.most_data_bytes(LONGEST_PATH))
         self._znodes = StatusZnodes(shared, self._ledger, self._text)
         self._budget = shared.settings.budget.measured
@@ -102,7 +104,7 @@ class RequestProgress(Duty):
         """Partitions and brokers changed, came or went."""
         if changes.is_beginning:
             self._progress.begin(self._shared.state.statuses, out.now)
-            self._znodes.begin(out.now)
+        self._znodes.take_up(out.now)
         is_idle = self._ledger.is_idle and not self._progress.is_anything_moving
         for name, numbers in changes.partitions.items():
             held = self._cluster.topics[name].partitions
@@ -112,7 +114,7 @@ class RequestProgress(Duty):
                 is_idle = False
                 listed = held[number] if held[number].assignment.replicas else None
                 self._progress.see(TopicPartition(name, number), listed, out.now)
-        for name, gone in changes.gone_topics.items():
+        for name, gone in changes.gone_topics.items() if not is_idle else ():
             for at in (TopicPartition(name, number) for number in gone.partitions):
                 self._progress.see(at, self._cluster.partition(at), out.now)
         self._progress.note_brokers(changes, out.now)
@@ -136,11 +138,12 @@ class RequestProgress(Duty):
 
     def tell(self, changes: Changes, out: Outbox) -> None:
         """Go on with what one turn was too short for."""
+        is_hearing = self._progress.take_in(out.now)
         if self._progress.is_looking:
             self._look(out)
         if self._listings:
             self._list(out)
-        if self._listings or self._progress.is_looking:
+        if self._listings or self._progress.is_looking or is_hearing:
             out.wake(Again(), out.now)
 
     def _look(self, out: Outbox) -> None:

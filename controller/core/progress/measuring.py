@@ -9,6 +9,7 @@ Source: KIP-179.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
@@ -55,11 +56,18 @@ class _Seen(Struct):
     rates: dict[str, float] = field(default_factory=dict)
 
 
+class _Heard(Struct):
+    """What a broker has said, and of which of the partitions it was asked for that has still to be taken in."""
+
+    described: LogDirsDescribed
+    left: Iterator[TopicPartition]
+
+
 class Progress:
     """Memory of one term beside the facts; losing it costs some seconds of measuring."""
 
-    def __init__(self, cluster: Cluster, ledger: RequestLedger, clock_zero_ms: int) -> None:
-        """Nothing moves."""
+    def __init__(self, cluster: Cluster, ledger: RequestLedger, clock_zero_ms: int, budget: int = 1_500) -> None:
+        """Nothing moves. `budget` is of how many replicas a turn takes in what brokers say."""
         self._cluster = cluster
         self._ledger = ledger
         self._clock_zero_ms = clock_zero_ms
@@ -70,6 +78,8 @@ class Progress:
         self._asked: dict[BrokerId, tuple[float, tuple[TopicPartition, ...]]] = {}
         self._shown: set[str] = set()
         self._seen: _Seen | None = None
+        self._heard: deque[_Heard] = deque()
+        self._budget = self._room = budget
         self.pace_s = PACE_S
 
     def at_ms(self, now: float) -> int:
@@ -133,14 +143,31 @@ class Progress:
             self._presence.silent_since.setdefault(event.broker, (asked[0], event.error))
             return
         self._presence.silent_since.pop(event.broker, None)
-        self._transfers.hear(event.broker, asked[1], event.sizes)
-        for at in asked[1]:
-            partition = self._cluster.partition(at)
-            if at in self._stages and partition is not None and partition.state is not None:
-                if event.broker in partition.assignment.adding:
-                    self._transfers.sample(at, partition.state.leader, event.broker, now)
-            else:
-                self._transfers.forget(at)
+        self._heard.append(_Heard(event, iter(asked[1])))
+        self._take_in(now)
+
+    def take_in(self, now: float) -> bool:
+        """Go on in a further turn with what brokers have said; whether something is left for the next one."""
+        self._take_in(now)
+        self._room = self._budget
+        return bool(self._heard)
+
+    def _take_in(self, now: float) -> None:
+        while self._heard and self._room > 0:
+            heard, taken = self._heard[0].described, tuple(islice(self._heard[0].left, self._room))
+            self._room -= len(taken)
+            self._transfers.hear(heard.broker, taken, heard.sizes)
+            for at in taken:
+                self._sample(at, heard.broker, now)
+            if self._room > 0:
+                self._heard.popleft()
+
+    def _sample(self, at: TopicPartition, broker: BrokerId, now: float) -> None:
+        held = self._cluster.partition(at)
+        if at not in self._stages or held is None or held.state is None:
+            self._transfers.forget(at)
+        elif broker in held.assignment.adding:
+            self._transfers.sample(at, held.state.leader, broker, now)
 
     # ---- what is asked of brokers ---------------------------------------------------------------------------
 

@@ -66,17 +66,25 @@ class StatusZnodes:
         self._expired: deque[RequestId] = deque()
         self._expiries: list[tuple[int, RequestId]] = []
         self._paused: deque[tuple[int, RequestId]] = deque()
+        self._own: dict[RequestId, None] = {}
 
-    def begin(self, now: float) -> None:
-        """Go on with what earlier terms wrote down; what cannot be read is left alone."""
+    def take_up(self, now: float) -> None:
+        """Go on with what earlier terms wrote down, as soon as it can be read."""
         now_ms = self._text.at_ms(now)
-        for request, kept in sorted(self._statuses.kept.items()):
-            if kept.status is None:
+        for request in self._statuses.take_appeared():
+            kept = self._statuses.kept.get(request)
+            if kept is None or kept.status is None or self._is_own(request):
                 continue
             if kept.status.finished_ms is None:
                 self._ledger.reopen(kept.status, request, now_ms)
             else:
                 self._retain(request, min(kept.status.finished_ms, now_ms))
+
+    def _is_own(self, request: RequestId) -> bool:
+        """Whether this term has just written it."""
+        is_own = request in self._own
+        self._own.pop(request, None)
+        return is_own
 
     def open(self, asked: OpenRequest) -> None:
         """Give a request an id, in its turn."""
@@ -218,6 +226,7 @@ class StatusZnodes:
         asked.is_being_written, asked.written_at = False, out.now
         if asked.request is None:
             self._opening.popleft()
+            self._own[memo.request] = None
             self._ledger.opened(asked, memo.request, is_final=status.finished_ms is not None)
             _answer(asked, memo.request, out)
         elif status.finished_ms is not None:

@@ -85,11 +85,11 @@ class Transfers:
         if is_in_sync:
             return ReplicaProgress(receiver, total, total, remaining_seconds=0.0)
         flow = self._flows.get(at, {}).get(receiver)
-        if total is None or copied is None or flow is None:
+        if total is None or copied is None:
             return ReplicaProgress(receiver, copied, total)
         copied = min(copied, total)
         rate = remaining = None
-        if flow.seconds > 0 and now - flow.at < self.stale_after_s:
+        if flow is not None and flow.seconds > 0 and now - flow.at < self.stale_after_s:
             rate, closing = flow.copied_sum / flow.seconds, flow.closed_sum / flow.seconds
             rate = round(rate, 1) if rate >= _NOTHING else 0.0
             if total == copied:

@@ -27,7 +27,8 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
     if state is None:
         return Change(why, to, owed=())  # the partition never had a leader: nobody was told to make a log
     dropped = tuple(r for r in case.assignment.replicas if r not in to.replicas)
-    owed = tuple(r for r in (*case.owed, *dropped) if r not in to.replicas and r not in cluster.controllers)
+    leaving = dict.fromkeys((*case.owed, *dropped))
+    owed = tuple(r for r in leaving if r not in to.replicas and r not in cluster.controllers)
     kept = tuple(r for r in state.isr if r in to.replicas)
     stopped = tuple(r for r in state.isr if r in dropped)
     electable = tuple(r for r in to.replicas if r in kept and cluster.is_online(r, case.at))
@@ -39,7 +40,7 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
         return Change(f"{why}, forced", to, _given_up(case, state, to, cluster), owed, notice)
     leader = state.leader
     if leader not in to.replicas or not cluster.is_online(leader, case.at):
-        still_serves = leader in to.replicas and cluster.is_leaving(leader, case.at)
+        still_serves = leader in to.replicas and cluster.still_serves(leader, case.at)
         leader = electable[0] if electable else leader if still_serves else NO_LEADER
     return Change(why, to, raised(state, cluster.controller_epoch, leader, kept or state.isr), owed, notice)
 

@@ -136,7 +136,7 @@ def _let_go(case: Case, cluster: Cluster) -> Next:
         return Gather()
     target = case.assignment.target
     settled = (*target, *case.confirmed, *cluster.controllers)
-    owed = tuple(r for r in (*case.owed, *waiting) if r not in settled)
+    owed = tuple(r for r in dict.fromkeys((*case.owed, *waiting)) if r not in settled)
     note = f"; {listed(waiting)} did not confirm the deletion and will be asked again" if waiting else ""
     return Change(f"{case.at} has moved to {listed(target)}{note}", Assignment(target), owed=owed)
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.admin import PreferredElection
+from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.notifications import IsrChange, IsrChangeAddress, LogDirEvent, LogDirEventAddress
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ class Changes(Struct):
     Shape:
         `partitions`, `topics`, `brokers` and `children` map to what was there before the turn: a blank partition, or
         None, where there was nothing. `gone_topics` are as they were last. `configs` were read, `reconfigured` are to
-        be read. `is_beginning`: everything has just been loaded. Its partitions are followed in several turns, in which
-        `is_initial` says that all `partitions` and `topics` are seen for the first time; `unseen` are still to come.
-        `room` is how many partitions more the turn may follow.
+        be read. `stray_deletions` are owed by topics that are not there. `is_beginning`: everything has just been
+        loaded. Its partitions are followed in several turns, in which `is_initial` says that all `partitions` and
+        `topics` are seen for the first time; `unseen` are still to come. `room` is how many partitions more the turn
+        may follow.
     """
 
     is_beginning: bool = False
@@ -43,11 +45,13 @@ class Changes(Struct):
     configs: dict[TopicName, None] = field(default_factory=dict)
     reconfigured: dict[TopicName, None] = field(default_factory=dict)
     marks: dict[TopicName, None] = field(default_factory=dict)
+    stray_deletions: dict[TopicName, None] = field(default_factory=dict)
     children: dict[TopicPartition, ReassignmentZnode | None] = field(default_factory=dict)
     isr_changes: list[tuple[IsrChangeAddress, IsrChange | None]] = field(default_factory=list)
     log_dir_events: list[tuple[LogDirEventAddress, LogDirEvent | None]] = field(default_factory=list)
     malformed: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    users: dict[UserConfigAddress, None] = field(default_factory=dict)
     tokens: bool = False
     features: bool = False
     preferred_election: PreferredElection | None = None

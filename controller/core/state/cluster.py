@@ -17,7 +17,8 @@ from controller.core.state.statuses import Statuses
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import Partition
 from controller.core.state.unreadable import Unreadable
-from zk_layout.catalog import Address
+from controller.core.state.users import UserConfigs
+from zk_layout.catalog import Address, address_of
 from zk_layout.facts import Fact, Malformed, absent, is_newer
 from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import (
@@ -28,7 +29,7 @@ from zk_layout.znodes.admin import (
     TopicDeletionAddress,
 )
 from zk_layout.znodes.brokers import BrokerAddress
-from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, readable
+from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, UserConfigAddress, readable
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
@@ -124,6 +125,7 @@ class ClusterState:
         self.broker_defaults = Config({})
         self.notifications: dict[Notification, ZnodeVersion] = {}
         self.tokens: dict[str, Token] = {}
+        self.users = UserConfigs()
         self.unreadable = Unreadable()
         self._sightings = _Sightings()
 
@@ -168,11 +170,16 @@ class ClusterState:
 
     def refuse(self, path: str, reason: str, address: Address | None) -> None:
         """ZooKeeper did not let us read a znode. What was read of it before counts on: nobody knows anything newer."""
+        if isinstance(address, UserConfigAddress):
+            self.users.refuse(address, reason, self.changes)
+            return
         if self.unreadable.refused(path, reason):
             self.changes.refused.append((path, reason))
         match address:
             case StateAddress(topic, number):
                 self.topics.refuse_state(topic, number)
+            case TopicDeletionAddress(topic):
+                self.topics.refuse_mark(topic)
             case FeatureAddress() if self.features.as_of == NEVER:
                 self.features = Fact(address, Malformed(reason, 0), None, NEVER)
             case ProducerIdBlockAddress() if self.producer_ids.as_of == NEVER:
@@ -183,6 +190,9 @@ class ClusterState:
     def allow(self, path: str) -> None:
         """What was refused has been read: the facts tell the rest."""
         self.unreadable.allowed(path)
+        address = address_of(path)
+        if isinstance(address, TopicAddress):
+            self.topics.allow_topic(address.topic)
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
         """Fold several facts in."""
@@ -210,7 +220,11 @@ class ClusterState:
             case BrokerAddress():
                 is_news = self._sightings.is_news(fact)
                 self._complain_of(fact, is_news=is_news)
+                if is_news and fact.stat is None:
+                    self.unreadable.allowed(address.path)
                 self._apply_broker(address.broker, fact, is_news=is_news)
+            case UserConfigAddress():
+                self.users.apply(address, fact, self.changes)
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
                 pass  # who leads is decided elsewhere, and nothing is known of remnants
             case DelegationTokenChangeAddress():

@@ -36,10 +36,17 @@ class PlacementIndex:
             if broker not in after.replicas:
                 _discard(self.hosted[broker], name, number)
                 self.replica_counts[broker] -= 1
+        hosted, counts = self.hosted, self.replica_counts
         for broker in after.replicas:
             if broker not in before.replicas:
-                self.hosted.setdefault(broker, {}).setdefault(name, {})[number] = None
-                self.replica_counts[broker] = self.replica_counts.get(broker, 0) + 1
+                topics = hosted.get(broker)
+                if topics is None:
+                    topics = hosted[broker] = {}
+                numbers = topics.get(name)
+                if numbers is None:
+                    numbers = topics[name] = {}
+                numbers[number] = None
+                counts[broker] = counts.get(broker, 0) + 1
         for broker in before.replicas[:1]:
             self.preferred_counts[broker] -= 1
         for broker in after.replicas[:1]:
@@ -47,6 +54,16 @@ class PlacementIndex:
         self.partition_count += bool(after.replicas) - bool(before.replicas)
         if is_moving or before.is_moving:
             self.note_moving(name, number, is_moving)
+
+    def forget(self, name: TopicName, partitions: Mapping[PartitionId, Assignment]) -> None:
+        """A topic is gone: the same as taking the replicas of each partition away, at once."""
+        for broker, topics in self.hosted.items():
+            self.replica_counts[broker] -= len(topics.pop(name, ()))
+        for assignment in partitions.values():
+            if assignment.replicas:
+                self.preferred_counts[assignment.replicas[0]] -= 1
+                self.partition_count -= 1
+        self.moving.pop(name, None)
 
     def note_moving(self, name: TopicName, number: PartitionId, is_moving: bool) -> None:
         """Whether a partition moves; those of a topic that is queued for deletion do not."""

@@ -29,6 +29,7 @@ class Statuses:
     def __init__(self) -> None:
         """Nothing seen yet."""
         self.kept: dict[RequestId, KeptStatus] = {}
+        self._appeared: dict[RequestId, None] = {}
         self.root_version = ABSENT
         self._counted = 0
         self._highest = 0
@@ -45,6 +46,11 @@ class Statuses:
             request += 1
         return RequestId(request)
 
+    def take_appeared(self) -> list[RequestId]:
+        """The statuses that can be read now and could not, or were not there, when this was last asked."""
+        appeared, self._appeared = self._appeared, {}
+        return sorted(appeared)
+
     def apply(self, fact: Fact) -> None:
         """Fold in a fact that is newer than what is held of the same znode."""
         if isinstance(fact.address, ReassignmentStatusAddress):
@@ -60,4 +66,6 @@ class Statuses:
             self.kept.pop(request, None)
         else:
             status = fact.value if isinstance(fact.value, RequestStatus) else None
+            if request not in self.kept or self.kept[request].status is None:
+                self._appeared[request] = None
             self.kept[request] = KeptStatus(status, fact.stat.version)

@@ -15,6 +15,7 @@ from controller.core.state.placement import PlacementIndex
 from controller.core.state.topics import (
     ABSENT,
     BLANK,
+    HIDDEN_MARK,
     NEVER,
     NO_EPOCH,
     UNASSIGNED,
@@ -25,7 +26,7 @@ from controller.core.state.topics import (
 )
 from controller.core.topic_names import look_of
 from zk_layout.facts import Fact, Malformed, is_newer
-from zk_layout.ids import PartitionEpoch, PartitionId, TopicId, TopicName, Zxid
+from zk_layout.ids import PartitionEpoch, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.configs import readable
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.replica_deletions import ReplicaDeletions
@@ -100,6 +101,13 @@ class Topics:
         record = self._records.get(name)
         return record is not None and record.view is None and record.absent_as_of >= since
 
+    def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
+        """Version and sighting of what a topic that is not there still owes; None if nothing."""
+        record = self._records.get(name)
+        if record is None or record.view is not None or record.owed_version == ABSENT:
+            return None
+        return record.owed_version, record.owed_as_of
+
     def let_go(self, most: int) -> bool:
         """Forget so many partitions, since nobody will ask any more; whether something is left."""
         while self._records and most > 0:
@@ -124,6 +132,8 @@ class Topics:
             record.absent_as_of = fact.as_of
             if name in self.marks:
                 self.changes.marks[name] = None
+            if record.owed_version != ABSENT:
+                self.changes.stray_deletions[name] = None
             self._bury(name, record)
             return True
         if view is not None and view.czxid != stat.czxid:
@@ -174,6 +184,14 @@ class Topics:
         self.changes.touch(name, number, held)
         record.partitions[number] = replace(held, is_state_known=True, is_malformed=True)
 
+    def allow_topic(self, name: TopicName) -> None:
+        """Its znode may be read again: partitions that never had a leader have waited for that."""
+        record = self._record(name)
+        if record.view is not None:
+            for number, held in record.partitions.items():
+                if held.state is None:
+                    self.changes.touch(name, number, held)
+
     def apply_partition_znode(self, name: TopicName, number: PartitionId, fact: Fact) -> None:
         """The parent of a state znode."""
         record = self._record(name)
@@ -209,6 +227,8 @@ class Topics:
         if record.view is not None:
             self.changes.topics.setdefault(name, record.view)
             self._owe(record, record.view)
+        elif fact.is_present:
+            self.changes.stray_deletions[name] = None
         return True
 
     def apply_mark(self, name: TopicName, fact: Fact) -> None:
@@ -225,6 +245,16 @@ class Topics:
         if record.view is not None:
             self._queue(record, record.view)
         self._bury(name, record)
+
+    def refuse_mark(self, name: TopicName) -> None:
+        """The request is there, and ZooKeeper does not let us read of when; if it could be read before, that counts."""
+        if name in self.marks:
+            return
+        self.marks[name] = HIDDEN_MARK
+        self.changes.marks[name] = None
+        record = self._record(name)
+        if record.view is not None:
+            self._queue(record, record.view)
 
     def apply_config(self, name: TopicName, fact: Fact) -> bool:
         """The topic's settings, which are read when they matter, not watched; whether they are news.
@@ -371,11 +401,15 @@ class Topics:
         self._placement.assign(name, number, before, assignment, is_moving=assignment.is_moving and not is_queued)
 
     def _queue(self, record: _Record, view: TopicView) -> None:
-        """A topic is deleted if that was asked for in its own life; a mark from before is an earlier topic's."""
+        """A topic is deleted if that was asked for in its own life; a mark from before is an earlier topic's.
+
+        While nobody can tell, nobody is to lead: some of its logs may be gone already.
+        """
         mark = self.marks.get(view.name)
         if mark is not None:
             self.changes.marks[view.name] = None
-        is_queued = self._deletes_topics and mark is not None and mark.czxid > view.czxid
+        is_meant = mark is not None and (mark.is_hidden or mark.czxid > view.czxid)
+        is_queued = self._deletes_topics and is_meant
         if is_queued == view.is_queued_for_deletion:
             return
         self.changes.topics.setdefault(view.name, view)
@@ -398,8 +432,7 @@ class Topics:
     def _forget(self, record: _Record, view: TopicView, successor: Zxid) -> None:
         """A topic is gone; what was seen from `successor` on may belong to the next one of its name already."""
         name = view.name
-        for number, held in record.partitions.items():
-            self._placement.assign(name, number, held.assignment, UNASSIGNED, is_moving=False)
+        self._placement.forget(name, {number: held.assignment for number, held in record.partitions.items()})
         self._placement.owe(name, view.deletions, {})
         if view.topic_id is not None:
             self.names.pop(view.topic_id, None)
@@ -411,8 +444,11 @@ class Topics:
         self.changes.forget_topic(view)
         del self.views[name]
         record.view = None
-        later = {n: _since(successor, p) for n, p in record.partitions.items()}
-        record.partitions = {n: p for n, p in later.items() if p != BLANK}
+        record.partitions = {
+            n: _since(successor, p)
+            for n, p in record.partitions.items()
+            if p.as_of >= successor or p.znode_as_of >= successor
+        }
         if record.partitions_znode_as_of < successor:
             record.partitions_znode = False
 

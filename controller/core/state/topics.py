@@ -63,10 +63,17 @@ class TopicView(Struct, frozen=True):
 
 
 class DeletionMark(Struct, frozen=True, gc=False):
-    """Somebody asked for a topic to be deleted: the znode in `/admin/delete_topics`."""
+    """Somebody asked for a topic to be deleted: the znode in `/admin/delete_topics`.
+
+    With `is_hidden` it is only known to be there: whether it means the present topic shows when it can be read.
+    """
 
     czxid: Zxid
     version: ZnodeVersion
+    is_hidden: bool = False
+
+
+HIDDEN_MARK = DeletionMark(NEVER, ABSENT, True)
 
 
 class TopicConfig(Struct, frozen=True):

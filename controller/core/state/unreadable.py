@@ -34,6 +34,9 @@ class Unreadable(Struct):
         elif self.malformed:
             self.malformed.pop(fact.address.path, None)
 
+    def __len__(self) -> int:
+        return len(self.refusals) + len(self.malformed)
+
     def __contains__(self, path: object) -> bool:
         return path in self.refusals or path in self.malformed
 

@@ -19,6 +19,8 @@ from controller.core.set_aside import SetAside
 from controller.core.transactions.back_off import FIRST_WAIT_S, LONGEST_WAIT_S, doubled_s
 from zk_layout.ids import PartitionId, TopicName
 
+FORGOTTEN_AFTER_S = 2 * LONGEST_WAIT_S
+
 
 class LookAgain(Alarm, frozen=True):
     """A topic that was set aside may be tried again as a whole."""
@@ -40,13 +42,15 @@ class Aside(Struct, eq=False):
     Shape:
         `whole` is the limit of decisions about the topic's own znodes. Partitions that are `due` have not been looked
         at as they should be. With `holds_requests` requests wait, because
-        ZooKeeper refuses what they want. `times` counts in a row.
+        ZooKeeper refuses what they want; it `is_unproven` that it does no more until something is written. `times`
+        counts in a row.
     """
 
     whole: Limit = Limit.NONE
     partitions: dict[PartitionId, Limit] = field(default_factory=dict)
     due: dict[PartitionId, None] = field(default_factory=dict)
     holds_requests: bool = False
+    is_unproven: bool = False
     times: int = 0
 
     @property
@@ -103,19 +107,25 @@ class TopicsAside:
             held.whole = _less(held.whole)
         self._set_aside.put(f"topic {name}", why, out)
 
-    def release(self, name: TopicName) -> tuple[PartitionId, ...]:
+    def release(self, name: TopicName, out: Outbox) -> tuple[PartitionId, ...]:
         """Try everything again; the partitions that were set aside."""
         held = self._topics.get(name)
         if held is None:
             return ()
+        if not held.is_limited:  # nothing was refused since the last time
+            self.forget(name)
+            return ()
+        held.is_unproven = held.holds_requests
+        if held.is_unproven:
+            out.wake(LookAgain(name), out.now + FORGOTTEN_AFTER_S)
         numbers = tuple(held.partitions.keys() | held.due.keys())
         held.whole, held.partitions, held.due, held.holds_requests = Limit.NONE, {}, {}, False
         return numbers
 
-    def went_well(self, name: TopicName) -> None:
+    def went_well(self, name: TopicName, *, has_written: bool) -> None:
         """A step of a topic was decided, and written where there was something to write."""
         held = self._topics.get(name)
-        if held is not None and not held.is_limited:
+        if held is not None and not held.is_limited and (has_written or not held.is_unproven):
             self.forget(name)
 
     def forget(self, name: TopicName) -> None:

@@ -80,7 +80,7 @@ class Draft:
             at in cluster.out_of_patience,
             at.topic in cluster.gathering,
             self._owed.get(number, self.topic.deletions.get(number, ())),
-            cluster.fresh_config(at.topic),
+            cluster.fresh_config(at),
             assignment.replicas[len(written.replicas) :],
         )
 

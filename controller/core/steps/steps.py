@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import assert_never
 
 from msgspec.structs import replace
 
 from controller.core.agenda import Numbers
-from controller.core.clients.open_requests import WHOLE_TOPIC, Item, oversized, refused
+from controller.core.clients.open_requests import EVERY, WHOLE_TOPIC, Item, oversized, refused
 from controller.core.duty import Duty
 from controller.core.effects import Notice
 from controller.core.errors import ErrorCode
@@ -23,7 +24,9 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.steps.aside import Aside, Limit, LookAgain, TopicsAside
 from controller.core.steps.change import Case, Change, Gather, Look, Precedence, Rule
 from controller.core.steps.draft import Draft
+from controller.core.steps.leaders_wait import LeadersWait, LeadersWaited
 from controller.core.steps.step import Step, TopicDuty
+from controller.core.steps.work import work_of
 from controller.core.transactions.proposal import (
     Accepted,
     Outcome,
@@ -58,7 +61,7 @@ class Steps(Duty):
     What goes wrong with one topic, partition or request is contained here: it costs that one.
     """
 
-    alarms = (LookAgain, LongEnough)
+    alarms = (LookAgain, LongEnough, LeadersWaited)
 
     def __init__(self, shared: Shared, deciders: Sequence[TopicDuty]) -> None:
         """Nothing is due."""
@@ -74,6 +77,7 @@ class Steps(Duty):
         self._electing = tuple(d for d in deciders if any(rank in ELECTIONS for rank, _ in d.rules))
         self._blocked: dict[Subject, dict[TopicName, Numbers]] = {}
         self._aside = TopicsAside(shared.set_aside)
+        self._leaders_wait = LeadersWait(shared, self._aside)
         self._overdue: dict[TopicName, dict[PartitionId, None]] = {}
 
     # ---- what is due ----------------------------------------------------------------------------------------
@@ -97,9 +101,11 @@ class Steps(Duty):
         """Try a topic again that was set aside; or somebody has waited long enough."""
         match alarm:
             case LookAgain(topic):
-                self._shared.agenda.add(topic, self._aside.release(topic), is_urgent=True)
+                self._shared.agenda.add(topic, self._aside.release(topic, out), is_urgent=True)
             case LongEnough():
                 self._shared.rest.woke(out)
+            case LeadersWaited():
+                self._leaders_wait.woke(alarm, out)
             case _:
                 raise TypeError(f"{alarm} is not set here")
 
@@ -110,10 +116,12 @@ class Steps(Duty):
         held: dict[Subject, None] = {}
         proposals: dict[TopicName, Proposal] = {}
         unseen = self._shared.state.changes.unseen
-        for name, numbers in agenda.take(busy, unseen, waiting=self._shared.requests.waiting):
-            proposal = self._propose(name, numbers, held, out)
-            if proposal is not None:
+        for name, numbers in agenda.take(busy, unseen, waiting=partial(work_of, shared=self._shared)):
+            waiting = self._shared.requests.waiting(name)
+            if (proposal := self._propose(name, numbers, held, out)) is not None:
                 proposals[name] = proposal
+            if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:
+                agenda.add(name, is_urgent=True)
         if agenda.has_more(busy, unseen, proposals):
             out.wake(Again(), out.now)
         self._shared.rest.do_due(out)
@@ -126,22 +134,23 @@ class Steps(Duty):
 
     def _propose(self, name: TopicName, numbers: Numbers, held: dict[Subject, None], out: Outbox) -> Proposal | None:
         step = Step(name, numbers)
-        items = self._shared.requests.take(name)
+        most = EVERY if self._aside.of(name).is_limited else self._shared.settings.budget.requested
+        items = self._shared.requests.take(name, most)
         try:
             self._decide(step, items, held, out)
-            waiting = [item for item in step.accepted if not self._aside.of(name).may_try(item)]
+            wanted = (*step.accepted, *step.postponed)  # what is postponed would be accepted next
+            waiting = [item for item in wanted if not self._aside.of(name).may_try(item)]
             if waiting:
                 self._shared.requests.put_back(items)
-                items = [item for item in self._shared.requests.take(name) if item not in waiting]
-                self._shared.requests.put_back(waiting)
+                items = [item for item in self._shared.requests.take(name, most) if item not in waiting]
+                self._leaders_wait.put_back(name, waiting, out)
                 step = Step(name, numbers)
                 self._decide(step, items, held, out)
         except Exception as error:
             self._contain(step, items, described(error), out)
             return None
         finally:
-            # The next decision that needs settings has them read anew.
-            self._shared.memory.fresh_configs.pop(name, None)
+            self._shared.memory.use_up_config(name, numbers)
         return self._conclude(step, held, out)
 
     def _conclude(self, step: Step, held: dict[Subject, None], out: Outbox) -> Proposal | None:
@@ -165,7 +174,7 @@ class Steps(Duty):
         self._note_rest(step, out)
         if not step.atoms:
             if not step.looks:
-                self._aside.went_well(name)
+                self._aside.went_well(name, has_written=False)
             return None
         held.update(dict.fromkeys(step.holds))
         return Proposal(topic_subject(name), step.atoms, tuple(step.holds), step)
@@ -191,7 +200,7 @@ class Steps(Duty):
         topic = self._cluster.topics.get(name)
         if owner is not None or topic is None:
             if owner is None or aside.whole:
-                self._shared.requests.put_back(items)
+                self._leaders_wait.put_back(name, items, out)
             else:
                 owner.decide(step, items, out)
             return
@@ -209,7 +218,8 @@ class Steps(Duty):
         deciders = self._electing if aside.whole and not step.accepted else self._deciders
         for decider in deciders:
             decider.open_step(step, out)
-        left_alone = {n: None for n in step.numbers if n in step.decided or n in step.taken}
+        taken = step.taken
+        left_alone = {n: None for n in step.numbers if n in step.decided or n in taken}
         self._ask_rules(step, step.numbers.keys() - left_alone.keys() - step.elected.keys(), aside)
         step.at = None
         for decider in deciders:
@@ -218,8 +228,7 @@ class Steps(Duty):
         for subject in step.holds:
             if subject in held or self._shared.transactions.is_busy(subject):
                 step.waits_for = subject
-        step.unasked = dict.fromkeys(left_alone.keys() - overdue.keys())
-        step.left_alone = left_alone
+        step.unasked, step.left_alone = dict.fromkeys(left_alone.keys() - overdue.keys()), left_alone
 
     def _consider(self, item: Item, step: Step, out: Outbox) -> None:
         """A topic is deleted or grows by one request a step, and some requests want a partition for themselves."""
@@ -306,7 +315,7 @@ class Steps(Duty):
                     if not self._shared.outcomes.expect(item, result):
                         requests.settle(item, result, out)
                     self._shared.set_aside.take_back(_what(item))
-                self._aside.went_well(step.name)
+                self._aside.went_well(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
             case Refused(is_waiting, about):
                 requests.put_back(step.accepted)
@@ -321,8 +330,7 @@ class Steps(Duty):
 
     def _put_refused_aside(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
         """What ZooKeeper refuses to write again and again waits; whether the topic can go on without it at once."""
-        single: dict[PartitionId, None] = {}
-        other = ""
+        single, other = dict[PartitionId, None](), ""
         for address in about if step.draft is not None else ():
             if isinstance(address, StateAddress | PartitionAddress | ReassignmentAddress):
                 single[address.partition] = None

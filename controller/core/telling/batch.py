@@ -5,7 +5,9 @@ Source: Kafka's AbstractControllerBrokerRequestBatch: LeaderAndIsr, then UpdateM
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from controller.core.commands import (
@@ -21,7 +23,7 @@ from controller.core.memory import NOBODY
 from controller.core.stage import still_to_go
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
-from controller.core.telling.greetings import Greeting
+from controller.core.telling.greetings import Greeting, Greetings
 from controller.core.telling.views import deleted, live_brokers, view
 from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
@@ -42,12 +44,13 @@ class Circumstances(NamedTuple):
 class Batch:
     """What one turn tells the brokers."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Nothing to tell yet."""
+    def __init__(self, cluster: Cluster, round_: Greetings) -> None:
+        """Nothing to tell yet. Who is on the round knows nothing of some topics."""
         self._cluster = cluster
+        self._round = round_
         self._views: Views = {}
-        self._greetings: list[tuple[Greeting, list[PartitionView]]] = []
-        self._changed: set[int] = set()
+        self._greetings: list[Greeting] = []
+        self._changed: list[PartitionView] = []
         self._announced: set[int] = set()
         self._gone: list[PartitionView] = []
         self._leading: dict[BrokerId, tuple[list[PartitionView], list[PartitionView]]] = {}
@@ -80,21 +83,20 @@ class Batch:
                 self._stop(broker, ReplicaStop(topic.name, number, state.leader_epoch, True))
 
     def greet(self, greeting: Greeting) -> None:
-        """Tell brokers that know nothing yet of some partitions, after what has changed; views are made once a turn."""
+        """Tell brokers that know nothing yet of some partitions; views are made once a turn."""
         if not self._greetings:
-            self._changed = {id(seen) for of_topic in self._views.values() for seen in of_topic.values()}
-        seen_first: list[PartitionView] = []
+            self._changed = self._seen()
         for name, numbers in greeting.partitions.items():
             topic = self._cluster.topics[name]
             for number in numbers:
                 seen = self._view(topic, number, topic.partitions[number])
-                if seen is None:
-                    continue
-                if id(seen) not in self._changed:
-                    seen_first.append(seen)
-                self._greet_replicas(seen, greeting.brokers)
-                self._greet_leaving(topic, number, greeting.brokers)
-        self._greetings.append((greeting, seen_first))
+                if seen is not None:
+                    self._greet_replicas(seen, greeting.brokers)
+                    self._greet_leaving(topic, number, greeting.brokers)
+        self._greetings.append(greeting)
+
+    def _seen(self) -> list[PartitionView]:
+        return [seen for of_topic in self._views.values() for seen in of_topic.values()]
 
     def tells(self, *, brokers_changed: bool, is_greeting: bool = False) -> Iterator[tuple[BrokerId, Command]]:
         """The commands, in the order in which each broker must get them.
@@ -178,20 +180,36 @@ class Batch:
     def _metadata(
         self, recipients: Iterable[BrokerId], brokers: tuple[LiveBroker, ...], *, is_news: bool
     ) -> Iterator[tuple[BrokerId, Command]]:
-        """What has changed to everybody, and the rest of what was looked at to those who do not know it yet."""
-        changed = [v for of_topic in self._views.values() for v in of_topic.values()]
-        if self._greetings:
-            changed = [v for v in changed if id(v) in self._changed]
+        """What has changed to everybody, and whole topics to those who know nothing of them."""
+        changed = self._changed if self._greetings else self._seen()
         # Apart: a broker that drops a topic forgets the id, also the one that the same request gives its successor.
-        parts = [UpdateMetadata(part, brokers) for part in (*cut(self._gone), *cut(changed))]
-        if not parts and is_news:
-            parts = [UpdateMetadata((), brokers)]
-        greetings = [(g.brokers, [UpdateMetadata(part, brokers) for part in cut(v)]) for g, v in self._greetings]
+        gone = [UpdateMetadata(part, brokers) for part in cut(self._gone)]
+        made: dict[Hashable, list[UpdateMetadata]] = {}
         for broker in recipients:
-            yield from ((broker, command) for command in parts)
-            for fresh, commands in greetings:
-                if broker in fresh:
-                    yield from ((broker, command) for command in commands)
+            heard = tuple(index for index, greeting in enumerate(self._greetings) if broker in greeting.brokers)
+            key = heard, self._round.still_to_hear(broker)
+            if key not in made:
+                views = list(self._views_for(broker, changed, [self._greetings[index] for index in heard]))
+                made[key] = [*gone, *(UpdateMetadata(part, brokers) for part in cut_between_topics(views))]
+            commands = made[key]
+            if not commands and is_news:
+                commands = [UpdateMetadata((), brokers)]
+            yield from ((broker, command) for command in commands)
+
+    def _views_for(
+        self, broker: BrokerId, changed: Iterable[PartitionView], greetings: Iterable[Greeting]
+    ) -> Iterator[PartitionView]:
+        """What has changed of topics that it knows, and all of those that it hears of now."""
+        whole = {name: numbers for greeting in greetings for name, numbers in greeting.whole.items()}
+        for seen in changed:
+            if seen.topic not in whole and not self._round.knows_nothing_of(seen.topic, broker):
+                yield seen
+        for name, numbers in whole.items():
+            topic = self._cluster.topics[name]
+            for number in numbers:
+                held = self._view(topic, number, topic.partitions[number])
+                if held is not None:
+                    yield held
 
 
 def _leader_and_isr(
@@ -206,6 +224,18 @@ def _leader_and_isr(
 def _leaders(partitions: Iterable[PartitionView], brokers: tuple[LiveBroker, ...]) -> tuple[LiveBroker, ...]:
     leaders = {p.leader for p in partitions}
     return tuple(b for b in brokers if b.broker in leaders)
+
+
+def cut_between_topics(views: Iterable[PartitionView]) -> Iterator[tuple[PartitionView, ...]]:
+    """Parts as those of `cut`, but no topic is in two: a broker that knows nothing of it would list a part of it."""
+    part: list[PartitionView] = []
+    for _, of_topic in groupby(views, key=attrgetter("topic")):
+        part += of_topic
+        if len(part) >= PARTITIONS_A_REQUEST:
+            yield tuple(part)
+            part = []
+    if part:
+        yield tuple(part)
 
 
 def cut(items: Iterable[T]) -> Iterator[tuple[T, ...]]:

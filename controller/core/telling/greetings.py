@@ -1,7 +1,10 @@
 """Which partitions do brokers that know nothing yet hear of next?
 
 All of them go round all topics together, so that what they are told is made once; one that comes later goes on until
-it is back where it came in. What changes meanwhile everybody is told at once.
+it is back where it came in. What changes meanwhile everybody is told at once, but who knows nothing of a topic hears of
+all its partitions together: clients take those that a broker lists for all there are, and choose by their number.
+
+Source: Kafka's KafkaController.onBrokerStartup, which tells a new broker everything in one request.
 """
 
 from __future__ import annotations
@@ -17,10 +20,16 @@ from zk_layout.ids import BrokerId, PartitionId, TopicName
 
 
 class Greeting(Struct, frozen=True):
-    """What some brokers hear of in this turn."""
+    """What some brokers hear of in this turn.
+
+    Shape:
+        `partitions` are those whose replicas are told to lead or to follow, `whole` all partitions of the topics that
+        end with them.
+    """
 
     brokers: Mapping[BrokerId, int]
     partitions: Mapping[TopicName, tuple[PartitionId, ...]]
+    whole: Mapping[TopicName, tuple[PartitionId, ...]]
 
 
 class Greetings:
@@ -36,6 +45,7 @@ class Greetings:
         self._cluster = cluster
         self._round: dict[TopicName, None] = {}
         self._names: list[TopicName] = []
+        self._places: dict[TopicName, int] = {}
         self._next = self._begun = 0
         self._left: dict[BrokerId, int] = {}
         self._held_back: dict[TopicName, dict[BrokerId, int]] = {}
@@ -44,10 +54,10 @@ class Greetings:
         """These know nothing yet, or not any more."""
         for broker in brokers:
             if not self._left:
-                self._names, self._next, self._begun = [], 0, 0
+                self._names, self._places, self._next, self._begun = [], {}, 0, 0
             known = len(self._names)
-            listed = frozenset(self._names)
-            self._names += [name for name in self._cluster.topics if name not in listed]
+            self._names += [name for name in self._cluster.topics if name not in self._places]
+            self._places.update((name, place) for place, name in enumerate(self._names[known:], known))
             for other in self._left:
                 self._left[other] += len(self._names) - known
             # A topic of which some partitions were told already comes once more in the end.
@@ -63,25 +73,38 @@ class Greetings:
         """Whether there is something to tell now."""
         return bool(self._left) or any(name not in half_read for name in self._held_back)
 
+    def still_to_hear(self, broker: BrokerId) -> tuple[int, tuple[TopicName, ...]]:
+        """How many topics are left for it, and which could not be told in their turn: the same, the same is unknown."""
+        return self._left.get(broker, 0), tuple(name for name, held in self._held_back.items() if broker in held)
+
+    def knows_nothing_of(self, topic: TopicName, broker: BrokerId) -> bool:
+        """Whether a broker has still to hear of some partitions of a topic: a part would pass for the whole."""
+        if broker in self._held_back.get(topic, ()):
+            return True
+        left, place = self._left.get(broker, 0), self._places.get(topic)
+        return left > 0 and place is not None and (place - self._next) % len(self._names) < left
+
     def take(self, half_read: Container[TopicName], most: int) -> Iterator[Greeting]:
         """The next partitions; a topic of which only some znodes have been read comes when all of it was."""
         released = [name for name in self._held_back if name not in half_read]
         for name in released:
             brokers = self._held_back.pop(name)
             if brokers:
-                yield Greeting(brokers, {name: tuple(self._numbers(name))})
+                partitions = {name: tuple(self._numbers(name))}
+                yield Greeting(brokers, partitions, partitions)
         while self._left and most > 0:
             # Brokers leave the round one by one: each part of it is for those who are on it.
             brokers, most_topics = dict(self._left), min(self._left.values())
-            partitions, taken = self._part(most_topics, most, half_read, brokers)
-            if partitions:
-                yield Greeting(brokers, partitions)
+            greeting, taken = self._part(most_topics, most, half_read, brokers)
+            if greeting.partitions or greeting.whole:
+                yield greeting
             most -= taken
 
     def _part(
         self, most_topics: int, most: int, half_read: Container[TopicName], brokers: Mapping[BrokerId, int]
-    ) -> tuple[dict[TopicName, tuple[PartitionId, ...]], int]:
+    ) -> tuple[Greeting, int]:
         told: dict[TopicName, tuple[PartitionId, ...]] = {}
+        whole: dict[TopicName, tuple[PartitionId, ...]] = {}
         taken = ended = 0
         while ended < most_topics and taken < most:
             name = self._names[self._next]
@@ -96,10 +119,12 @@ class Greetings:
             self._begun += len(numbers)
             if taken >= most and numbers and self._begun < len(self._topic(name).partitions):
                 break
+            if self._begun and name not in half_read:
+                whole[name] = tuple(self._numbers(name)) if self._begun > len(numbers) else numbers
             self._next, self._begun = (self._next + 1) % len(self._names), 0
             ended += 1
         self._left = {b: left - ended for b, left in self._left.items() if left > ended}
-        return told, taken
+        return Greeting(brokers, told, whole), taken
 
     def _numbers(self, name: TopicName) -> Iterable[PartitionId]:
         topic = self._cluster.topics.get(name)

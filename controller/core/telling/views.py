@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controller.core.commands import LiveBroker, PartitionView
 from controller.core.stage import in_force
 from controller.core.state.topics import Partition, TopicView
@@ -42,8 +44,13 @@ def view(
     )
 
 
-def deleted(topic: TopicView, controller_epoch: ControllerEpoch) -> list[PartitionView]:
-    """The partitions of a topic that goes or is gone, so that brokers drop them from their metadata."""
+def deleted(
+    topic: TopicView, controller_epoch: ControllerEpoch, numbers: Iterable[PartitionId] | None = None
+) -> list[PartitionView]:
+    """Partitions of a topic that goes or is gone, by default all, so that brokers drop them from their metadata."""
+    partitions = (
+        topic.partitions if numbers is None else {n: topic.partitions[n] for n in numbers if n in topic.partitions}
+    )
     return [
         PartitionView(
             topic.name,
@@ -57,7 +64,7 @@ def deleted(topic: TopicView, controller_epoch: ControllerEpoch) -> list[Partiti
             held.state.leader_recovery_state if held.state else RECOVERED,
             held.assignment.replicas,
         )
-        for number, held in topic.partitions.items()
+        for number, held in partitions.items()
         if held.assignment.replicas
     ]
 

@@ -76,7 +76,7 @@ def consider(
     collision = topic_names.collision(wanted.name, alike)
     if collision is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, collision)
-    problem = _problem_of(placed, cluster)
+    problem = _problem_of(placed, cluster) if wanted.assignments else None  # what is placed here is sound
     if problem is not None:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
     config = {name: value for name, value in wanted.configs if value is not None}
@@ -94,6 +94,30 @@ def already_exists(name: TopicName) -> Refusal:
 def candidates(cluster: Cluster) -> dict[BrokerId, str | None]:
     """The brokers on which replicas may be placed, by id, with their racks: the live ones, ourselves never."""
     return {broker: cluster.brokers[broker].registration.rack for broker in cluster.live_brokers()}
+
+
+def refuse_unstorable(count: int, factor: int, most_bytes: int) -> Refusal | None:
+    """What can be refused before the replicas are placed, which takes long for so many: no znode would hold them."""
+    if count <= 0 or least_bytes(count, factor) <= most_bytes:
+        return None
+    text = f"{count} partitions take more than the {most_bytes} bytes that the topic's znode may have"
+    hint = "ask for fewer, or raise jute.maxbuffer on the ZooKeeper servers and here"
+    return Refusal(ErrorCode.INVALID_PARTITIONS, f"{text}: {hint}.")
+
+
+def least_bytes(count: int, factor: int) -> int:
+    """What so many partitions take in a topic's znode at least.
+
+    >>> least_bytes(3, 2), len('"0":[1,2],"1":[1,2],"2":[1,2],')
+    (30, 30)
+
+    Source: the JSON of a topic's znode, with brokers of one digit.
+    """
+    digits, lowest = count, 10
+    while lowest < count:
+        digits += count - lowest
+        lowest *= 10
+    return count * (5 + 2 * max(factor, 1)) + digits
 
 
 def too_many(count: int) -> Refusal:

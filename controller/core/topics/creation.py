@@ -38,7 +38,10 @@ class TopicCreation:
         """Refuse a topic that nobody may have, or let the step create it."""
         shared = self._shared
         alike = self._alike(step.name)
-        outcome = create_topics.consider(wanted, alike, shared.settings.defaults, shared.cluster, shared.random)
+        most_bytes = shared.sizes.most_data_bytes(TopicAddress(step.name).path)
+        outcome = create_topics.refuse_unstorable(
+            wanted.partition_count, wanted.replication_factor, most_bytes
+        ) or create_topics.consider(wanted, alike, shared.settings.defaults, shared.cluster, shared.random)
         request = shared.requests.request(item.call)
         if isinstance(outcome, Refusal):
             shared.requests.settle(item, denied(item, outcome), out)

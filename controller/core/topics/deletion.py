@@ -10,17 +10,18 @@ confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from msgspec import Struct, field
 
 from controller.core.commands import PartitionView, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.effects import Create, Survey
-from controller.core.events import Acknowledged, Surveyed
-from controller.core.memory import Memory
+from controller.core.events import Acknowledged, Again, Surveyed
+from controller.core.memory import NOBODY, Memory
 from controller.core.outbox import Outbox
 from controller.core.state.changes import Changes
-from controller.core.state.topics import TopicView
+from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.batch import cut
 from controller.core.telling.sending import send
 from controller.core.telling.views import deleted, live_brokers
@@ -28,7 +29,7 @@ from controller.core.topics import deletion_writes
 from controller.core.transactions.proposal import Atom
 from controller.core.view import Cluster
 from zk_layout.catalog import Address
-from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.configs import TopicConfigAddress
 
@@ -39,34 +40,57 @@ NONE: frozenset[PartitionId] = frozenset()
 Numbers = dict[BrokerId, set[PartitionId]]
 
 
+class _Round(Struct):
+    """All partitions of a topic once more, bit by bit.
+
+    Shape:
+        `audience` are those who hear that the topic is gone, None for everybody; whoever has not been told to delete a
+        replica is. `left` are the partitions still to come, None before the first.
+    """
+
+    audience: frozenset[BrokerId] | None
+    left: list[PartitionId] | None = None
+
+
 class _Deletion(Struct):
     """One topic on its way out.
 
     Shape:
-        `told`, `confirmed` and `refused` are by broker, in its present life. `found` is what a survey listed;
-        `is_surveying` that one is under way.
+        `rounds` are what brokers have still to hear, at most one that has begun and one that has not. `told`,
+        `confirmed` and `refused` are by broker, in its present life; `left` is what is not confirmed, as far as
+        the last round has come. `found` is what a survey listed; `is_surveying` that one is under way.
     """
 
-    is_announced: bool = False
-    is_due: bool = True
+    rounds: list[_Round] = field(default_factory=lambda: [_Round(None)])
     told: Numbers = field(default_factory=dict)
     confirmed: Numbers = field(default_factory=dict)
     refused: Numbers = field(default_factory=dict)
+    left: Numbers = field(default_factory=dict)
     needs_config: bool = True
     needs_survey: bool = False
     is_surveying: bool = False
     found: tuple[tuple[Address, ZnodeVersion], ...] | None = None
     noticed: set[BrokerId] = field(default_factory=set)
 
+    def tell_again(self, audience: frozenset[BrokerId] | None = NOBODY) -> None:
+        """Go through all partitions once more."""
+        if self.rounds and self.rounds[-1].left is None:
+            last = self.rounds[-1]
+            last.audience = None if audience is None or last.audience is None else last.audience | audience
+        else:
+            self.rounds.append(_Round(audience))
+
 
 class TopicDeletions:
     """The deletions of one term."""
 
-    def __init__(self, cluster: Cluster, memory: Memory) -> None:
-        """Nothing is being deleted."""
+    def __init__(self, cluster: Cluster, memory: Memory, budget: int = 1_500) -> None:
+        """Nothing is being deleted. `budget`: of how many partitions a turn tells, or a step removes the znodes."""
         self._cluster = cluster
+        self._budget = budget
         self._memory = memory
         self._deletions: dict[TopicName, _Deletion] = {}
+        self._to_tell: dict[TopicName, None] = {}
         self._withdrawn = memory.withdrawn
 
     # ---- following ------------------------------------------------------------------------------------------
@@ -82,10 +106,24 @@ class TopicDeletions:
         too_late = [name for name in {**changes.gone_topics, **changes.marks} if self._follow_one(name, changes)]
         for name in self._withdrawn:
             changes.partitions.pop(name, None)
-        for name in changes.partitions if self._deletions else ():
-            if name in self._deletions:
-                self._deletions[name].is_due = True
+        for name, numbers in changes.partitions.items() if self._deletions else ():
+            if name in self._deletions and self._have_replicas_changed(name, numbers):
+                self._tell_again(name)
+        for name, former in changes.topics.items() if self._deletions else ():
+            if name in self._deletions and self._is_owed_anew(name, former):
+                self._tell_again(name)
         return too_late
+
+    def _have_replicas_changed(self, name: TopicName, numbers: Mapping[PartitionId, Partition]) -> bool:
+        partitions = self._cluster.topics[name].partitions
+        return any(former.assignment != partitions[number].assignment for number, former in numbers.items())
+
+    def _is_owed_anew(self, name: TopicName, former: TopicView | None) -> bool:
+        return former is None or former.deletions != self._cluster.topics[name].deletions
+
+    def _tell_again(self, name: TopicName, audience: frozenset[BrokerId] | None = NOBODY) -> None:
+        self._deletions[name].tell_again(audience)
+        self._to_tell[name] = None
 
     def _follow_one(self, name: TopicName, changes: Changes) -> bool:
         """Whether a deletion that has begun was withdrawn. It goes on, as in Kafka.
@@ -98,17 +136,21 @@ class TopicDeletions:
             self._withdrawn.pop(name, None)
         if topic is not None and topic.is_queued_for_deletion:
             self._withdrawn.pop(name, None)
+            if self._cluster.deletion_marks[name].is_hidden:
+                return False
             if former is None or is_another:
                 self._deletions[name] = _Deletion()
+                self._to_tell[name] = None
             return False
         self._deletions.pop(name, None)
+        self._to_tell.pop(name, None)
         has_begun = former is not None and not is_another and any(former.told.values())
         if topic is not None and has_begun:
             self._withdrawn[name] = None
         return topic is not None and has_begun
 
     def hear(self, event: Acknowledged) -> list[TopicName]:
-        """A broker answered a StopReplica: the topics that this concerns."""
+        """A broker answered a StopReplica: the topics of which it is the last that has confirmed, or could not."""
         concerned: dict[TopicName, None] = {}
         if not self._deletions or not isinstance(event.command, StopReplica):
             return []
@@ -119,7 +161,13 @@ class TopicDeletions:
             is_refused = TopicPartition(stop.topic, stop.partition) in event.errors
             answers = deletion.refused if is_refused else deletion.confirmed
             answers.setdefault(event.broker, set()).add(stop.partition)
-            concerned[stop.topic] = None
+            left = deletion.left
+            if not is_refused and event.broker in left:
+                left[event.broker].discard(stop.partition)
+                if not left[event.broker]:
+                    del left[event.broker]
+            if is_refused or left.keys() <= self._cluster.controllers.keys():
+                concerned[stop.topic] = None
         return list(concerned)
 
     def surveyed(self, event: Surveyed) -> None:
@@ -141,64 +189,87 @@ class TopicDeletions:
 
     def ask_again(self) -> None:
         """Brokers that could not delete a replica are asked again with the next announcement."""
-        for deletion in self._deletions.values():
+        for name, deletion in self._deletions.items():
             for broker, numbers in deletion.refused.items():
                 deletion.told.get(broker, set()).difference_update(numbers)
-                deletion.is_due = True
+                self._tell_again(name)
             deletion.refused.clear()
 
     # ---- telling --------------------------------------------------------------------------------------------
 
-    def tell(self, out: Outbox) -> None:
-        """Brokers must hear that the topic is gone for clients, and which logs to delete.
+    def tell(self, out: Outbox) -> list[TopicName]:
+        """Brokers must hear that the topic is gone for clients, and which logs to delete; those told of as a whole now.
 
         Those that are told everything in this turn knew nothing yet, and what they confirmed before counts no more.
         """
         if not self._deletions:
-            return
-        recipients = self._cluster.registered_brokers()
+            return []
         fresh = frozenset(self._memory.told_everything)
-        for deletion in self._deletions.values() if fresh else ():
-            deletion.is_due = True
+        for name, deletion in self._deletions.items() if fresh else ():
             for broker in fresh:
                 for answers in (deletion.told, deletion.confirmed, deletion.refused):
                     answers.pop(broker, None)
-        self._tell_metadata(recipients, fresh, out)
-        for broker in recipients:
-            for stops in cut(self._take_stops(broker)):
-                send(broker, StopReplica(stops), self._cluster, self._memory, out)
-        for deletion in self._deletions.values():
-            deletion.is_due = False
+            self._tell_again(name, fresh)
+        before = tuple(self._to_tell)
+        if before:
+            self._tell_some(out)
+        if self._to_tell:
+            out.wake(Again(), out.now)
+        return [name for name in before if name not in self._to_tell]
 
-    def _tell_metadata(self, recipients: Iterable[BrokerId], fresh: frozenset[BrokerId], out: Outbox) -> None:
-        new: list[PartitionView] = []
-        every: list[PartitionView] = []
-        for name, deletion in self._deletions.items():
-            if deletion.is_announced and not fresh:
-                continue
-            views = deleted(self._cluster.topics[name], self._cluster.controller_epoch)
-            every.extend(views)
-            if not deletion.is_announced:
-                new.extend(views)
-                deletion.is_announced = True
-        brokers = live_brokers(self._cluster)
-        for views, is_for_fresh in ((new, False), (every, True)):
+    def _tell_some(self, out: Outbox) -> None:
+        recipients, brokers = self._cluster.registered_brokers(), live_brokers(self._cluster)
+        gone: dict[frozenset[BrokerId] | None, list[PartitionView]] = {}
+        stops: dict[BrokerId, list[ReplicaStop]] = {broker: [] for broker in recipients}
+        for name, audience, numbers in self._take_rounds():
+            if audience is None or audience:
+                views = deleted(self._cluster.topics[name], self._cluster.controller_epoch, numbers)
+                gone.setdefault(audience, []).extend(views)
+            self._add_stops(name, numbers, stops)
+        for audience, views in gone.items():
             commands = [UpdateMetadata(part, brokers) for part in cut(views)]
             for broker in recipients:
-                if (broker in fresh) is is_for_fresh:
+                if audience is None or broker in audience:
                     for command in commands:
                         send(broker, command, self._cluster, self._memory, out)
+        for broker in recipients:
+            for part in cut(stops[broker]):
+                send(broker, StopReplica(part), self._cluster, self._memory, out)
 
-    def _take_stops(self, broker: BrokerId) -> list[ReplicaStop]:
-        """The replicas that a broker has not been told to delete; it counts as told from now on."""
-        stops = []
-        for name, deletion in self._deletions.items():
-            if deletion.is_due:
+    def _take_rounds(self) -> Iterator[tuple[TopicName, frozenset[BrokerId] | None, list[PartitionId]]]:
+        """The next partitions, as many as a turn may tell of, and who hears of them."""
+        most = self._budget
+        while self._to_tell and most > 0:
+            name = next(iter(self._to_tell))
+            rounds = self._deletions[name].rounds
+            now = rounds[0]
+            if now.left is None:
+                now.left = sorted(_numbers(self._cluster.topics[name]))
+                self._deletions[name].left = {}
+            numbers, now.left = now.left[:most], now.left[most:]
+            most -= 1 + len(numbers)
+            if not now.left:
+                del rounds[0]
+            if not rounds:
+                del self._to_tell[name]
+            yield name, now.audience, numbers
+
+    def _add_stops(
+        self, name: TopicName, numbers: Iterable[PartitionId], stops: dict[BrokerId, list[ReplicaStop]]
+    ) -> None:
+        """The replicas that brokers have not been told to delete; they count as told from now on."""
+        topic, deletion = self._cluster.topics[name], self._deletions[name]
+        for number in numbers:
+            for broker in _hosts(topic, number):
+                if number in deletion.confirmed.get(broker, NONE):
+                    continue
+                deletion.left.setdefault(broker, set()).add(number)
+                if broker not in stops:
+                    continue
                 told = deletion.told.setdefault(broker, set())
-                untold = self._replicas(broker, name) - told - deletion.confirmed.get(broker, NONE)
-                told |= untold
-                stops += [ReplicaStop(name, number, DURING_DELETE, True) for number in sorted(untold)]
-        return stops
+                if number not in told:
+                    told.add(number)
+                    stops[broker].append(ReplicaStop(name, number, DURING_DELETE, True))
 
     # ---- deciding -------------------------------------------------------------------------------------------
 
@@ -207,14 +278,19 @@ class TopicDeletions:
         return name in self._deletions or name in self._withdrawn
 
     def next_step(self, name: TopicName, out: Outbox) -> tuple[Atom, ...]:
-        """What is to be written next for a topic that is being deleted; nothing while it waits."""
+        """What is to be written next for a topic that is being deleted; nothing while it waits.
+
+        Of a topic whose mark cannot be read nothing has been told yet, and nothing is deleted.
+        """
         cluster = self._cluster
         if name in self._withdrawn:
             why = f"topic {name} goes on being deleted: its request was taken back too late"
             return (Atom((Create(TopicDeletionAddress(name), None),), (why,)),)
         mark, topic = cluster.deletion_marks[name], cluster.topics[name]
-        deletion = self._deletions[name]
-        if topic.is_malformed or self._unconfirmed(name, deletion):
+        deletion = self._deletions.get(name)
+        if deletion is None or deletion.rounds:
+            return ()
+        if topic.is_malformed or self._unconfirmed(deletion):
             self._say_what_is_awaited(topic, deletion, out)
             return ()
         if deletion.needs_config:
@@ -225,30 +301,22 @@ class TopicDeletions:
                 out.add(Survey(name))
             deletion.is_surveying = True
             return ()
+        reason = (f"topic {name} is deleted: no broker has a replica of it any more",)
         below = deletion_writes.below(topic) if deletion.found is None else deletion_writes.surveyed(deletion.found)
-        end = deletion_writes.end(topic, mark, cluster.config_version(name))
-        return (Atom((*below, *end), (f"topic {name} is deleted: no broker has a replica of it any more",)),)
+        first = tuple(islice(below, 2 * self._budget))
+        if len(first) == 2 * self._budget:
+            if deletion.found is not None:
+                deletion.found = deletion.found[len(first) :]
+            return (Atom(first, reason),)
+        return (Atom((*first, *deletion_writes.end(topic, mark, cluster.config_version(name))), reason),)
 
-    def _replicas(self, broker: BrokerId, name: TopicName) -> set[PartitionId]:
-        """The partitions of a topic that a broker may have a log of: assigned, or left and unconfirmed."""
-        cluster = self._cluster
-        assigned = cluster.hosted.get(broker, {}).get(name, {})
-        return {*assigned, *cluster.owing.get(broker, {}).get(name, {})}
-
-    def _unconfirmed(self, name: TopicName, deletion: _Deletion) -> dict[BrokerId, int]:
+    def _unconfirmed(self, deletion: _Deletion) -> dict[BrokerId, int]:
         """How many replicas each broker has still to delete; controllers host nothing."""
-        cluster = self._cluster
-        left = {}
-        for broker in sorted({**cluster.hosted, **cluster.owing}):
-            numbers = self._replicas(broker, name)
-            if broker not in cluster.controllers and numbers:
-                missing = len(numbers - deletion.confirmed.get(broker, NONE))
-                if missing:
-                    left[broker] = missing
-        return left
+        left, controllers = deletion.left, self._cluster.controllers
+        return {broker: len(left[broker]) for broker in sorted(left) if broker not in controllers}
 
     def _say_what_is_awaited(self, topic: TopicView, deletion: _Deletion, out: Outbox) -> None:
-        for broker, count in self._unconfirmed(topic.name, deletion).items():
+        for broker, count in self._unconfirmed(deletion).items():
             if self._is_eligible(broker, deletion) or broker in deletion.noticed:
                 continue
             deletion.noticed.add(broker)
@@ -264,8 +332,8 @@ class TopicDeletions:
     def figures(self) -> dict[str, float]:
         """The gauges of this moment, by measure."""
         ineligible = replicas = ineligible_replicas = 0
-        for name, deletion in self._deletions.items():
-            left = self._unconfirmed(name, deletion)
+        for deletion in self._deletions.values():
+            left = self._unconfirmed(deletion)
             waiting = sum(count for broker, count in left.items() if not self._is_eligible(broker, deletion))
             replicas += sum(left.values())
             ineligible_replicas += waiting
@@ -276,3 +344,15 @@ class TopicDeletions:
             "replicas_to_delete": replicas,
             "replicas_ineligible_to_delete": ineligible_replicas,
         }
+
+
+def _numbers(topic: TopicView) -> Iterable[PartitionId]:
+    """The partitions of which a broker may have a log."""
+    return {**topic.partitions, **topic.deletions} if topic.deletions else topic.partitions
+
+
+def _hosts(topic: TopicView, number: PartitionId) -> Replicas:
+    """The brokers that may have a log of a partition: assigned, or left and unconfirmed."""
+    held, owed = topic.partitions.get(number), topic.deletions.get(number, ())
+    assigned = () if held is None else held.assignment.replicas
+    return (*assigned, *(r for r in owed if r not in assigned)) if owed else assigned

@@ -42,6 +42,18 @@ def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluste
     return Atom((Delete(TopicDeletionAddress(name), mark.version),), (f"topic {name} is not deleted: {reason}",))
 
 
+def forgotten(name: TopicName, cluster: Cluster) -> Atom | None:
+    """The removal of what a topic owes that does not exist; None where the topic has to be looked for first."""
+    found = cluster.stray_deletions(name)
+    if found is None:
+        return None
+    version, as_of = found
+    if not cluster.is_known_missing(name, as_of):
+        return None
+    why = f"what topic {name} owed is forgotten: the topic does not exist"
+    return Atom((Delete(ReplicaDeletionsAddress(name), version),), (why,))
+
+
 def below(topic: TopicView) -> Iterator[Write]:
     """The znodes below the topic's, as far as the facts tell, children before their parents."""
     for number, held in sorted(topic.partitions.items()):

@@ -29,13 +29,15 @@ from controller.core.telling.sending import is_accepted
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
-from controller.core.transactions.proposal import Outcome, Proposal, Refused, Subject, topic_subject
+from controller.core.transactions.proposal import Atom, Outcome, Proposal, Refused, Subject, topic_subject
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
 
 ASK_AGAIN_AFTER_S = 30.0
 WITHDRAWN = "withdrawn topic deletion"
+Droppable = TopicDeletionAddress | ReplicaDeletionsAddress
 
 
 class AskAgainToDelete(Alarm, frozen=True):
@@ -54,9 +56,9 @@ class Topics(TopicDuty):
         self._shared = shared
         self._cluster = shared.cluster
         self._creation = TopicCreation(shared)
-        self._deletions = TopicDeletions(shared.cluster, shared.memory)
+        self._deletions = TopicDeletions(shared.cluster, shared.memory, shared.settings.budget.deleted)
         self._is_alarm_set = False
-        self._marks: dict[TopicName, None] = {}
+        self._to_drop: dict[Droppable, None] = {}
 
     # ---- requests -------------------------------------------------------------------------------------------
 
@@ -141,7 +143,9 @@ class Topics(TopicDuty):
                 raise TypeError(f"{type(wanted).__name__} is no request about a topic")
 
     def _grow(self, item: Item, growth: Growth, step: Step, out: Outbox) -> None:
-        added = create_partitions.consider(growth, step.topic, self._cluster)
+        most_bytes = self._shared.sizes.most_data_bytes(TopicAddress(step.name).path)
+        unstorable = create_topics.refuse_unstorable(growth.partition_count, 1, most_bytes)
+        added = unstorable or create_partitions.consider(growth, step.topic, self._cluster)
         request = self._shared.requests.request(item.call)
         if isinstance(added, Refusal):
             self._settle(item, denied(item, added), out)
@@ -211,14 +215,16 @@ class Topics(TopicDuty):
         for name in self._deletions.follow(changes):
             text = f"topic {name} goes on being deleted: brokers were told to delete replicas of it"
             out.notice(WITHDRAWN, f"{text} before {TopicDeletionAddress(name).path} was removed; it is written again")
-        self._marks.update(changes.marks)
+        self._to_drop.update(dict.fromkeys(map(TopicDeletionAddress, changes.marks)))
+        self._to_drop.update(dict.fromkeys(map(ReplicaDeletionsAddress, changes.stray_deletions)))
         for name in changes.configs:
             if self._deletions.is_under_way(name):
                 self._shared.agenda.add(name)
 
     def tell(self, changes: Changes, out: Outbox) -> None:
         """Brokers hear what they have to delete."""
-        self._deletions.tell(out)
+        for name in self._deletions.tell(out):
+            self._shared.agenda.add(name)
         if self._deletions.is_refused and not self._is_alarm_set:
             self._is_alarm_set = True
             out.wake(AskAgainToDelete(), out.now + ASK_AGAIN_AFTER_S)
@@ -241,33 +247,50 @@ class Topics(TopicDuty):
         self._deletions.ask_again()
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Drop requests that are not carried out. Whatever ZooKeeper says to that, nothing waits for it."""
-        due, self._marks = self._marks, {}
+        """Drop requests that are not carried out, and what topics that are gone still owe.
+
+        Whatever ZooKeeper says to that, nothing waits for it.
+        """
+        due, self._to_drop = self._to_drop, {}
         proposals = []
-        for name in due:
-            mark, topic = self._cluster.deletion_marks.get(name), self._cluster.topics.get(name)
-            if mark is None or (topic is not None and topic.is_queued_for_deletion):
+        for address in due:
+            subject = Subject("znode", address.path)
+            if not self._is_for_nothing(address):
                 continue
-            subject = Subject("znode", TopicDeletionAddress(name).path)
             if self._shared.transactions.is_busy(subject):
-                self._marks[name] = None
+                self._to_drop[address] = None
             elif self._shared.transactions.may_propose(subject):
-                dropped = deletion_writes.dropped(name, mark, topic, self._cluster)
+                dropped = self._dropped(address)
                 if dropped is None:
-                    out.read([TopicAddress(name)])
+                    out.read([TopicAddress(address.topic)])
                 else:
-                    proposals.append(Proposal(subject, (dropped,), memo=name))
+                    proposals.append(Proposal(subject, (dropped,), memo=address))
         return proposals
 
+    def _is_for_nothing(self, address: Droppable) -> bool:
+        """As far as the facts tell; that the topic does not exist may still have to be made sure of."""
+        name = address.topic
+        if isinstance(address, ReplicaDeletionsAddress):
+            return self._cluster.stray_deletions(name) is not None
+        mark, topic = self._cluster.deletion_marks.get(name), self._cluster.topics.get(name)
+        return mark is not None and not mark.is_hidden and (topic is None or not topic.is_queued_for_deletion)
+
+    def _dropped(self, address: Droppable) -> Atom | None:
+        """Its removal; None where the topic has to be looked for first."""
+        name, cluster = address.topic, self._cluster
+        if isinstance(address, ReplicaDeletionsAddress):
+            return deletion_writes.forgotten(name, cluster)
+        return deletion_writes.dropped(name, cluster.deletion_marks[name], cluster.topics.get(name), cluster)
+
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """A request that could not be dropped is looked at again."""
+        """A znode that could not be removed is looked at again."""
         if isinstance(outcome, Refused) and not outcome.is_waiting:
             self.retry(proposal, out)
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
-        """Try again to drop a request."""
-        assert isinstance(proposal.memo, str)
-        self._marks[TopicName(proposal.memo)] = None
+        """Try again to remove a znode that is for nothing."""
+        assert isinstance(proposal.memo, Droppable)
+        self._to_drop[proposal.memo] = None
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """A topic without an id gets one; one whose id was dropped by an old tool gets it back."""

@@ -277,8 +277,12 @@ def facts_of(commit: Commit, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | 
         if isinstance(write, Create) and write.is_sequential:
             continue  # under which name it was created is not known
         yield _fact(write, zxid, czxid_of)
+
+
+def facts_below(commit: Commit, zxid: Zxid) -> Iterator[Fact]:
+    """What follows from that: nothing can be below a topic's znode that has just been created."""
+    for write in commit.writes:
         if isinstance(write, Create) and isinstance(write.address, TopicAddress) and isinstance(write.value, Topic):
-            # Nothing can be below a znode that has just been created.
             yield from (absent(StateAddress(write.address.topic, n), zxid) for n in write.value.partitions)
 
 

@@ -33,6 +33,7 @@ from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    AlterScramCredentials,
     ControlledShutdown,
     CreatePartitions,
     CreateTopics,
@@ -43,8 +44,9 @@ from controller.core.requests import (
     ListReassignments,
     Request,
     TopicReference,
+    UpdateFeatures,
 )
-from controller.lab.wire import topic_client_side
+from controller.lab.wire import admin_client_side, topic_client_side
 from controller.wire.api_versions import ApiVersionsReply, read_answer
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
@@ -52,6 +54,7 @@ from controller.wire.mode import mode_field
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.schema import MessageSchema, encode_entity, request_schema, topic_uuid
 from controller.wire.tagged import (
+    ADDITIONS,
     controller_of,
     progress_of,
     request_id_field,
@@ -64,7 +67,8 @@ from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, To
 
 
 def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest) -> bytes:
-    """A request in the version its header names, with its size.
+    """A request in the version its header names, with its size. One that asks for what only this controller
+    understands shows by this that it reads additions, whatever its header says.
 
     Raises:
         ValueError: the header names another api key than the request's.
@@ -74,10 +78,11 @@ def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest)
         raise ValueError(f"{type(request).__name__} is {expected.name}, not the request with key {header.api_key}")
     schema = request_schema(expected, header.api_version)
     body = encode_entity(_request_entity(schema, header.api_version, request))
+    additions = {ADDITIONS: b""} if header.reads_additions else {}
     if isinstance(request, ListReassignments):
-        body = with_tagged(body, request_id_field(request.request_id))
+        body = with_tagged(body, additions | request_id_field(request.request_id))
     elif isinstance(request, AlterReassignments):
-        body = with_tagged(body, mode_field(request.mode))
+        body = with_tagged(body, additions | mode_field(request.mode))
     return framed(encode_request_header(header), body)
 
 
@@ -113,6 +118,8 @@ _KEYS: dict[type[Request | ApiVersionsRequest], ApiKey] = {
     AlterPartition: ApiKey.ALTER_PARTITION,
     ControlledShutdown: ApiKey.CONTROLLED_SHUTDOWN,
     AllocateProducerIds: ApiKey.ALLOCATE_PRODUCER_IDS,
+    AlterScramCredentials: ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    UpdateFeatures: ApiKey.UPDATE_FEATURES,
     CreateTopics: ApiKey.CREATE_TOPICS,
     DeleteTopics: ApiKey.DELETE_TOPICS,
     CreatePartitions: ApiKey.CREATE_PARTITIONS,
@@ -147,6 +154,8 @@ def _request_entity(schema: MessageSchema, version: int, request: Request | ApiV
             return schema.make(
                 "AllocateProducerIdsRequest", broker_id=request.broker, broker_epoch=request.broker_epoch
             )
+        case UpdateFeatures() | AlterScramCredentials():
+            return admin_client_side.admin_request_entity(schema, request)
         case CreateTopics() | DeleteTopics() | CreatePartitions() | ElectLeaders():
             return topic_client_side.topic_request_entity(schema, version, request)
         case _:
@@ -367,6 +376,8 @@ _DECODERS: dict[ApiKey, Callable[[Cursor, int], Reply | ApiVersionsReply]] = {
     ApiKey.ALTER_PARTITION: _partitions_altered,
     ApiKey.CONTROLLED_SHUTDOWN: _shutdown_permitted,
     ApiKey.ALLOCATE_PRODUCER_IDS: _producer_ids_allocated,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: admin_client_side.scram_credentials_altered,
+    ApiKey.UPDATE_FEATURES: admin_client_side.features_updated,
     ApiKey.CREATE_TOPICS: topic_client_side.topics_created,
     ApiKey.DELETE_TOPICS: topic_client_side.topics_deleted,
     ApiKey.CREATE_PARTITIONS: topic_client_side.partitions_created,

@@ -86,6 +86,12 @@ def test_a_record_that_the_running_consumer_missed_is_counted() -> None:
     assert ledger.judge(log_of(0, 1), PRODUCERS).unseen == 1
 
 
+def test_a_record_without_a_partition_is_counted() -> None:
+    ledger = acknowledged(0)
+    ledger.withhold()
+    assert ledger.judge(log_of(0), PRODUCERS).unlisted == 1
+
+
 def test_judgements_add_up() -> None:
-    one = Judgement(2, 1, (1.0,), 1, (2.0,), 1, 1, 1)
-    assert one + one == Judgement(4, 2, (1.0, 1.0), 2, (2.0, 2.0), 2, 2, 2)
+    one = Judgement(2, 1, (1.0,), 1, (2.0,), 1, 1, 1, 1)
+    assert one + one == Judgement(4, 2, (1.0, 1.0), 2, (2.0, 2.0), 2, 2, 2, 2)

@@ -51,6 +51,7 @@ def test_a_run_in_which_nothing_is_lost_and_all_recovers_is_sound() -> None:
 def test_a_lost_record_a_rewritten_one_and_a_cluster_that_stays_down_are_failures() -> None:
     assert failures(result(judgement=Judgement(acknowledged=1, lost=(1.0,)))) == ("1 acknowledged records are lost",)
     assert not result(judgement=Judgement(acknowledged=1, rewritten=1)).is_sound
+    assert not result(judgement=Judgement(acknowledged=1, unlisted=1)).is_sound
     stays_down = result(struck(1, "a", 1.0, recovered_s=None, missing="no leader"))
     assert failures(stays_down) == ("strike 1 (a): no leader",)
     assert stays_down.rows[0].unrecovered == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.__main__ import MISUSED, OK, main
+from controller.__main__ import MISUSED, OK, UNREACHABLE, main
 from controller.settings.table import SETTINGS
 from metrics.measures import MEASURES
 
@@ -37,14 +37,14 @@ def test_checking_a_configuration_shows_what_is_in_force_and_starts_nothing() ->
 
 
 def test_a_bad_configuration_is_refused_with_all_that_is_wrong_before_anything_starts() -> None:
-    answer = ask("run", "--set=broker.id=x", "--set=zookeeper.connect=zk:2181")
+    answer = ask("run", "--set=broker.id=x")
 
     assert answer.exit_code == MISUSED
     assert answer.stdout == ""
-    assert answer.stderr.splitlines()[0] == (
+    assert answer.stderr.splitlines()[0].startswith("error: zookeeper.connect is missing")
+    assert answer.stderr.splitlines()[1] == (
         "error: --set: broker.id = x: expected a whole number from 0 to 2147483647"
     )
-    assert "error: inter.broker.protocol.version is missing" in answer.stderr
 
 
 def test_what_is_wrong_can_be_read_by_a_program() -> None:
@@ -54,6 +54,20 @@ def test_what_is_wrong_can_be_read_by_a_program() -> None:
     assert json.loads(answer.stdout) == {
         "problems": ["--set: http.port = x: expected a whole number from 0 to 65535"],
     }
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_check_of_a_cluster_whose_zookeeper_is_silent_says_so_and_has_its_own_exit_code(output: str) -> None:
+    nobody = ("--set=zookeeper.connect=127.0.0.1:1", "--set=zookeeper.connection.timeout.ms=100")
+
+    answer = ask("run", *LEAST, *nobody, "--check-cluster", f"--output={output}")
+
+    reason = "no ZooKeeper server answers at 127.0.0.1:1"
+    assert answer.exit_code == UNREACHABLE
+    if output == "text":
+        assert (answer.stdout, answer.stderr) == ("", f"error: {reason}; check zookeeper.connect\n")
+    else:
+        assert json.loads(answer.stdout) == {"may_lead": False, "findings": [], "unreachable": reason}
 
 
 @pytest.mark.parametrize("version", ["2.3", "4.0", "three"])

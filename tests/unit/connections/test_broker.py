@@ -74,6 +74,16 @@ def test_a_broker_that_cannot_be_reached_is_told_from_one_that_is_lost() -> None
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    ("host", "port"), [("a..b", 9092), ("x" * 64 + ".org", 9092), ("a\0b", 9092), ("127.0.0.1", -1)]
+)
+def test_an_address_that_can_be_none_is_not_reached(host: str, port: int) -> None:
+    connection = BrokerConnection(PlaintextDialer(), Endpoint("INSIDE", host, port))
+
+    with pytest.raises(Unreachable, match="INSIDE"):
+        asyncio.run(connection.ask(request(1), timeout_s=5))
+
+
 def test_connecting_has_its_own_time() -> None:
     class Slow:
         async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

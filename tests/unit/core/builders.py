@@ -17,7 +17,7 @@ from controller.core.shared import at_beginning
 from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
 from controller.core.steps.change import Case
-from controller.core.transactions.owner import facts_of
+from controller.core.transactions.owner import facts_below, facts_of
 from controller.core.view import Cluster
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (
@@ -89,7 +89,8 @@ class Term:
         """ZooKeeper takes a transaction."""
         out = self.out()
         self.zxid += 1
-        self.fold(*facts_of(self.transactions.committed(commit.commit), Zxid(self.zxid), self._czxid_of))
+        written, zxid = self.transactions.committed(commit.commit), Zxid(self.zxid)
+        self.fold(*facts_of(written, zxid, self._czxid_of), *facts_below(written, zxid))
         self.transactions.settle(out)
         return out.effects
 

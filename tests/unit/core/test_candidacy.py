@@ -16,6 +16,7 @@ from controller.core.candidacy.events import (
     IdClash,
     Lost,
     NotGivenUp,
+    ProtocolChanged,
     Reconnected,
     Resumed,
     SessionLost,
@@ -28,6 +29,7 @@ from controller.core.candidacy.events import (
     TermLoaded,
     TermSessionEnded,
     Unreachable,
+    Unsound,
     Watching,
     Woken,
 )
@@ -39,6 +41,7 @@ from controller.core.candidacy.orders import (
     Exit,
     Order,
     Release,
+    Renew,
     Say,
     Serve,
     Severity,
@@ -376,6 +379,100 @@ def test_a_claim_that_came_to_nothing_is_tried_again() -> None:
 
     assert replica.waits_s() == 0.5
     assert replica.sleeps() == [Claim(replace=False)]
+
+
+def test_a_replica_that_must_not_lead_says_so_once_for_each_reason_and_claims_nothing_until_it_may() -> None:
+    replica = Replica(VACANT)
+    assert not replica.candidacy.is_ready
+
+    assert replica.hears(Unsound("no cluster"), Unsound("no cluster"), VACANT) == []
+    assert replica.complaints() == ["this replica must not lead this cluster; it is looked at again"]
+    assert (replica.candidacy.is_ready, replica.candidacy.reason) == (False, "no cluster")
+    assert replica.hears(Unsound("no listener")) == []
+    assert len(replica.complaints()) == 2
+
+    assert replica.hears(Watching()) == [Claim(replace=False)]
+    assert replica.candidacy.reason == "/controller is vacant"
+
+
+def test_a_leader_that_turns_out_not_to_reach_any_broker_gives_the_cluster_back() -> None:
+    replica = Replica(*TO_LEAD)
+
+    assert replica.hears(Unsound("no broker has a listener INSIDE")) == [Drain()]
+    assert replica.hears(TermDrained()) == [Release()]
+    assert replica.hears(VACANT) == []
+    assert (replica.phase, replica.candidacy.is_ready) == (Phase.STANDBY, False)
+    assert replica.hears(Watching()) == [Claim(replace=False)]
+
+
+def test_a_term_that_is_only_loaded_or_won_is_given_up_at_once_by_who_must_not_lead() -> None:
+    assert Replica(*TO_CONTEND, claimed()).hears(Unsound("no broker")) == [Release()]
+    assert Replica(*TO_CONTEND, Unsound("no broker")).hears(claimed()) == [Release()]
+
+
+def test_brokers_that_are_to_be_led_in_another_manner_get_another_term_and_nobody_comes_in_between() -> None:
+    replica = Replica(*TO_LEAD, mine())
+
+    assert replica.hears(ProtocolChanged("3.9")) == [Drain()]
+    assert replica.is_in(Phase.RENEWING)
+    assert replica.hears(TermDrained()) == [Renew(), Claim(replace=False)]
+    assert replica.hears(claimed(6)) == [BeginTerm()]
+    assert replica.hears(mine(6), TermLoaded("at once")) == [Serve()]
+    assert replica.complaints() == []
+
+
+def test_a_protocol_that_changes_while_a_term_loads_is_for_the_next_one() -> None:
+    replica = Replica(*TO_CONTEND, claimed(), mine(), ProtocolChanged("3.9"))
+
+    assert replica.hears(TermLoaded("at once")) == [Serve(), Drain()]
+
+
+@pytest.mark.parametrize("before", [(), TO_CONTEND, (VACANT,)])
+def test_a_protocol_that_changes_without_a_term_is_for_the_next_one(before: Sequence[Event]) -> None:
+    replica = Replica(*before)
+
+    assert replica.hears(ProtocolChanged("3.9")) == []
+
+
+def test_what_comes_while_a_term_is_renewed_goes_before() -> None:
+    renewing = (*TO_LEAD, mine(), ProtocolChanged("3.9"))
+    released = Replica(*renewing, mine(is_released=True))
+    assert released.hears(TermDrained()) == [Release()]
+
+    stopped = Replica(*renewing, StopAsked("SIGTERM"))
+    assert stopped.hears(TermDrained()) == [Release(), Exit(OK)]
+
+    unsound = Replica(*renewing, Unsound("no broker"))
+    assert unsound.hears(TermDrained()) == [Release()]
+
+    assert Replica(*renewing).hears(another(6)) == [Abandon()]
+
+
+@pytest.mark.parametrize("refusal", [Lost("NOAUTH", needs_mending=True), ClaimFailed("no answer")])
+def test_a_claim_that_was_kept_for_another_term_is_given_up_if_no_term_comes_of_it(refusal: Event) -> None:
+    replica = Replica(*TO_LEAD, mine(), ProtocolChanged("3.9"), TermDrained(), refusal)
+
+    orders = replica.sleeps()
+    while Abandon() not in orders and replica.now < 1000.0 + 2 * SESSION_S:  # it is tried again meanwhile
+        assert orders == [Claim(replace=False)]
+        orders = replica.hears(refusal) or replica.sleeps()
+
+    assert replica.now == 1000.0 + SESSION_S
+
+
+def test_a_claim_that_was_kept_for_another_term_is_given_up_at_once_where_none_may_follow() -> None:
+    renewed = (*TO_LEAD, mine(), ProtocolChanged("3.9"), TermDrained(), Lost("NOAUTH", needs_mending=True))
+
+    assert Replica(*renewed).hears(mine(is_released=True)) == [Abandon()]
+    unsound = Replica(*renewed, Unsound("no broker"))
+    assert unsound.sleeps() == [Abandon()]
+
+
+def test_a_term_goes_on_as_it_is_while_the_next_one_could_not_see_who_holds_controller() -> None:
+    replica = Replica(*TO_LEAD, mine(), HolderUnknown("NOAUTH"))
+
+    assert replica.hears(ProtocolChanged("3.9")) == []
+    assert replica.hears(mine()) == [Drain()]
 
 
 def test_our_former_session_is_waited_for() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from controller.core.commands import UpdateMetadata
 from controller.core.telling.greetings import Greetings
 from tests.unit.core.builders import Term, ids
+from tests.unit.traps.play import Play
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -48,3 +50,14 @@ def test_whoever_comes_while_a_topic_is_half_told_hears_of_all_of_it() -> None:
     round_.join([BrokerId(2)])
 
     assert set(heard(round_, 2, most=100)) == EVERY
+
+
+def test_whoever_knows_nothing_of_a_topic_is_told_all_its_partitions_at_once() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2 1=2,3 2=3,1 3=1,3 4=2,1 5=3,2", "elect")
+    play.theatre.told.clear()
+
+    play.do("broker 3 bounces", "isr orders-2 1,3")
+
+    told = [tell.command for tell in play.theatre.told if tell.broker == BrokerId(3)]
+    first = next(c.partitions for c in told if isinstance(c, UpdateMetadata) and c.partitions)
+    assert [view.partition for view in first] == [0, 1, 2, 3, 4, 5]

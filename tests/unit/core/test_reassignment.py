@@ -6,6 +6,7 @@ import pytest
 
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.reassignment import rule as reassignment
+from controller.core.reassignment.redirection import redirect
 from controller.core.requests import Mode
 from controller.core.steps.change import Change, Gather
 from tests.unit.core.builders import Term, case, cluster, ids, written
@@ -82,6 +83,18 @@ def test_a_dead_or_mute_leaving_replica_does_not_stall_the_move_but_is_remembere
 
     assert isinstance(step, Change)
     assert (step.assignment, step.owed) == (Assignment(ids("3,4")), ids("1"))
+
+
+def test_a_replica_that_owes_its_deletion_already_is_named_once_when_it_leaves_again() -> None:
+    leaving = case("3,1", 3, "3", adding="3", removing="1", owed="1", is_patience_over=True)
+    moving = case("1,3", 1, "1", adding="3", owed="3")
+
+    left = reassignment.next_step(leaving, cluster("1,3"))
+    cancelled = redirect(moving, cluster("1,3"), Assignment(ids("1")), "cancelled", Mode.SAFE)
+
+    assert isinstance(left, Change)
+    assert isinstance(cancelled, Change)
+    assert (left.owed, cancelled.owed) == (ids("1"), ids("3"))
 
 
 def test_a_leader_that_has_not_heard_of_its_replicas_is_told_before_anything_else() -> None:

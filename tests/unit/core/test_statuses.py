@@ -104,3 +104,32 @@ def test_ids_that_somebody_made_up_do_not_take_the_next_requests_their_own(last:
 
     assert some(lines, "create", f"{root}/2"), lines
     assert play.data(f"{root}/2") is not None
+
+
+def test_statuses_that_could_not_be_listed_when_the_term_began_are_gone_on_with_later() -> None:
+    play, _ = moving("set status_retention_ms=60000")
+    zookeeper, folder = play.theatre.zookeeper, STATUS.rpartition("/")[0]
+    play.do("time +10s")
+    zookeeper.hidden.add(folder)
+    play.do("elect", "time +3s")
+    zookeeper.hidden.clear()
+
+    play.do("time +10s", "isr o-0 1,2,3", "time +10s")
+    end = play.data(STATUS)
+    play.do("time +100s")
+
+    assert '"completed":1' in (end or ""), end
+    assert play.data(STATUS) is None
+
+
+def test_a_finished_status_that_could_not_be_listed_when_the_term_began_is_deleted_in_its_time() -> None:
+    play, _ = moving("set status_retention_ms=60000")
+    zookeeper, folder = play.theatre.zookeeper, STATUS.rpartition("/")[0]
+    play.do("isr o-0 1,2,3", "time +10s")
+    zookeeper.hidden.add(folder)
+    play.do("elect", "time +3s")
+    zookeeper.hidden.clear()
+
+    play.do("time +120s")
+
+    assert play.data(STATUS) is None

@@ -89,6 +89,18 @@ def test_a_second_change_of_the_isr_is_decided_by_what_the_first_one_left() -> N
     assert some(lines, "answer orders-0 INVALID_UPDATE_VERSION")
 
 
+def test_a_leader_that_knows_an_older_state_hears_the_present_one_with_another_leader_epoch() -> None:
+    """As after somebody has overwritten the state and put it right again; it would not ask before its epoch rises."""
+    play = cluster()
+    play.do("isr orders-0 1")
+
+    lines = play.do("isr orders-0 1,2 partition_epoch=0")
+
+    assert some(lines, "answer orders-0 INVALID_UPDATE_VERSION")
+    assert some(lines, "tell", "LeaderAndIsr orders-0 leader=1 leader_epoch=1 isr=[1]")
+    assert some(play.do("isr orders-0 1,2"), "answer orders-0 NONE leader=1 isr=[1, 2]")
+
+
 def test_who_asks_for_too_much_does_not_keep_a_dead_leader() -> None:
     partitions = {PartitionId(0): Assignment(ids("1,2")), PartitionId(1): Assignment(ids("2,1"))}
     term = Machine(MachineSettings(own_id=OWN, znode_size_limit=240), EPOCH, SeededRandom(b"0"))

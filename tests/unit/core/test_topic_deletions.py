@@ -23,6 +23,7 @@ from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, TopicConfigAddress
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress, TopicRemnantAddress
 
 NAME = TopicName("orders")
@@ -135,11 +136,11 @@ def test_the_znodes_go_only_when_every_replica_is_confirmed() -> None:
     desk.mark()
     desk.tells()
     desk.read_config()
-    assert desk.answer(1, 0, 1) == [NAME]
-    desk.answer(2, 0)
+    assert desk.answer(1, 0, 1) == []
+    assert desk.answer(2, 0) == []
     assert desk.step() == WAITS
 
-    desk.answer(2, 1)
+    assert desk.answer(2, 1) == [NAME]
 
     assert deleted(desk.step()) == [
         ("/brokers/topics/orders/partitions/0/state", 0),
@@ -289,6 +290,31 @@ def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain
     (commit,) = commits(desk.follow(duty) + desk.propose(duty))
     assert commit.writes == (Delete(TopicDeletionAddress(NAME), 0),)
     assert commit.why == ("topic orders is not deleted: the topic does not exist",)
+
+
+def test_what_a_topic_owed_that_is_gone_is_forgotten_once_that_is_certain() -> None:
+    desk = Desk("1")
+    duty = Topics(desk.shared)
+    address = ReplicaDeletionsAddress(NAME)
+    seen = Stat(Zxid(2000), Zxid(MARKED_AT), ZnodeVersion(3))
+    desk.fold(present(address, ReplicaDeletions({PartitionId(0): ids("2")}), seen))
+    assert desk.follow(duty) + desk.propose(duty) == [Read((TopicAddress(NAME),))]
+
+    desk.fold(absent(TopicAddress(NAME), Zxid(MARKED_AT)))
+
+    (commit,) = commits(desk.follow(duty) + desk.propose(duty))
+    assert commit.writes == (Delete(address, 3),)
+    assert commit.why == ("what topic orders owed is forgotten: the topic does not exist",)
+
+
+def test_what_a_topic_owes_that_is_there_is_not_forgotten() -> None:
+    desk = Desk("1")
+    duty = Topics(desk.shared)
+    seen = Stat(Zxid(2000), Zxid(MARKED_AT), ZnodeVersion(0))
+    desk.fold(present(ReplicaDeletionsAddress(NAME), ReplicaDeletions({PartitionId(0): ids("2")}), seen))
+    desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT - 1)
+
+    assert desk.follow(duty) + desk.propose(duty) == []
 
 
 def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:

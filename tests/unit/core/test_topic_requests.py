@@ -12,15 +12,17 @@ from controller.core import topic_names
 from controller.core.clients.authorization import CLUSTER, Operation, Resource
 from controller.core.effects import Answer
 from controller.core.elections import elect_leaders
+from controller.core.elections.duty import Elections
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.events import Asked, CallId
-from controller.core.replies import PartitionsCreated, TopicsCreated, TopicsDeleted
+from controller.core.replies import LeadersElected, PartitionsCreated, TopicsCreated, TopicsDeleted
 from controller.core.requests import (
     Caller,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     Election,
+    ElectLeaders,
     Growth,
     NewTopic,
     TopicReference,
@@ -32,7 +34,7 @@ from controller.core.steps.change import Change
 from controller.core.topics import configs, create_partitions, create_topics
 from controller.core.topics.create_topics import Plan
 from controller.core.topics.duty import Topics
-from tests.unit.core.builders import OWN, Term, case, cluster, ids, registration, written
+from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, registration, written
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -55,6 +57,21 @@ def racked(racks: Mapping[int, str | None]) -> Term:
 def error_of(outcome: object) -> ErrorCode:
     assert isinstance(outcome, Refusal)
     return outcome.error
+
+
+def test_an_election_of_a_kind_that_kafka_does_not_know_is_refused() -> None:
+    term = Term("1,2")
+    request = ElectLeaders((AT,), is_known_kind=False)
+    term.unanswered[CallId(1)] = request
+    out = term.out()
+
+    Elections(term.shared).admit(Asked(CallId(1), request, Caller("PLAINTEXT", "127.0.0.1")), out)
+
+    (answer,) = out.effects
+    assert isinstance(answer, Answer)
+    assert isinstance(answer.reply, LeadersElected)
+    assert answer.reply.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [result.error for result in answer.reply.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
 # creation

@@ -9,7 +9,7 @@ from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read
 from controller.core.events import CommitId
 from controller.core.outbox import Outbox
 from controller.core.transactions.back_off import AT_ONCE, wait_s
-from controller.core.transactions.owner import TryAgain, facts_of, may_be_deleted_unseen
+from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, TooLarge
 from tests.unit.core.builders import Term, commits, ids
 from zk_layout.catalog import Address
@@ -346,7 +346,7 @@ def test_nothing_can_be_below_a_topic_that_has_just_been_created() -> None:
 
     held = desk.cluster.topics[TopicName("orders")].partitions[ZERO]
     assert (held.state, held.is_state_known) == (None, True)
-    assert absent(StateAddress(TopicName("orders"), ZERO), Zxid(9)) in facts_of(commit, Zxid(9), lambda _: None)
+    assert absent(StateAddress(TopicName("orders"), ZERO), Zxid(9)) in facts_below(commit, Zxid(9))
 
 
 def test_of_a_sequential_znode_nobody_knows_under_which_name_it_was_created() -> None:

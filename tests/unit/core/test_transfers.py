@@ -85,3 +85,11 @@ def test_who_has_more_than_the_leader_has_not_more_than_everything() -> None:
     transfers = measured((0.0, 1000, 1200), (1.0, 1000, 1300))
 
     assert progress(transfers, 1.0) == ReplicaProgress(RECEIVER, 1000, 1000, 100.0, 0.0)
+
+
+def test_nor_before_the_first_sample() -> None:
+    transfers = Transfers()
+    transfers.hear(RECEIVER, (AT,), {AT: ReplicaSize(1200)})
+    transfers.hear(LEADER, (AT,), {AT: ReplicaSize(1000)})
+
+    assert progress(transfers, 0.0) == ReplicaProgress(RECEIVER, 1000, 1000)

@@ -3,33 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 import pytest
 
 from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, Tell
-from controller.core.events import Observed
-from controller.core.requests import AlterReassignments, ListReassignments, PartitionReassignment
+from controller.core.errors import ErrorCode
+from controller.core.events import CallId, LogDirsDescribed, Observed, ReplicaSize
+from controller.core.requests import (
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Growth,
+    ListReassignments,
+    NewTopic,
+    PartitionReassignment,
+    TopicReference,
+)
 from controller.core.settings import TurnBudget
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
-from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from tests.unit.traps.play import Play, some
+from zk_layout.facts import Fact
+from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.configs import TopicConfigAddress
 
 SHAPE = Shape(60, 10, 6)
-BUDGET = TurnBudget(folded=120, followed=60, greeted=80, measured=40, decided=30)
+BUDGET = TurnBudget(folded=120, followed=60, greeted=80, measured=40, deleted=40, decided=30, requested=50)
+WIDE = TopicName("wide")
 # One topic, transaction or request more than the budget may be begun.
 SLACK = 30
 
 
 class Counted(Rig):
-    """A rig that notes how much each turn wrote and told anybody at most."""
+    """A rig that notes how much each turn folded, wrote and told anybody at most."""
 
     def __init__(self) -> None:
         super().__init__(SHAPE, is_encoding=False, budget=BUDGET)
-        self.written = self.told = 0
+        self.forget_the_most()
         self.first_commit = self.first_greeting = 0
+        self._folded = 0
+        apply = self.machine._state.apply
+
+        def counted(fact: Fact) -> None:
+            self._folded += 1
+            apply(fact)
+
+        self.machine._state.apply = counted  # type: ignore[method-assign]
+
+    def forget_the_most(self) -> None:
+        self.written = self.told = self.folded = 0
 
     def turned(self, effects: Iterable[Effect]) -> None:
+        self.folded, self._folded = max(self.folded, self._folded), 0
         written, told = 0, dict.fromkeys(self.brokers, 0)
         for effect in effects:
             if isinstance(effect, Commit):
@@ -72,7 +100,11 @@ def _move(rig: Rig) -> None:
 
 
 def _read_wide(rig: Rig) -> None:
-    rig.observe(rig.topic_facts(TopicName("wide"), 0, 400, rig.next_zxid()))
+    rig.observe(rig.topic_facts(WIDE, 0, 400, rig.next_zxid()))
+
+
+def _delete(rig: Rig, *names: TopicName) -> CallId:
+    return rig.ask(DeleteTopics(tuple(map(TopicReference, names))))
 
 
 def test_at_the_beginning_everybody_hears_of_everything_bit_by_bit_and_of_nothing_twice(rig: Counted) -> None:
@@ -85,7 +117,7 @@ def test_at_the_beginning_everybody_hears_of_everything_bit_by_bit_and_of_nothin
     "happens", [lambda rig: rig.lose(rig.brokers[0]), _move, _read_wide], ids=["a death", "a request", "a wide topic"]
 )
 def test_no_turn_decides_or_tells_more_than_its_budget(rig: Counted, happens: Callable[[Rig], None]) -> None:
-    rig.written = rig.told = 0
+    rig.forget_the_most()
 
     happens(rig)
     rig.run()
@@ -98,7 +130,7 @@ def test_a_broker_that_returns_is_greeted_bit_by_bit_with_everything_once(rig: C
     rig.lose(rig.brokers[0])
     rig.run()
     rig.forget_what_was_heard()
-    rig.told = 0
+    rig.forget_the_most()
 
     _return(rig)
     rig.run()
@@ -126,9 +158,168 @@ def test_facts_of_one_event_are_folded_in_several_turns_and_followed_together() 
     for event in rig.everything():
         rig.emit(event)
     rig.run()
-    facts = tuple(rig.topic_facts(TopicName("wide"), 0, 400, rig.next_zxid()))
+    facts = tuple(rig.topic_facts(WIDE, 0, 400, rig.next_zxid()))
 
     first = rig.machine.turn((Observed(facts),), rig.now)
     assert [type(effect).__name__ for effect in first] == ["Wake"]
-    assert TopicName("wide") in rig.machine._cluster.topics
+    assert WIDE in rig.machine._cluster.topics
     assert not any(isinstance(effect, (Tell, Commit, Answer)) for effect in first)
+
+
+def test_many_topics_are_deleted_bit_by_bit(rig: Counted) -> None:
+    rig.forget_the_most()
+
+    call = _delete(rig, *map(rig.topic_name, range(SHAPE.topics)))
+    rig.run(5.0)
+
+    assert {result.error for result in rig.replies[call].results} == {ErrorCode.NONE}  # type: ignore[union-attr]
+    assert not rig.machine._cluster.topics
+    assert 0 < rig.told <= 2 * BUDGET.deleted + 2 * BUDGET.followed
+    assert 0 < rig.written <= 4 * (BUDGET.decided + SLACK)
+
+
+def test_a_wide_topic_is_deleted_bit_by_bit_and_goes_last(rig: Counted) -> None:
+    _read_wide(rig)
+    rig.run()
+    rig.forget_the_most()
+
+    _delete(rig, WIDE)
+    rig.run(5.0)
+
+    assert WIDE not in rig.machine._cluster.topics
+    assert 0 < rig.told <= 400  # all its partitions once, when it is gone
+    assert 0 < rig.written <= 2 * BUDGET.deleted + 5
+
+
+def test_a_broker_that_returns_hears_which_topics_are_being_deleted_bit_by_bit(rig: Counted) -> None:
+    first, last = rig.brokers[0], rig.brokers[-1]
+    rig.lose(first)
+    rig.run()
+    _delete(rig, *map(rig.topic_name, range(SHAPE.topics)))
+    rig.run(5.0)
+    assert len(rig.machine._cluster.topics) == SHAPE.topics
+    rig.lose(last)
+    rig.run()
+    rig.forget_what_was_heard()
+    rig.forget_the_most()
+
+    rig.observe([rig.registration(last, rig.next_zxid())])
+    rig.run()
+
+    assert {broker: heard for broker, heard in rig.heard_by_broker().items() if heard} == {last: SHAPE.partitions}
+    assert rig.told <= 2 * BUDGET.deleted + SHAPE.partitions_per_topic
+    _return(rig)
+    rig.run(5.0)
+    assert not rig.machine._cluster.topics
+
+
+def test_many_moves_of_one_topic_are_written_bit_by_bit(rig: Counted) -> None:
+    _read_wide(rig)
+    rig.run()
+    begun: list[int] = []
+    moving = rig.machine._cluster.moving
+    rig.on_told = lambda _: begun.append(len(moving.get(WIDE, ())))
+
+    ats = (TopicPartition(WIDE, PartitionId(n)) for n in range(400))
+    call = rig.ask(
+        AlterReassignments(tuple(PartitionReassignment(at, rig.replicas_of(at.partition + 3)) for at in ats))
+    )
+    rig.run()
+
+    assert {result.error for result in rig.replies[call].results} == {ErrorCode.NONE}  # type: ignore[union-attr]
+    assert len(moving[WIDE]) == 400
+    steps = sorted(set(begun))
+    assert steps[0] <= BUDGET.requested
+    assert all(later - earlier <= BUDGET.requested for earlier, later in pairwise(steps))
+
+
+def test_parts_of_a_request_that_are_refused_do_not_keep_the_others_waiting(rig: Counted) -> None:
+    _read_wide(rig)
+    rig.run()
+
+    ats = (TopicPartition(WIDE, PartitionId(n)) for n in range(400))
+    call = rig.ask(AlterReassignments(tuple(PartitionReassignment(at, (BrokerId(77),)) for at in ats)))
+    rig.run()
+
+    errors = [result.error for result in rig.replies[call].results]  # type: ignore[union-attr]
+    assert errors == [ErrorCode.INVALID_REPLICA_ASSIGNMENT] * 400
+
+
+def test_requests_that_name_one_topic_very_often_leave_none_of_their_parts_behind(rig: Counted) -> None:
+    calls = []
+    for n in range(3):
+        at = TopicPartition(rig.topic_name(0), PartitionId(n % SHAPE.partitions_per_topic))
+        calls += [
+            rig.ask(AlterReassignments((PartitionReassignment(at, rig.replicas_of(index % 6)),))) for index in range(60)
+        ]
+
+    rig.run()
+
+    assert all(call in rig.replies for call in calls)
+
+
+def test_a_created_topic_is_folded_bit_by_bit(rig: Counted) -> None:
+    rig.forget_the_most()
+
+    call = rig.ask(CreateTopics((NewTopic(WIDE, 400, 3),)))
+    rig.run()
+
+    assert [result.error for result in rig.replies[call].results] == [ErrorCode.NONE]  # type: ignore[union-attr]
+    assert rig.folded <= BUDGET.folded + SLACK
+    assert all(held.state is not None for held in rig.machine._cluster.topics[WIDE].partitions.values())
+
+
+def test_topics_with_many_partitions_are_created_a_few_a_turn(rig: Counted) -> None:
+    rig.forget_the_most()
+
+    rig.ask(CreateTopics(tuple(NewTopic(TopicName(f"new-{n}"), 80, 3) for n in range(20))))
+    rig.run()
+
+    assert len(rig.machine._cluster.topics) == SHAPE.topics + 20
+    assert rig.written <= 4 * (BUDGET.decided + SLACK)
+
+
+def test_what_a_broker_says_of_many_replicas_is_taken_in_bit_by_bit(rig: Counted) -> None:
+    _move(rig)
+    rig.run()
+    rig.run(20.0)
+    progress = rig.machine._serving[ListReassignments]._progress  # type: ignore[attr-defined]
+    asked = tuple(progress._stages)
+    broker = rig.brokers[0]
+    progress._asked[broker] = (rig.now, asked)
+    sizes = {at: ReplicaSize(7) for at in asked}
+
+    turns = 0
+    rig.emit(LogDirsDescribed(broker, rig.epoch_of(broker), sizes))
+    while rig._queue:
+        rig._turn()
+        turns += 1
+
+    assert turns >= len(asked) // BUDGET.measured
+    assert {progress._transfers._sizes[at][broker] for at in asked} == {7}
+
+
+def test_settings_are_read_once_for_all_partitions_of_a_topic_that_need_them() -> None:
+    """Partitions that nobody can lead come first, and as many as a turn decides."""
+    play = Play("brokers 1,2", "topic orders 0=1 1=1 2=1 3=1,2 4=1,2", "state orders-3 isr=1", "state orders-4 isr=1")
+    play.do("config orders unclean.leader.election.enable=true")
+    play.theatre.settings["budget"] = TurnBudget(decided=2)
+    play.do("elect")
+
+    lines = play.do("broker 1 dies")
+
+    assert len(some(lines, "allows 2: records may be lost")) == 2
+    config = TopicConfigAddress(TopicName("orders"))
+    assert sum(config in read.addresses for read in play.theatre.reads) <= 3  # each asks, unless the answer is there
+
+
+def test_more_partitions_than_a_znode_holds_are_refused_before_they_are_placed(rig: Counted) -> None:
+    new = rig.ask(CreateTopics((NewTopic(WIDE, 150_000, 3),)))
+    more = rig.ask(CreatePartitions((Growth(rig.topic_name(0), 150_000),)))
+    rig.run()
+
+    for call in (new, more):
+        (result,) = rig.replies[call].results  # type: ignore[union-attr]
+        assert result.error is ErrorCode.INVALID_PARTITIONS
+        assert "raise jute.maxbuffer" in str(result.message)  # type: ignore[union-attr]
+    assert rig.written == 1  # what was written at the beginning

@@ -135,6 +135,7 @@ def test_everybody_knows_who_leads() -> None:
             "since": 1_700_000_000.0,
             "reason": "broker 3 holds /controller",
             "set_aside": [],
+            "warnings": [],
         }
 
     asyncio.run(scenario())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,25 @@ def test_a_cluster_that_is_not_there_is_said_with_its_address() -> None:
 
     assert result.exit_code == UNREACHABLE
     assert f"no broker answers at {address} within 0.3 s" in json.loads(result.stdout)["error"]
+
+
+def test_why_brokers_hang_up_is_said_also_where_the_last_attempt_ran_out_of_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        address = f"{host}:{port}"
+
+        def hang_up_once() -> None:
+            server.accept()[0].close()  # from then on nobody answers
+
+        hanging_up = threading.Thread(target=hang_up_once)
+        hanging_up.start()
+
+        result = run("--bootstrap-server", address, "--list", "--timeout", "1000", "--output", "json")
+        hanging_up.join()
+
+    error = json.loads(result.stdout)["error"]
+    assert f"no broker answers at {address} within 1 s" in error
+    assert "timed out" not in error
 
 
 def test_a_zookeeper_that_is_not_there_is_said_after_the_warning(plan: str) -> None:

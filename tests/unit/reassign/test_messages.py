@@ -21,10 +21,13 @@ TOLD = MoveProgress(RequestId(7), "catching up", 5, None, (ReplicaProgress(on(3)
 
 
 def read_by_our_listener(request: messages.TaggedAlter | messages.TaggedList) -> object:
+    """What is asked; it always shows that the tool reads what our controller adds."""
     request.API_VERSION = 0
     request.with_header(correlation_id=5, client_id="tool")
     (frame,) = FrameBuffer(10_000).feed(request.encode(header=True, framed=True))
-    return decode_request(frame)[1]
+    header, found = decode_request(frame)
+    assert header.reads_additions
+    return found
 
 
 @pytest.mark.parametrize("mode", ["", "gentle", "forced"])
@@ -45,7 +48,7 @@ def test_a_request_id_is_read_by_our_listener(request_id: int | None) -> None:
 
 
 def listed(reply: ReassignmentsListed) -> ListPartitionReassignmentsResponse:
-    header = RequestHeader(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 1, "tool")
+    header = RequestHeader(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 1, "tool", reads_additions=True)
     return ListPartitionReassignmentsResponse.decode(encode_reply(header, reply), version=0, header=True, framed=True)
 
 
@@ -59,7 +62,7 @@ def test_what_our_controller_adds_is_found() -> None:
 
 
 def test_the_id_of_an_accepted_request_is_found() -> None:
-    header = RequestHeader(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "tool")
+    header = RequestHeader(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "tool", reads_additions=True)
     reply = encode_reply(header, ReassignmentsAltered((), request_id=RequestId(12)))
 
     found = AlterPartitionReassignmentsResponse.decode(reply, version=0, header=True, framed=True)

@@ -36,7 +36,7 @@ class Client:
 
     def send(self, request: Request | ApiVersionsRequest, version: int = 0) -> RequestHeader:
         self._correlation_id += 1
-        header = RequestHeader(api_key_of(request), version, self._correlation_id, "a test")
+        header = RequestHeader(api_key_of(request), version, self._correlation_id, "a test", reads_additions=True)
         self.writer.write(encode_request(header, request))
         return header
 

@@ -187,7 +187,7 @@ def test_a_flood_of_bad_frames_is_a_few_short_lines() -> None:
         async with serving() as server:
             for _ in range(60):
                 async with connected(server) as client:
-                    client.writer.write(framed(header(3, 1, b"c" * 30_000) + b"\xff" * 50))
+                    client.writer.write(framed(header(3, 1, b"c" * 30_000) + b"\0\0\0\1" + b"\xff" * 50))
                     assert await client.is_hung_up_on()
 
     with capture_logs() as logs:

@@ -216,7 +216,7 @@ def test_a_huge_size_closes_the_connection_and_reserves_nothing() -> None:
 @pytest.mark.parametrize("sent", [b"", b"\0\0", struct.pack(">i", 100) + b"half a req"])
 def test_a_client_that_hangs_is_closed_after_the_idle_time_and_disturbs_nobody(sent: bytes) -> None:
     async def story() -> None:
-        async with serving(Limits(idle_s=0.5)) as server, connected(server) as hanging:
+        async with serving(Limits(idle_s=2.0)) as server, connected(server) as hanging:
             hanging.writer.write(sent)
             async with connected(server) as other:
                 assert (await other.ask(ApiVersionsRequest())).error is ErrorCode.NONE
@@ -331,5 +331,19 @@ def test_a_native_controller_that_takes_us_for_a_broker_is_obeyed_in_words(relea
                 acknowledged = encoder.decode_acknowledgement(tell, await client.frame())
 
                 assert acknowledged.error is ErrorCode.NONE
+
+    asyncio.run(story())
+
+
+def test_a_process_that_looks_out_for_itself_learns_whether_it_was_reached() -> None:
+    async def story() -> None:
+        async with serving() as server, connected(server) as client:
+            by_name, by_another = server.expect("a test"), server.expect("somebody else")
+
+            header = client.send(ApiVersionsRequest())
+            await client.receive(header)
+
+            assert (by_name(), by_another()) == (True, False)
+            assert (by_name(), by_another()) == (False, False)  # forgotten
 
     asyncio.run(story())

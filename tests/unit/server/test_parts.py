@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from controller.core.errors import ErrorCode
-from controller.core.replies import PartitionsAltered, TopicDeleted, TopicsDeleted
+from controller.core.replies import PartitionsAltered, ScramCredentialsAltered, TopicDeleted, TopicsDeleted, UserAltered
 from controller.core.requests import (
     AlterPartition,
     AlterReassignments,
+    AlterScramCredentials,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -16,6 +17,8 @@ from controller.core.requests import (
     NewTopic,
     PartitionReassignment,
     Request,
+    ScramDeletion,
+    ScramUpsertion,
     TopicReference,
 )
 from controller.server.parts import MOST_AT_ONCE, parts_of, whole
@@ -54,6 +57,23 @@ def test_topics_count_by_their_partitions() -> None:
     grown = parts_of(CreatePartitions(tuple(Growth(name(n), 9, ((),) * 600) for n in range(3)), 1, False))
 
     assert (len(created), len(grown)) == (3, 3)
+
+
+def test_a_user_is_changed_as_a_whole() -> None:
+    users = [f"user-{n}" for n in range(1500)]
+    request = AlterScramCredentials(
+        tuple(ScramUpsertion(user, 1, 4096, "") for user in users), tuple(ScramDeletion(user, 2) for user in users)
+    )
+
+    parts = [part for part in parts_of(request) if isinstance(part, AlterScramCredentials)]
+
+    assert len(parts) > 2
+    assert all(len(part.parts) <= MOST_AT_ONCE for part in parts)
+    asked = [{part.user for part in some.parts} for some in parts]
+    assert [user for some in asked for user in some if sum(user in other for other in asked) > 1] == []
+    assert sorted(part.user for some in parts for part in some.parts) == sorted(users * 2)
+    altered = [ScramCredentialsAltered((UserAltered(user),)) for user in users[:2]]
+    assert whole(altered) == ScramCredentialsAltered((UserAltered(users[0]), UserAltered(users[1])))
 
 
 def test_answers_are_joined_in_order_with_the_first_error_of_all() -> None:

@@ -23,7 +23,8 @@ from kio.serial import entity_reader
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.core.commands import LiveBroker
-from controller.core.requests import ListReassignments
+from controller.core.replies import ClusterDescription
+from controller.core.requests import DescribeCluster, ListReassignments
 from controller.lab.listening import MessageServer
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
@@ -36,13 +37,15 @@ from tests.unit.server.clients import OWN_ID, Client, Desk, connected, serving
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
 
-FIND_COORDINATOR, DESCRIBE_CONFIGS, PRODUCE, UPDATE_FEATURES = 10, 32, 0, 57
+FIND_COORDINATOR, DESCRIBE_CONFIGS, PRODUCE, UNREGISTER_BROKER = 10, 32, 0, 64
+DESCRIBE_USER_SCRAM_CREDENTIALS = 50
 RANGES = {
     PRODUCE: VersionRange(0, 9),
     3: VersionRange(0, 9),
-    UPDATE_FEATURES: VersionRange(0, 1),
+    UNREGISTER_BROKER: VersionRange(0, 0),
     FIND_COORDINATOR: VersionRange(0, 3),
     DESCRIBE_CONFIGS: VersionRange(1, 3),
+    DESCRIBE_USER_SCRAM_CREDENTIALS: VersionRange(0, 0),
 }
 
 
@@ -88,7 +91,10 @@ async def brokers(count: int) -> AsyncIterator[list[Broker]]:
 
 
 def askable(live: Sequence[LiveBroker], timeout_s: float = 5.0) -> Brokers:
-    return Brokers(OWN_ID, lambda: live, PlaintextDialer(), timeout_s)
+    async def live_brokers() -> Sequence[LiveBroker]:
+        return live
+
+    return Brokers(OWN_ID, live_brokers, PlaintextDialer(), timeout_s)
 
 
 def find_coordinator(correlation_id: int) -> bytes:
@@ -115,6 +121,43 @@ def test_a_request_for_any_broker_is_answered_by_one_byte_for_byte() -> None:
             assert await asked(client, 77) == 1
             assert await asked(client, 78) == 1
             assert broker.connections == 1
+
+    asyncio.run(story())
+
+
+def test_a_replica_that_stands_by_describes_the_cluster_as_a_broker_does() -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+            connected(server) as client,
+        ):
+            offered = (await client.ask(ApiVersionsRequest(), 3)).ranges
+            assert offered[ApiKey.METADATA] == RANGES[3]
+            header = client.send(DescribeCluster(None), 4)
+            answer = await client.frame()
+            assert struct.unpack_from(">ii", answer) == (header.correlation_id, 1)
+            assert decode_header(answer[8:]).api_key == ApiKey.METADATA
+
+    asyncio.run(story())
+
+
+def test_a_replica_that_leads_describes_the_cluster_itself() -> None:
+    async def story() -> None:
+        desk = Desk()
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+            connected(server) as client,
+        ):
+            server.begin_term(desk)
+            header = client.send(DescribeCluster(None), 4)
+            (asked_of_us,) = await desk.until(1)
+            desk.answer(server, asked_of_us, ClusterDescription((), "cluster", OWN_ID, ()))
+            described = await client.receive(header)
+            assert isinstance(described, ClusterDescription)
+            assert described.controller == OWN_ID
+            assert broker.connections == 0
 
     asyncio.run(story())
 
@@ -150,9 +193,12 @@ def test_api_versions_adds_what_the_broker_answers_for_any_and_asks_it_once() ->
 
             assert ranges[FIND_COORDINATOR] == VersionRange(0, 3)
             assert ranges[DESCRIBE_CONFIGS] == VersionRange(1, 3)  # answered by both
-            assert {key: ranges[key] for key in SERVED} == dict(SERVED)
+            assert ranges[ApiKey.METADATA] == VersionRange(0, 9)  # a connection may outlive the term
+            assert {key: ranges[key] for key in SERVED if key != ApiKey.METADATA} == {
+                key: served for key, served in SERVED.items() if key != ApiKey.METADATA
+            }
             assert ranges[PRODUCE] == VersionRange(0, 9)
-            assert UPDATE_FEATURES not in ranges
+            assert UNREGISTER_BROKER not in ranges
             assert broker.introductions == 1
             assert broker.connections == 1
 

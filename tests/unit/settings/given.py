@@ -9,7 +9,7 @@ import pytest
 
 from controller.settings import BadSettings, Settings, load
 
-LEAST = {"zookeeper.connect": "zk:2181", "broker.id": "900", "inter.broker.protocol.version": "3.9"}
+LEAST = {"zookeeper.connect": "zk:2181", "broker.id": "900"}
 
 
 def settings(written: Mapping[str, str] | None = None) -> Settings:

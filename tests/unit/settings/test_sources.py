@@ -36,7 +36,7 @@ def test_a_problem_names_the_line_on_which_its_key_begins(tmp_path: Path) -> Non
     with pytest.raises(BadSettings) as caught:
         load(path, [], {})
 
-    assert caught.value.problems == (f"{path}:8: http.port = many: expected a whole number from 0 to 65535",)
+    assert caught.value.problems == (f"{path}:7: http.port = many: expected a whole number from 0 to 65535",)
 
 
 def test_every_problem_of_all_sources_is_shown_at_once(tmp_path: Path) -> None:
@@ -52,8 +52,6 @@ def test_every_problem_of_all_sources_is_shown_at_once(tmp_path: Path) -> None:
         "zookeeper.connect is missing: ZooKeeper's servers, and the chroot if the brokers use one. "
         "The same as on the brokers.",
         f"{path}:1: broker.id = -1: expected a whole number from 0 to 2147483647",
-        "inter.broker.protocol.version is missing: The same as on the brokers, 2.4 to 3.9. Where the brokers leave it "
-        "unset they use their own version; set it here to that of the oldest broker.",
         f"{path}:2: log.level = loud: expected one of debug, info, warning, error",
     )
 

@@ -138,8 +138,9 @@ def test_a_value_can_be_judged_by_somebody_who_knows_more() -> None:
     def read(text: str) -> None:
         raise ValueError(f"{text} is too new")
 
+    written = {**LEAST, "inter.broker.protocol.version": "3.9"}
     with pytest.raises(BadSettings) as caught:
-        load(None, [f"{key}={value}" for key, value in LEAST.items()], {}, {"inter.broker.protocol.version": read})
+        load(None, [f"{key}={value}" for key, value in written.items()], {}, {"inter.broker.protocol.version": read})
 
     assert caught.value.problems == ("--set: inter.broker.protocol.version = 3.9: 3.9 is too new",)
 

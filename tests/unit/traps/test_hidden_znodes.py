@@ -104,12 +104,46 @@ def test_a_topic_appears_as_soon_as_it_may_be_read() -> None:
     assert some(play.do("time +60s"), "LeaderAndIsr", "sick-0")
 
 
+def test_a_partition_without_a_leader_gets_one_as_soon_as_its_replicas_may_be_read() -> None:
+    play = Play("brokers 1,2", "elect", "create topic late 0=3")
+    play.theatre.zookeeper.hidden.add("/brokers/topics/late")
+    play.do('znode /brokers/topics/late {"version":1,"partitions":{"0":[3]}}')
+
+    assert not some(play.do("broker 3 returns", "time +60s"), "late/partitions/0/state")
+    play.theatre.zookeeper.hidden.clear()
+    assert some(play.do("time +60s"), "create /brokers/topics/late/partitions/0/state", "leader=3 ")
+
+
 def test_a_folder_is_listed_as_soon_as_it_may_be() -> None:
     play, _ = played("/admin/delete_topics")
     play.do("delete topic sick")
     play.theatre.zookeeper.hidden.clear()
 
     assert some(play.do("time +60s"), "topic sick is deleted")
+
+
+def test_nobody_leads_a_topic_whose_deletion_may_have_begun() -> None:
+    play, lines = played("/admin/delete_topics/sick")
+
+    assert not some(lines, "LeaderAndIsr", "sick"), lines
+    assert not some(lines, "StopReplica", "sick"), lines
+
+    play.theatre.zookeeper.hidden.clear()
+    lines = play.do("time +60s")
+    assert some(lines, "StopReplica", "sick-0")
+    assert some(lines, "topic sick is deleted")
+
+
+def test_a_topic_is_led_once_its_deletion_is_seen_to_have_meant_another() -> None:
+    play = Play("brokers 1,2", "delete topic sick", "topic sick 0=1,2")
+    play.theatre.zookeeper.hidden.add("/admin/delete_topics/sick")
+    assert not some(play.do("elect", "time +60s"), "LeaderAndIsr", "sick")
+
+    play.theatre.zookeeper.hidden.clear()
+    lines = play.do("time +60s")
+
+    assert some(lines, "topic sick is not deleted: the request is older than this topic")
+    assert some(lines, "LeaderAndIsr", "sick-0")
 
 
 def test_a_malformed_state_that_was_mended_is_found_though_nobody_watches_it() -> None:
@@ -180,3 +214,56 @@ def test_what_somebody_writes_into_a_registration_takes_no_broker_away(broker: i
     assert some(lines, "notice (malformed znode)", f"/brokers/ids/{broker}")
     assert not some(lines, "leader=2")
     assert not some(lines, "step down")
+
+
+def hiding_a_leader(*more: str) -> tuple[Play, list[str]]:
+    """A controller that may not read where the only broker in sync is, but sees that it is registered."""
+    play = Play(
+        "set unclean_election=true", "brokers 1,2", "topic orders 0=1,2", "state orders-0 leader=1 isr=1", *more
+    )
+    play.theatre.zookeeper.hidden.add("/brokers/ids/1")
+    return play, play.do("elect")
+
+
+def test_who_is_registered_unreadably_leads_on_where_nobody_else_is_in_sync() -> None:
+    _, began = hiding_a_leader()
+
+    assert not some(began, "commit"), began
+
+
+def test_that_such_a_leader_has_gone_is_seen_all_the_same() -> None:
+    play, _ = hiding_a_leader()
+
+    told = play.do("broker 1 dies", "time +1s")
+
+    assert some(told, "no in-sync replica of orders-0 is online", "2"), told
+
+
+def test_such_a_leader_is_told_everything_once_it_can_be() -> None:
+    play, _ = hiding_a_leader()
+    play.theatre.zookeeper.hidden.clear()
+
+    told = play.do("time +60s")
+
+    assert some(told, "tell", "1", "LeaderAndIsr orders-0 leader=1"), told
+
+
+def test_a_move_takes_nothing_away_from_such_a_leader() -> None:
+    play, _ = hiding_a_leader()
+
+    told = play.do("ask reassign orders-0 to=2")
+
+    assert some(told, "set /brokers/topics/orders/partitions/0/state", "leader=1"), told
+    assert not some(told, "leader=-1"), told
+
+
+def test_where_the_settings_may_not_be_read_nobody_is_elected_uncleanly_and_nobody_dead_leads_on() -> None:
+    play = Play("set unclean_election=true", "brokers 1,2", "topic orders 0=1,2", "state orders-0 leader=1 isr=1")
+    play.do("config orders retention.ms=1", "elect")
+    play.theatre.zookeeper.hidden.add("/config/topics/orders")
+
+    told = play.do("broker 1 dies")
+    assert some(told, "set /brokers/topics/orders/partitions/0/state", "leader=-1 isr=[1]"), told
+
+    play.theatre.zookeeper.hidden.clear()
+    assert some(play.do("time +60s"), "unclean.leader.election.enable allows 2")

@@ -308,6 +308,19 @@ def test_kafka_9839_a_broker_that_refuses_everything_is_told_everything_again() 
     assert some(again, "tell 1  UpdateMetadata orders-0")
 
 
+def test_a_broker_that_refuses_again_and_again_is_told_less_and_less_often() -> None:
+    play = cluster()
+    play.do("next refusal LeaderAndIsr UNKNOWN_SERVER_ERROR", "broker 2 bounces")
+
+    waited_s = []
+    for _ in range(6):
+        play.do("next refusal LeaderAndIsr UNKNOWN_SERVER_ERROR")
+        waited_s.append(next(s for s in range(1, 60) if some(play.do("time +1s"), "refused LeaderAndIsr as a whole")))
+
+    assert waited_s == sorted(waited_s)
+    assert waited_s[-1] > 5
+
+
 def test_kafka_9189_the_controller_lists_itself_to_brokers_and_in_zookeeper() -> None:
     play = Play("brokers 1,2", "topic orders 0=1,2")
 

@@ -12,6 +12,7 @@ from controller.core.replies import (
     PartitionResult,
     PartitionsCreated,
     ReassignmentsAltered,
+    ScramCredentialsAltered,
     TopicMetadata,
     TopicsCreated,
     TopicsDeleted,
@@ -20,18 +21,23 @@ from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    AlterScramCredentials,
     ControlledShutdown,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     DescribeCluster,
     ElectLeaders,
+    FeatureUpdate,
     Growth,
     ListReassignments,
     NewTopic,
     PartitionReassignment,
     Request,
+    ScramDeletion,
+    ScramUpsertion,
     TopicReference,
+    UpdateFeatures,
 )
 from controller.lab.wire.client_side import api_key_of, decode_reply
 from controller.wire.frames import RequestHeader
@@ -45,6 +51,7 @@ REQUESTS: list[Request] = [
     AlterPartition(1, 2, ()),
     ControlledShutdown(1, 2),
     AllocateProducerIds(1, 2),
+    UpdateFeatures((FeatureUpdate("some", 1, 1),)),
 ]
 
 
@@ -56,7 +63,9 @@ def test_the_error_reaches_the_client_in_every_version(request_: Request) -> Non
 
         answer = decode_reply(header, encode_reply(header, refusal(request_, ErrorCode.NOT_CONTROLLER))[4:])
 
-        assert not isinstance(answer, ClusterDescription | TopicsCreated | TopicsDeleted | PartitionsCreated)
+        assert not isinstance(
+            answer, ClusterDescription | ScramCredentialsAltered | TopicsCreated | TopicsDeleted | PartitionsCreated
+        )
         assert answer.error == ErrorCode.NOT_CONTROLLER
 
 
@@ -78,6 +87,21 @@ def test_the_error_reaches_the_client_for_each_topic_in_every_version(request_: 
 
         assert isinstance(answer, TopicsCreated | TopicsDeleted | PartitionsCreated | LeadersElected)
         assert [result.error for result in answer.results] == [ErrorCode.NOT_CONTROLLER] * 2
+
+
+def test_the_error_reaches_the_client_for_each_user() -> None:
+    asked = AlterScramCredentials(
+        (ScramUpsertion("ann", 1, 4096, ""),), (ScramDeletion("bob", 1), ScramDeletion("ann", 2))
+    )
+    header = RequestHeader(api_key_of(asked), 0, 7)
+
+    answer = decode_reply(header, encode_reply(header, refusal(asked, ErrorCode.NOT_CONTROLLER))[4:])
+
+    assert isinstance(answer, ScramCredentialsAltered)
+    assert [(result.user, result.error.name) for result in answer.results] == [
+        ("ann", "NOT_CONTROLLER"),
+        ("bob", "NOT_CONTROLLER"),
+    ]
 
 
 def test_a_refused_move_is_refused_partition_by_partition_too() -> None:

@@ -13,13 +13,15 @@ from controller.core.requests import (
     AlterReassignments,
     ControlledShutdown,
     DescribeCluster,
+    ElectLeaders,
     IsrProposal,
     ListReassignments,
     PartitionReassignment,
     TopicReference,
 )
-from controller.lab.wire.client_side import encode_request
+from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.frames import RequestHeader
+from controller.wire.packing import unsigned_varint
 from controller.wire.requests import (
     ApiVersionsRequest,
     MalformedRequest,
@@ -75,7 +77,18 @@ def test_alter_reassignments_as_on_the_wire() -> None:
 def test_a_list_can_ask_for_the_status_of_one_request() -> None:
     frame = header(46, 0) + bytes.fromhex("00 00007530 00 01 a09c01 08 000000000000002a")
 
-    assert decode_request(frame) == (RequestHeader(46, 0, 7, "me"), ListReassignments(None, 42, 30_000))
+    asked = (RequestHeader(46, 0, 7, "me", reads_additions=True), ListReassignments(None, 42, 30_000))
+    assert decode_request(frame) == asked
+
+
+@pytest.mark.parametrize("request_", [ListReassignments(None), AlterReassignments(())])
+@pytest.mark.parametrize("reads_additions", [False, True])
+def test_a_request_shows_whether_its_sender_reads_what_we_add(
+    request_: ListReassignments | AlterReassignments, reads_additions: bool
+) -> None:
+    header = RequestHeader(api_key_of(request_), 0, 7, "me", reads_additions)
+
+    assert decode_request(encode_request(header, request_)[4:]) == (header, request_)
 
 
 def test_a_request_id_that_is_no_number_is_refused_with_its_place() -> None:
@@ -227,26 +240,101 @@ def test_a_malformed_request_says_what_where_and_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("frame", "problem"),
     [
-        (header(3, 1) + b"\xff\xff\xff\xfe", "topics has a negative length -2"),
         (header(3, 1) + b"\0\0\0\1\xff\xff", r"topics\[0\].name must not be null"),
-        (header(3, 1) + b"\0\0\0\1\xff\xfe", r"topics\[0\].name has a negative length -2"),
-        (header(3, 1) + b"\0\0\0\1\0\1\xff", r"topics\[0\].name is not text in UTF-8"),
-        (header(3, 1) + b"\0\0\0\0more", "4 bytes too many, from byte 16 of 20 on"),
+        (header(3, 1) + b"\0\0\0\1\xff\xfe", r"topics\[0\].name must not be null"),
+        (header(3, 1) + b"\0\0\0\1\x7f\xff" + b"\xff" * 32767, r"topics\[0\].name has 98301 bytes"),
         (header(45, 0) + b"\0" + b"\0\0\0\0" + b"\0\0", "topics must not be null"),
         (
             header(45, 0) + b"\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff\xff\1",
             "topics is a number of more than five",
         ),
-        (header(45, 0) + b"\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff\x0f", "more than any length can be"),
+        (header(45, 0) + b"\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff\x0f", "topics must not be null"),
+        (header(45, 0) + b"\0" + b"\0\0\0\0" + b"\x80\x80\x80\x80\x08", "topics claims 2147483647 entries"),
+        (header(45, 0) + b"\1\0\xff\xff\xff\xff\x0f", "size of a tagged field is negative"),
         (
-            header(45, 0) + b"\xff\xff\x03" + b"\0\0" * 65535,
-            "tagged fields are 65535, more than any message has",
+            header(67, 0) + unsigned_varint(100_001) + b"\0\0" * 100_001,
+            "tagged fields has 1 entries more than one message may have",
+        ),
+        (
+            header(51, 0) + b"\0" + unsigned_varint(50_002) + b"\2a\1\0" * 50_001,
+            "deletions has 1 entries more than one message may have",
         ),
     ],
 )
 def test_what_breaks_the_rules_is_named(frame: bytes, problem: str) -> None:
     with pytest.raises(MalformedRequest, match=problem):
         decode_request(frame)
+
+
+ALL_TOPICS = (RequestHeader(3, 9, 7, "rdkafka"), DescribeCluster(None))
+
+
+def test_librdkafka_writes_four_bytes_where_one_says_all_topics() -> None:
+    """From 2.3 on it does; brokers never look at the three bytes that are left then."""
+    frame = bytes.fromhex("0003 0009 00000007 0007" + b"rdkafka".hex() + "00" + "00000000" + "01 00 00 00")
+
+    assert decode_request(frame) == ALL_TOPICS
+
+
+@pytest.mark.parametrize(
+    ("frame", "means"),
+    [
+        (header(3, 1) + b"\xff\xff\xff\xfe", DescribeCluster(None)),
+        (header(3, 1) + b"\0\0\0\1\0\2\xffa", DescribeCluster((TopicReference("\ufffda"),))),
+        (header(3, 1) + b"\0\0\0\0more", DescribeCluster(())),
+        (header(3, 9) + b"\0\xff\xff\xff\xff\x0f\0\0\0\0", DescribeCluster(None)),
+        (header(3, 9) + b"\xff\xff\xff\xff\x0f" + b"\0" * 5, DescribeCluster(None)),
+        (header(3, 9) + b"\0\x80\x80\x80\x80\x70\0\0\0\0", DescribeCluster(None)),
+        (header(3, 9) + b"\2\7\1a\7\1b" + b"\0" * 5, DescribeCluster(None)),
+        (header(3, 9) + unsigned_varint(5000) + b"\7\1a" * 5000 + b"\0" * 5, DescribeCluster(None)),
+    ],
+    ids=[
+        "an array of -2 entries is none",
+        "bytes that are no text are replaced",
+        "what follows is not looked at",
+        "a compact length of -1 is none",
+        "a negative number of tagged fields is none",
+        "a number has 32 bits, however many arrive",
+        "a tagged field twice",
+        "thousands of tagged fields",
+    ],
+)
+def test_odd_bytes_are_taken_as_brokers_take_them(frame: bytes, means: DescribeCluster) -> None:
+    assert decode_request(frame)[1] == means
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+def test_a_topic_without_name_and_id_is_one_that_does_not_exist(version: int) -> None:
+    flags = b"\0" * (3 if version == 10 else 2)
+
+    assert decode_request(header(3, version) + b"\0\2" + bytes(16) + b"\0\0" + flags + b"\0")[1] == DescribeCluster(
+        (TopicReference(""),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "means"),
+    [
+        (0, ElectLeaders(None, timeout_ms=5)),
+        (1, ElectLeaders(None, is_unclean=True, timeout_ms=5)),
+        (2, ElectLeaders(None, timeout_ms=5, is_known_kind=False)),
+    ],
+)
+def test_an_election_of_a_kind_from_the_future_is_not_the_preferred_one(kind: int, means: ElectLeaders) -> None:
+    assert decode_request(header(43, 2) + bytes([0, kind, 0, 0, 0, 0, 5, 0]))[1] == means
+
+
+@pytest.mark.parametrize("length", [b"\xff\xff", b"\xff\xfe", b"\x80\0"])
+def test_a_client_id_of_negative_length_is_none(length: bytes) -> None:
+    frame = struct.pack(">hhi", 3, 1, 7) + length + b"\0\0\0\0"
+
+    assert decode_request(frame) == (RequestHeader(3, 1, 7, None), DescribeCluster(()))
+
+
+def test_a_client_id_that_is_no_text_ends_where_it_says() -> None:
+    frame = struct.pack(">hhih", 3, 1, 7, 2) + b"\xff\xfe" + b"\0\0\0\0"
+
+    assert decode_request(frame) == (RequestHeader(3, 1, 7, "\ufffd\ufffd"), DescribeCluster(()))
 
 
 def test_a_request_for_somebody_else_keeps_its_header() -> None:

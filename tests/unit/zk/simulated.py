@@ -62,13 +62,13 @@ class Ensemble:
 class Process:
     """One with a session."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, ensemble: Ensemble, connect: str = "simulated:2181") -> None:
         def dial(line: Line) -> ServerConnection:
             return ServerConnection(ensemble.zookeeper, line.answer, line.hang_up)
 
         self._ensemble = ensemble
         self._loop = SimulatedLoop(ensemble.clock)  # type: ignore[abstract]  # it asks for no more
-        settings = ZooKeeperSettings("simulated:2181")
+        settings = ZooKeeperSettings(connect)
         self._client = kazoo_client(settings, ensemble.network, self._loop, dial)
         self.bridge = Bridge(settings, self._client)
         self.do(self.bridge.start())

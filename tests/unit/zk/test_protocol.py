@@ -122,3 +122,7 @@ def test_watches_are_set_by_kind() -> None:
     body = protocol.SetWatches(Zxid(7), data=("/a",), children=("/b", "/c")).serialize()
     two = b"".join(struct.pack(">i", 2) + name for name in (b"/b", b"/c"))
     assert body == struct.pack(">qii", 7, 1, 2) + b"/a" + struct.pack(">ii", 0, 2) + two
+
+
+def test_a_sync_names_a_path() -> None:
+    assert protocol.Sync("/a").serialize() == struct.pack(">i", 2) + b"/a"

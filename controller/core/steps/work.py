@@ -1,0 +1,15 @@
+"""How much work is a topic that is due, besides its partitions that are?"""
+
+from __future__ import annotations
+
+from controller.core.shared import Shared
+from zk_layout.ids import TopicName
+
+DELETED_AS_ONE = 2
+
+
+def work_of(name: TopicName, shared: Shared) -> int:
+    """The parts of requests that wait for it, and the partitions that go with it, of which a few count as one."""
+    topic = shared.cluster.topics.get(name)
+    deleting = 0 if topic is None or not topic.is_queued_for_deletion else len(topic.partitions)
+    return deleting // DELETED_AS_ONE + shared.requests.work(name, shared.settings.budget.requested)

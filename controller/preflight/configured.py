@@ -1,0 +1,33 @@
+"""Which of the settings decide what is looked at before the first claim?"""
+
+from __future__ import annotations
+
+from controller.brokers.dialing import PlaintextDialer
+from controller.preflight.findings import Check
+from controller.preflight.looking import Door, Preflight
+from controller.preflight.sightings import Wanted
+from controller.settings import Settings
+from controller.wire.versions import parse_wanted
+from zk_layout.ids import BrokerId
+
+
+def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
+    """What a process with these settings expects of its cluster."""
+    listener = settings.inter_broker_listener
+    control_plane = str(settings.values["control.plane.listener.name"] or listener).upper()
+    tolerated = filter(None, str(settings.values["controller.preflight.tolerate"] or "").split(","))
+    return Wanted(
+        BrokerId(settings.broker_id),
+        settings.text("zookeeper.connect"),
+        listener,
+        parse_wanted(settings.text("inter.broker.protocol.version")),
+        is_new_cluster,
+        frozenset({listener, control_plane}),
+        frozenset(map(Check, tolerated)),
+    )
+
+
+def preflight_of(settings: Settings, door: Door | None, *, is_new_cluster: bool) -> Preflight:
+    """The look of a process with these settings; without a `door` it does not look whether it can be reached."""
+    wanted = wanted_of(settings, is_new_cluster=is_new_cluster)
+    return Preflight(wanted, settings.advertised_endpoints, PlaintextDialer(), door)

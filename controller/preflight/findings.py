@@ -1,0 +1,95 @@
+"""What is checked before the first claim, and what can come of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from controller.wire.versions import InterBrokerProtocol
+from zk_layout.ids import BrokerId
+
+
+class Check(StrEnum):
+    """One question to the cluster."""
+
+    CLUSTER = "cluster"
+    BROKER_ID = "broker-id"
+    PERMISSIONS = "permissions"
+    BROKERS = "brokers"
+    PROTOCOL = "protocol"
+    ADVERTISED = "advertised-listeners"
+    CLOCKS = "clocks"
+
+
+class Gravity(StrEnum):
+    """What follows from an answer: nothing, a line for the operator, or no claim."""
+
+    OK = "ok"
+    WARNING = "warning"
+    STOP = "stop"
+
+
+class Finding(Struct, frozen=True):
+    """One answer: what was seen and, where something is wrong, what to do about it.
+
+    Shape:
+        `may_pass`: it may be so for a moment only, as where brokers have just registered and do not listen yet.
+    """
+
+    check: Check
+    gravity: Gravity
+    text: str
+    hint: str = ""
+    may_pass: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.hint}" if self.hint else self.text
+
+
+class Verdict(Struct, frozen=True):
+    """All findings of one look.
+
+    Shape:
+        `have_brokers_spoken`: some broker has answered. Until then nobody knows whether brokers can be led from here.
+        `have_all_spoken`: every registered broker has answered, or has no listener for us.
+        `protocols` has the `inter.broker.protocol.version` of each registered broker, None where it is not known now.
+    """
+
+    findings: tuple[Finding, ...]
+    have_brokers_spoken: bool = True
+    have_all_spoken: bool = True
+    protocols: Mapping[BrokerId, InterBrokerProtocol | None] = MappingProxyType({})
+
+    @property
+    def stops(self) -> tuple[Finding, ...]:
+        """Why this replica must not claim."""
+        return tuple(f for f in self.findings if f.gravity is Gravity.STOP)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What an operator should look at."""
+        return tuple(f for f in self.findings if f.gravity is Gravity.WARNING)
+
+
+def tolerating(findings: Sequence[Finding], tolerated: frozenset[Check]) -> tuple[Finding, ...]:
+    """The same, where what stops a claim is only warned about if the operator has said so."""
+    return tuple(replace(f, gravity=_least(f)) if f.check in tolerated else f for f in findings)
+
+
+def once_passed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The same for a process that may claim already: only what its brokers, once they come, show for certain counts."""
+    shown = (Check.BROKERS, Check.PROTOCOL)
+    return tuple(f if f.check in shown and not f.may_pass else replace(f, gravity=_least(f)) for f in findings)
+
+
+def once_sound(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The same for a process that has seen brokers: it leads when it is needed, whatever comes."""
+    return tolerating(findings, frozenset(Check))
+
+
+def _least(finding: Finding) -> Gravity:
+    return Gravity.WARNING if finding.gravity is Gravity.STOP else finding.gravity

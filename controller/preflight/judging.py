@@ -1,0 +1,246 @@
+"""Which of what was seen forbids a claim, and which is worth a warning?
+
+A claim is forbidden where the configuration cannot be right, or where no broker could be led from here: then a
+broker's native controller is better. What one broker lacks is a warning: a cluster in trouble needs a controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from controller.preflight.findings import Check, Finding, Gravity
+from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
+from controller.wire.versions import OLDEST, InterBrokerProtocol, newest_within
+from controller.zk.whereabouts import Lacking
+from zk_layout.ids import BrokerId
+
+SHOWN = 5
+TOLERABLE_S = 30.0
+
+
+def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
+    """All findings, in the order in which a person would look."""
+    rules: tuple[Callable[[Wanted, Seen], Iterable[Finding]], ...] = (
+        _cluster,
+        _own_id,
+        _permissions,
+        _brokers,
+        _protocol,
+        _addresses,
+        _clocks,
+    )
+    return tuple(finding for rule in rules for finding in rule(wanted, seen))
+
+
+def _ok(check: Check, text: str) -> Finding:
+    return Finding(check, Gravity.OK, text)
+
+
+def _warning(check: Check, text: str, hint: str = "") -> Finding:
+    return Finding(check, Gravity.WARNING, text, hint)
+
+
+def _stop(check: Check, text: str, hint: str) -> Finding:
+    return Finding(check, Gravity.STOP, text, hint)
+
+
+def is_empty(seen: Seen) -> bool:
+    """Whether no broker has ever been there."""
+    return not (seen.place.has_cluster_id or seen.brokers or seen.place.topics)
+
+
+def _cluster(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+    check, place = Check.CLUSTER, seen.place
+    if not is_empty(seen):
+        named = f"cluster {place.cluster_id}" if place.cluster_id else "a cluster without a readable /cluster/id"
+        if seen.brokers:
+            yield _ok(check, f"{named}, brokers {_listed(seen.brokers)}")
+        else:
+            yield _warning(check, f"{named}, but no broker is registered", "start the brokers")
+        return
+    where = f"no Kafka cluster is at {wanted.zookeeper}: "
+    if place.children is None:
+        where += "the chroot does not exist"
+    else:
+        where += f"it holds {_listed(sorted(place.children)) or 'nothing'}, and no /cluster/id"
+    if seen.elsewhere:
+        where += f"; one is at {' and at '.join(seen.elsewhere)}"
+    if wanted.is_new_cluster:
+        yield _ok(check, f"{where}; a new one begins here (--new-cluster)")
+    else:
+        hint = (
+            "set zookeeper.connect as the brokers have it, chroot included; for a new cluster start with --new-cluster"
+        )
+        yield _stop(check, where, hint)
+
+
+def _own_id(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+    check, hint = Check.BROKER_ID, "give every replica a broker.id of its own that no broker has"
+    if seen.clash is not None:
+        yield _stop(check, seen.clash, hint)
+    elif seen.assigned is not None:
+        text = f"topic {seen.assigned} has a replica on {wanted.own_id}, so it is the id of a broker that is down"
+        yield _stop(check, text, hint)
+    else:
+        yield _ok(check, f"{wanted.own_id} is free")
+
+
+def _permissions(_: Wanted, seen: Seen) -> Iterator[Finding]:
+    check = Check.PERMISSIONS
+    if not seen.denied:
+        yield _ok(check, "ZooKeeper's ACLs let this process read and write what it must")
+    hint = (
+        "this process has no identity in ZooKeeper: give world:anyone these rights (zookeeper.set.acl is not supported)"
+        "; where the servers run with skipACL, tolerate this check (controller.preflight.tolerate)"
+    )
+    stops = [d for d in seen.denied if d.is_essential and not d.may_depend]
+    others = [d for d in seen.denied if d not in stops]
+    if stops:
+        yield _stop(check, _denials(stops), hint)
+    if others:
+        yield _warning(check, _denials(others), hint)
+
+
+def _denials(denied: list[Lacking]) -> str:
+    texts = []
+    for d in denied[:SHOWN]:
+        verb = "may let" if d.may_depend else "does not let"
+        condition = ", depending on its address" if d.may_depend else ""
+        texts.append(
+            f"ZooKeeper {verb} this process {d.right} {d.path}{condition} ({_listed(d.others) or 'nobody'} may)"
+        )
+    more = len(denied) - SHOWN
+    return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
+
+
+def _brokers(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+    check, brokers = Check.BROKERS, seen.brokers
+    if not brokers:
+        return
+    without = {b: s for b, s in brokers.items() if s.endpoint is None}
+    mute = {b: s for b, s in brokers.items() if s.endpoint is not None and s.ranges is None}
+    if len(without) == len(brokers):
+        names = sorted({name for seen_one in brokers.values() for name in seen_one.listeners})
+        text = f"no broker has a listener {wanted.listener}; brokers {_listed(brokers)} have {_listed(names)}"
+        yield _stop(check, text, "set inter.broker.listener.name and listeners as the brokers have them")
+        return
+    if len(without) + len(mute) == len(brokers):
+        text = f"no broker answers on listener {wanted.listener}: {_failures(mute)}"
+        hint = "let this host connect to the brokers' addresses; it is tried again"
+        yield Finding(check, Gravity.STOP, text, hint, may_pass=True)
+        return
+    if without:
+        hint = "they cannot be led; give them the listener"
+        yield _warning(check, f"no listener {wanted.listener}: {_named(without)}", hint)
+    if mute:
+        hint = "they are led as soon as they can be reached; let this host connect to them"
+        yield _warning(check, f"no answer: {_failures(mute)}", hint)
+    if not without and not mute:
+        yield _ok(check, f"{_named(brokers)} answer{'s' * (len(brokers) == 1)} on listener {wanted.listener}")
+
+
+def _failures(mute: Mapping[BrokerId, BrokerSeen]) -> str:
+    texts = [f"broker {b} ({s.failure})" for b, s in sorted(mute.items())]
+    return _listed(texts)
+
+
+def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+    spoken = {b: s for b, s in seen.brokers.items() if s.ranges is not None}
+    check = Check.PROTOCOL
+    ours = wanted.protocol or min((p for p in protocols(seen).values() if p is not None), default=OLDEST)
+    complaints = list(_not_understood(spoken, ours))
+    if complaints:
+        texts = [text for _, text in complaints]
+        hint = "set inter.broker.protocol.version as the brokers have it"
+        if newest := min((newest for newest, _ in complaints if newest is not None), default=None):
+            hint += f"; the newest that all of them understand is {newest.major}.{newest.minor}"
+        yield _stop(check, "; ".join(texts[:SHOWN]), hint)
+        return
+    foreign = {b: s.told for b, s in spoken.items() if s.protocol is None and s.told}
+    if foreign:
+        text = _listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
+        make = _stop if len(foreign) == len(spoken) else _warning
+        yield make(check, f"{text}, which this controller does not speak", "raise it to 2.4 or more on the brokers")
+    told = {b: s.protocol for b, s in spoken.items() if s.protocol is not None}
+    if not told and foreign:
+        return
+    if not told:
+        if spoken:
+            text = f"no broker tells its inter.broker.protocol.version; {ours} is used"
+            yield _warning(check, text, "let this process describe the configs of brokers, or compare them yourself")
+        return
+    oldest, newest = min(told.values()), max(told.values())
+    if ours < oldest and ours.manner != oldest.manner:
+        text = f"inter.broker.protocol.version={ours} is older than on every broker, the oldest being {oldest}"
+        yield _stop(check, text, f"set it to {oldest}")
+    elif ours > newest and ours.manner != newest.manner:
+        text = f"inter.broker.protocol.version={ours} is newer than on every broker, the newest being {newest}"
+        yield _stop(check, text, f"set it to {oldest}, and raise it only when all brokers have been raised")
+    elif oldest.manner != newest.manner:
+        text = f"brokers have different inter.broker.protocol.versions, from {oldest} to {newest}; {ours} is used"
+        yield _warning(check, text, "go on with the rolling upgrade")
+    else:
+        how = "found out here" if wanted.protocol is None else f"and {ours} here"
+        yield _ok(check, f"inter.broker.protocol.version {oldest} on {_named(told)}, {how}")
+
+
+def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
+    """The protocol of each registered broker, None of one that has not answered.
+
+    One that refuses to tell it has the newest that it understands; one that tells what is not spoken here, the oldest.
+    """
+    return {broker: _protocol_of(one) for broker, one in seen.brokers.items()}
+
+
+def _protocol_of(seen: BrokerSeen) -> InterBrokerProtocol | None:
+    if seen.ranges is None:
+        return None
+    return seen.protocol or (OLDEST if seen.told else newest_within(seen.ranges))
+
+
+def _not_understood(
+    spoken: Mapping[BrokerId, BrokerSeen], ours: InterBrokerProtocol
+) -> Iterator[tuple[InterBrokerProtocol | None, str]]:
+    for broker, seen in spoken.items():
+        ranges = seen.ranges or {}
+        for api, version in ours.commands.items():
+            if api in ranges and version not in ranges[api]:
+                text = f"broker {broker} understands {api.name} {ranges[api]}, and inter.broker.protocol.version={ours}"
+                yield newest_within(ranges), f"{text} means {version}"
+                break
+
+
+def _addresses(_: Wanted, seen: Seen) -> Iterator[Finding]:
+    check = Check.ADVERTISED
+    for tried in seen.addresses:
+        if not tried.failure:
+            yield _ok(check, f"this process answers at {tried.endpoint}")
+            continue
+        hint = "set advertised.listeners to an address at which brokers and clients reach this process"
+        if not tried.whose:
+            hint += "; if only this host cannot use it, tolerate this check (controller.preflight.tolerate)"
+        make = _stop if tried.is_for_brokers else _warning
+        yield make(check, _failed(tried), hint)
+
+
+def _failed(tried: AddressTried) -> str:
+    if tried.whose:
+        return f"{tried.endpoint} is the address of {tried.whose}, not of this process"
+    return f"this process is not reached at {tried.endpoint}: {tried.failure}"
+
+
+def _clocks(_: Wanted, seen: Seen) -> Iterator[Finding]:
+    if seen.ahead_s > TOLERABLE_S:
+        text = f"something in ZooKeeper was written more than {TOLERABLE_S:.0f} s from now, by the clock of this host"
+        yield _warning(Check.CLOCKS, text, "synchronise the clocks of this host and of the ZooKeeper servers")
+
+
+def _named(brokers: Collection[BrokerId]) -> str:
+    return f"broker{'s' * (len(brokers) != 1)} {_listed(brokers)}"
+
+
+def _listed(things: Collection[object]) -> str:
+    """The first few, separated by commas."""
+    texts = list(map(str, things))
+    more = len(texts) - 2 * SHOWN
+    return ", ".join(texts[: 2 * SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,177 @@
+"""How does this process look at a cluster before it leads it?
+
+It asks ZooKeeper, each broker, and itself; it writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
+
+from controller.connections.broker import Broken, BrokerConnection, Dialer
+from controller.core.candidacy.events import IdClash
+from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
+from controller.preflight.judging import judge, protocols
+from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
+from controller.wire import broker_configs
+from controller.wire.api_versions import encode_question_as
+from controller.wire.cursor import Malformed
+from controller.wire.versions import ApiKey, InterBrokerProtocol, VersionRange, parse_protocol
+from controller.zk import preparation, whereabouts
+from controller.zk.answers import Refused
+from controller.zk.bridge import Bridge
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint, Registration
+
+ANSWER_WITHIN_S = 2.0
+AT_ONCE = 64
+_PROTOCOL = "inter.broker.protocol.version"
+
+
+class Door(Protocol):
+    """Our own listeners: who has come in? `controller.server.listener.Server`."""
+
+    def expect(self, client_id: str) -> Callable[[], bool]:
+        """From now on look out for a client of this name; what is returned says whether it has come, and forgets it."""
+
+
+class Preflight:
+    """Looks, and judges. One for the life of a process."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        advertised: Sequence[Endpoint],
+        dialer: Dialer,
+        door: Door | None,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Nothing was looked at yet. Without a `door` nobody looks whether this process can be reached."""
+        self._wanted = wanted
+        self._advertised = advertised
+        self._dialer = dialer
+        self._door = door
+        self._wall_clock = wall_clock
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def look(self, bridge: Bridge, clash: Callable[[], Awaitable[IdClash | None]]) -> Verdict:
+        """Everything, once. It takes as long as the slowest broker, and at most a few seconds.
+
+        Raises:
+            SessionEnded: there is no session any more.
+        """
+        try:
+            seen = await self._see(bridge, await clash())
+        except Refused as error:
+            hint = "give this process the right to read it"
+            finding = Finding(Check.PERMISSIONS, Gravity.STOP, f"ZooKeeper: {error}", hint)
+            return Verdict((finding,), have_brokers_spoken=False, have_all_spoken=False)
+        findings = tolerating(judge(self._wanted, seen), self._wanted.tolerated)
+        answered = [broker.ranges is not None for broker in seen.brokers.values() if broker.endpoint is not None]
+        return Verdict(findings, any(answered), all(answered), protocols(seen))
+
+    async def _see(self, bridge: Bridge, clash: IdClash | None) -> Seen:
+        place, registered = await asyncio.gather(whereabouts.place(bridge), preparation.registrations(bridge))
+        others = {broker: r for broker, r in registered.items() if broker != self._wanted.own_id}
+        is_bare = not place.has_cluster_id and not others
+        elsewhere = await whereabouts.clusters_elsewhere(bridge) if is_bare else ()
+        brokers, assigned, lacking, addresses, written_ms = await asyncio.gather(
+            self._brokers(others),
+            whereabouts.assigned_to(bridge, self._wanted.own_id, place.topics),
+            whereabouts.lacking(bridge, place.topics),
+            self._addresses(others),
+            whereabouts.last_written_ms(bridge, tuple(others)),
+        )
+        return Seen(
+            place,
+            brokers,
+            elsewhere,
+            clash.reason if clash is not None and not clash.is_our_past else None,
+            assigned,
+            lacking,
+            addresses,
+            written_ms / 1000 - self._wall_clock(),
+        )
+
+    async def _brokers(self, registered: dict[BrokerId, Registration]) -> dict[BrokerId, BrokerSeen]:
+        asked = await asyncio.gather(*(self._broker(broker, r) for broker, r in sorted(registered.items())))
+        return dict(zip(sorted(registered), asked, strict=True))
+
+    async def _broker(self, broker: BrokerId, registration: Registration) -> BrokerSeen:
+        listeners = tuple(endpoint.listener for endpoint in registration.endpoints)
+        endpoint = registration.endpoint(self._wanted.listener)
+        if endpoint is None:
+            return BrokerSeen(listeners, None)
+        async with self._slots:
+            connection = BrokerConnection(self._dialer, endpoint)
+            try:
+                ranges = await connection.versions(ANSWER_WITHIN_S)
+                told = await _protocol_of(broker, connection, ranges.get(ApiKey.DESCRIBE_CONFIGS))
+            except Broken as error:
+                return BrokerSeen(listeners, endpoint, failure=str(error))
+            finally:
+                connection.drop()
+        return BrokerSeen(listeners, endpoint, ranges, protocol=_parsed(told), told=told)
+
+    async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
+        if self._door is None:
+            return ()
+        whose = {
+            (endpoint.host, endpoint.port): f"broker {broker}"
+            for broker, registration in registered.items()
+            for endpoint in registration.endpoints
+        }
+        tried = (self._address(endpoint, self._door, whose) for endpoint in self._advertised)
+        return tuple(await asyncio.gather(*tried))
+
+    async def _address(self, endpoint: Endpoint, door: Door, whose: dict[tuple[str, int], str]) -> AddressTried:
+        """A broker would do the same; the name by which we come is known to nobody else."""
+        is_for_brokers = endpoint.listener in self._wanted.reached_over
+        name = f"kafka-zk-controller preflight {secrets.token_hex(8)}"
+        has_come = door.expect(name)
+        connection = BrokerConnection(self._dialer, endpoint)
+        failure = ""
+        try:
+            await connection.ask(encode_question_as(name, connection.next_correlation_id()), timeout_s=ANSWER_WITHIN_S)
+        except Broken as error:
+            failure = str(error)
+        finally:
+            connection.drop()
+        if has_come():
+            return AddressTried(endpoint, is_for_brokers)
+        owner = whose.get((endpoint.host, endpoint.port), "")
+        if not failure:
+            owner = owner or "another process"
+        return AddressTried(endpoint, is_for_brokers, failure or "another process answers", owner)
+
+
+async def _protocol_of(broker: BrokerId, connection: BrokerConnection, offered: VersionRange | None) -> str:
+    """What the broker says that its `inter.broker.protocol.version` is; nothing if it refuses to say.
+
+    Raises:
+        Broken: it does not answer. Nobody knows then, and to take it for one that refuses would be a guess.
+    """
+    if offered is None or broker_configs.VERSION not in offered:
+        return ""
+    question = broker_configs.encode_question(broker, (_PROTOCOL,), connection.next_correlation_id())
+    answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
+    try:
+        return broker_configs.decode_answer(answer).get(_PROTOCOL, "")
+    except (Malformed, broker_configs.Refused):
+        return ""
+
+
+def _parsed(told: str) -> InterBrokerProtocol | None:
+    try:
+        return parse_protocol(told)
+    except ValueError:
+        return None
+
+
+def sentences(findings: Iterable[Finding]) -> str:
+    """Several findings in one line."""
+    return " | ".join(map(str, findings))

@@ -1,0 +1,82 @@
+"""What was seen of a cluster, and what is its controller to be like? Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from controller.preflight.findings import Check
+from controller.wire.versions import InterBrokerProtocol, VersionRange
+from controller.zk.whereabouts import Lacking, Place
+from zk_layout.ids import BrokerId, TopicName
+from zk_layout.znodes.brokers import Endpoint
+
+
+class Wanted(Struct, frozen=True):
+    """What the operator has set.
+
+    Shape:
+        `protocol` is None where it is to be found out. Brokers are told over `listener`, and reach this process over
+        the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about.
+    """
+
+    own_id: BrokerId
+    zookeeper: str
+    listener: str
+    protocol: InterBrokerProtocol | None
+    is_new_cluster: bool = False
+    reached_over: frozenset[str] = frozenset()
+    tolerated: frozenset[Check] = frozenset()
+
+
+class BrokerSeen(Struct, frozen=True):
+    """One registered broker, and what it answered to us.
+
+    Shape:
+        `endpoint` is on the listener over which brokers are told, None where it has no such listener. `ranges` are
+        None where it did not answer, and `failure` says why. `told` is its own `inter.broker.protocol.version`, empty
+        where it refuses to tell; `protocol` is what that means, None also where this controller does not speak it.
+    """
+
+    listeners: tuple[str, ...]
+    endpoint: Endpoint | None
+    ranges: Mapping[int, VersionRange] | None = None
+    failure: str = ""
+    protocol: InterBrokerProtocol | None = None
+    told: str = ""
+
+
+class AddressTried(Struct, frozen=True):
+    """An address at which this process wants to be reached, and what came of a connection to it.
+
+    Shape:
+        `failure` is empty where this very process answered. Brokers use the address if `is_for_brokers`.
+    """
+
+    endpoint: Endpoint
+    is_for_brokers: bool
+    failure: str = ""
+    whose: str = ""
+
+
+class Seen(Struct, frozen=True):
+    """All of it.
+
+    Shape:
+        `elsewhere` are paths of the same ZooKeeper at which a Kafka cluster seems to be. `clash` says who else is
+        registered with our id. `assigned` is a topic that has a replica on it, though no controller is known to have
+        had it.
+
+    Units:
+        `ahead_s` is how far in our future something was written to ZooKeeper, in seconds.
+    """
+
+    place: Place
+    brokers: dict[BrokerId, BrokerSeen]
+    elsewhere: tuple[str, ...] = ()
+    clash: str | None = None
+    assigned: TopicName | None = None
+    denied: tuple[Lacking, ...] = ()
+    addresses: tuple[AddressTried, ...] = ()
+    ahead_s: float = 0.0

@@ -1,0 +1,73 @@
+"""Which bytes ask a broker for its own configuration, and what did it say?
+
+Source: Kafka's DescribeConfigsRequest.json and DescribeConfigsResponse.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.errors import ErrorCode
+from controller.wire.api_versions import CLIENT_ID
+from controller.wire.cursor import Cursor
+from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
+from controller.wire.schema import encode_entity, request_schema
+from controller.wire.versions import ApiKey
+from zk_layout.ids import BrokerId
+
+VERSION = 1
+"""Every broker from 2.4 to 3.9 answers this version, and its bytes are the same on all of them."""
+
+_BROKER = 4  # Kafka's number for this kind of resource
+
+
+class Refused(Exception):
+    """The broker does not say; the message is why."""
+
+
+def encode_question(broker: BrokerId, keys: Sequence[str], correlation_id: int) -> bytes:
+    """Ask one broker for some of its own settings, with the request's size."""
+    schema = request_schema(ApiKey.DESCRIBE_CONFIGS, VERSION)
+    resource = schema.make(
+        "DescribeConfigsResource",
+        resource_type=_BROKER,
+        resource_name=str(broker),
+        configuration_keys=tuple(keys),
+    )
+    header = encode_request_header(RequestHeader(ApiKey.DESCRIBE_CONFIGS, VERSION, correlation_id, CLIENT_ID))
+    return framed(header, encode_entity(schema.make("DescribeConfigsRequest", resources=(resource,))))
+
+
+def decode_answer(frame: bytes) -> dict[str, str]:
+    """The settings in force that have a value; `frame` is without its size.
+
+    Raises:
+        Malformed: not a response to it.
+        Refused: the broker does not say.
+    """
+    _, cursor = response_cursor(ApiKey.DESCRIBE_CONFIGS, VERSION, frame)
+    cursor.int32("throttle_time_ms")
+    found: dict[str, str] = {}
+    for _ in cursor.array("results", 9):
+        error, text = cursor.error(), cursor.nullable_string("error_message")
+        cursor.int8("resource_type")
+        cursor.string("resource_name")
+        for _ in cursor.array("configs", 10):
+            _config(cursor, found)
+        if error is not ErrorCode.NONE:
+            raise Refused(f"DescribeConfigs is refused: {error.name}{f' ({text})' if text else ''}")
+    cursor.finish()
+    return found
+
+
+def _config(cursor: Cursor, found: dict[str, str]) -> None:
+    name, value = cursor.string("name"), cursor.nullable_string("value")
+    cursor.boolean("read_only")
+    cursor.int8("config_source")
+    cursor.boolean("is_sensitive")
+    for _ in cursor.array("synonyms", 5):
+        cursor.string("name")
+        cursor.nullable_string("value")
+        cursor.int8("source")
+    if value is not None:
+        found[name] = value

@@ -1,0 +1,96 @@
+"""What does ZooKeeper let this process do with a znode? Read from its ACL, without trying.
+
+This process has no identity: an ACL grants it what it grants to anyone, and perhaps what it grants to the address
+that the server sees, which only the server knows.
+
+Source: zookeeper.jute (GetACLRequest, GetACLResponse); ZooDefs.Perms and PrepRequestProcessor.checkACL of ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntFlag
+from typing import ClassVar
+
+from msgspec import Struct
+
+from controller.zk import protocol
+from controller.zk.answers import Refused
+from controller.zk.bridge import Bridge
+
+_int = struct.Struct(">i")
+_NO_PERMISSION = -102
+
+
+class Right(IntFlag):
+    """ZooKeeper's permissions; creating and deleting are about a znode's children."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+    CREATE = 4
+    DELETE = 8
+    ADMIN = 16
+
+
+class Granted(Struct, frozen=True):
+    """What one znode's ACL grants.
+
+    Shape:
+        `surely` has the rights of anyone, `perhaps` those of some addresses only. `others` names who else has rights.
+    """
+
+    surely: Right
+    perhaps: Right = Right.NONE
+    others: tuple[str, ...] = ()
+
+
+class GetAcl(Struct, frozen=True):
+    """Who may do what with a znode?"""
+
+    type: ClassVar[int] = 6
+    path: str
+
+    def serialize(self) -> bytes:
+        """The path."""
+        return protocol.text(self.path)
+
+    def deserialize(self, buffer: bytes, offset: int) -> Granted:
+        """Its ACL, as far as it concerns us; the stat behind it is left."""
+        surely = perhaps = Right.NONE
+        others = []
+        (count,) = _int.unpack_from(buffer, offset)
+        offset += 4
+        for _ in range(count):
+            rights = Right(_int.unpack_from(buffer, offset)[0] & 31)
+            scheme, offset = _text(buffer, offset + 4)
+            name, offset = _text(buffer, offset)
+            if (scheme, name) == ("world", "anyone"):
+                surely |= rights
+            else:
+                others.append(f"{scheme}:{name.partition(':')[0]}")  # a digest is nobody's business
+                perhaps |= rights if scheme == "ip" else Right.NONE
+        return Granted(surely, perhaps, tuple(others))
+
+
+def _text(buffer: bytes, offset: int) -> tuple[str, int]:
+    end = offset + 4 + max(_int.unpack_from(buffer, offset)[0], 0)
+    return buffer[offset + 4 : end].decode(errors="replace"), end
+
+
+async def granted(bridge: Bridge, path: str) -> Granted | None:
+    """What we may do with a znode; None if there is none. One whose ACL we may not see grants nothing that is known.
+
+    Raises:
+        SessionEnded: there is no session any more.
+        Refused: ZooKeeper answers with an error that nobody expects.
+    """
+    reply = await bridge.read(GetAcl(bridge.full(path)))
+    if reply.code == protocol.NO_NODE:
+        return None
+    if reply.code == _NO_PERMISSION:
+        return Granted(Right.NONE, others=("somebody whom it does not show",))
+    if reply.code != protocol.OK:
+        raise Refused(path, reply.code)
+    found: Granted = reply.value
+    return found

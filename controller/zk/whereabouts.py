@@ -1,0 +1,231 @@
+"""What lies where `zookeeper.connect` points: a cluster, and of which age, or nothing? Nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from typing import Final
+
+from msgspec import Struct
+
+from controller.zk import preparation, protocol
+from controller.zk.answers import Refused
+from controller.zk.bridge import Bridge
+from controller.zk.protocol import Exists, GetChildren, Node
+from controller.zk.rights import Granted, Right, granted
+from zk_layout import catalog
+from zk_layout.ids import BrokerId, TopicName
+from zk_layout.znodes import admin, brokers, configs, notifications, topics
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
+from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
+from zk_layout.znodes.topics import Topic, TopicAddress
+
+_CLUSTER_ID: Final = "/cluster/id"
+_MOST_CHROOTS: Final = 50
+_MOST_TOPICS: Final = 200
+_TOPICS_AT_ONCE: Final = 10
+_SAMPLE: Final = 3
+_long = struct.Struct(">q")
+_MTIME_AT: Final = 24
+_PZXID_AT: Final = 60
+
+# What a claim and elections write, and what the rest of a term does. The paths' own rights, or those to their children.
+_ESSENTIAL: Final = (
+    ("/", Right.CREATE | Right.DELETE),
+    (ControllerEpochAddress().path, Right.WRITE),
+    (brokers.ROOT, Right.CREATE),
+    (topics.ROOT, Right.CREATE),
+)
+_USEFUL: Final = (
+    (brokers.ROOT, Right.DELETE),
+    (topics.ROOT, Right.DELETE),
+    ("/admin", Right.CREATE | Right.DELETE),
+    (admin.DELETE_TOPICS, Right.READ | Right.DELETE),
+    ("/config/topics", Right.CREATE | Right.DELETE),
+    (notifications.CONFIG_CHANGES, Right.READ | Right.CREATE | Right.DELETE),
+    (notifications.ISR_CHANGES, Right.READ | Right.DELETE),
+    (notifications.LOG_DIR_EVENTS, Right.READ | Right.DELETE),
+    (configs.DefaultBrokerConfigAddress().path, Right.READ),
+    ("/latest_producer_id_block", Right.READ | Right.WRITE),
+    ("/feature", Right.READ | Right.WRITE),
+    ("/kafka_zk_controller", Right.CREATE | Right.DELETE),
+)
+_WORDS: Final = {
+    Right.READ: "read",
+    Right.WRITE: "write",
+    Right.CREATE: "create children of",
+    Right.DELETE: "delete children of",
+}
+
+
+class Lacking(Struct, frozen=True):
+    """A right that we need and ZooKeeper does not surely give to us."""
+
+    path: str
+    right: str
+    others: tuple[str, ...]
+    is_essential: bool
+    may_depend: bool
+
+
+class Place(Struct, frozen=True):
+    """What lies below the chroot.
+
+    Shape:
+        `children` are None where not even the chroot exists. `topics` are all names, or none where they are hidden.
+    """
+
+    children: tuple[str, ...] | None
+    has_cluster_id: bool
+    cluster_id: str | None
+    topics: tuple[TopicName, ...]
+
+
+class LastWritten(Exists, frozen=True):
+    """When was it last written, by the clock of the ZooKeeper server that led then? In milliseconds since 1970."""
+
+    def deserialize(self, buffer: bytes, offset: int) -> int:  # type: ignore[override]  # the same bytes, read otherwise
+        """Its mtime."""
+        return int(_long.unpack_from(buffer, offset + _MTIME_AT)[0])
+
+
+class LastOfChildren(Exists, frozen=True):
+    """As of which zxid did a child come or go?"""
+
+    def deserialize(self, buffer: bytes, offset: int) -> int:  # type: ignore[override]  # the same bytes, read otherwise
+        """Its pzxid."""
+        return int(_long.unpack_from(buffer, offset + _PZXID_AT)[0])
+
+
+async def brokers_as_of(bridge: Bridge) -> int | None:
+    """The zxid at which a broker last came or went; None where none ever has.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    found: int | None = (await bridge.read(LastOfChildren(bridge.full(brokers.ROOT)))).value
+    return found
+
+
+async def place(bridge: Bridge) -> Place:
+    """Look around below the chroot.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    children, names, (stat, _) = await asyncio.gather(
+        _children(bridge, "/"), _children(bridge, topics.ROOT), bridge.exists(_CLUSTER_ID)
+    )
+    cluster_id = None
+    if stat is not None:
+        with contextlib.suppress(Refused):  # it is there, which is what counts
+            cluster_id = await preparation.cluster_id(bridge)
+    return Place(children, stat is not None, cluster_id, tuple(TopicName(name) for name in names or ()))
+
+
+async def clusters_elsewhere(bridge: Bridge) -> tuple[str, ...]:
+    """The chroots of the same ZooKeeper, directly below its root, where brokers have been; `/` for none.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    reply = await bridge.read(GetChildren("/"))
+    names = sorted(reply.value or ())[:_MOST_CHROOTS] if reply.code == protocol.OK else ()
+    chroots = [c for c in ("", *(f"/{name}" for name in names)) if c != bridge.full("/").rstrip("/")]
+    replies = await asyncio.gather(*(bridge.read(Exists(chroot + _CLUSTER_ID)) for chroot in chroots))
+    return tuple(chroot or "/" for chroot, r in zip(chroots, replies, strict=True) if r.value is not None)
+
+
+async def assigned_to(bridge: Bridge, broker: BrokerId, names: tuple[TopicName, ...]) -> TopicName | None:
+    """A topic with a replica on this id, unless a controller is known to have had it; of many topics a part is read.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    node = await _node(bridge, ControllerIdsAddress().path)
+    known = None if node is None else catalog.decode(ControllerIdsAddress(), node.data)
+    if isinstance(known, ControllerIds) and broker in known.ids:
+        return None
+    some = sorted(names)[:_MOST_TOPICS]
+    for at in range(0, len(some), _TOPICS_AT_ONCE):
+        each = await asyncio.gather(*(_hosts(bridge, name, broker) for name in some[at : at + _TOPICS_AT_ONCE]))
+        if (found := next((name for name in each if name is not None), None)) is not None:
+            return found
+    return None
+
+
+async def _hosts(bridge: Bridge, name: TopicName, broker: BrokerId) -> TopicName | None:
+    """The topic, if the broker is to have a replica of it. Each is decoded by itself: some take long, and are large."""
+    node = await _node(bridge, TopicAddress(name).path)
+    topic = None if node is None else catalog.decode(TopicAddress(name), node.data)
+    is_there = isinstance(topic, Topic) and any(broker in a.replicas for a in topic.partitions.values())
+    return name if is_there else None
+
+
+async def lacking(bridge: Bridge, names: tuple[TopicName, ...]) -> tuple[Lacking, ...]:
+    """The rights that a controller needs and does not have; what does not exist yet needs none.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    found = await asyncio.gather(
+        *(_lacks(bridge, path, rights, is_essential=True) for path, rights in _ESSENTIAL),
+        *(_lacks(bridge, path, rights, is_essential=False) for path, rights in _USEFUL),
+        _topics_lack(bridge, tuple(sorted(names)[:_SAMPLE])),
+    )
+    return tuple(one for several in found for one in several)
+
+
+async def _lacks(bridge: Bridge, path: str, rights: Right, *, is_essential: bool) -> list[Lacking]:
+    acl = await granted(bridge, path)
+    while acl is None and is_essential and path != "/":
+        path, rights = path.rpartition("/")[0] or "/", Right.CREATE  # it is yet to be created
+        acl = await granted(bridge, path)
+    return [] if acl is None else _missing(path, rights, acl, is_essential=is_essential)
+
+
+def _missing(path: str, rights: Right, acl: Granted, *, is_essential: bool) -> list[Lacking]:
+    return [
+        Lacking(path, word, acl.others, is_essential, right in acl.perhaps)
+        for right, word in _WORDS.items()
+        if right in rights and right not in acl.surely
+    ]
+
+
+async def _topics_lack(bridge: Bridge, sample: tuple[TopicName, ...]) -> list[Lacking]:
+    """Whether no topic can be written, which is a matter of principle, or just some."""
+    each = [
+        await _lacks(bridge, TopicAddress(name).path, Right.WRITE | Right.CREATE, is_essential=False)
+        + await _lacks(bridge, f"{TopicAddress(name).path}/partitions/0/state", Right.WRITE, is_essential=False)
+        for name in sample
+    ]
+    is_essential = bool(each) and all(each)
+    return [Lacking(m.path, m.right, m.others, is_essential, m.may_depend) for missing in each for m in missing]
+
+
+async def last_written_ms(bridge: Bridge, registered: tuple[BrokerId, ...]) -> int:
+    """When the newest of some znodes was written that change often.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    paths = [ControllerAddress().path, ControllerEpochAddress().path, *(BrokerAddress(b).path for b in registered)]
+    replies = await asyncio.gather(*(bridge.read(LastWritten(bridge.full(path))) for path in paths))
+    return max((reply.value for reply in replies if reply.value is not None), default=0)
+
+
+async def _children(bridge: Bridge, path: str) -> tuple[str, ...] | None:
+    try:
+        names, _ = await bridge.children(path)
+    except Refused:
+        return ()
+    return None if names is None else tuple(names)
+
+
+async def _node(bridge: Bridge, path: str) -> Node | None:
+    try:
+        return (await bridge.get(path))[0]
+    except Refused:
+        return None

@@ -1,0 +1,65 @@
+"""Is a leader that was elected the right one, as far as who decided could know?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zk_layout.ids import NO_LEADER, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState
+
+if TYPE_CHECKING:
+    from tests.simulation.checker import Checker
+
+
+def unsound(
+    checker: Checker, at: TopicPartition, before: PartitionState, after: PartitionState, since: float
+) -> str | None:
+    """What is wrong with another leader, whoever wrote it; None if nothing is.
+
+    Units:
+        `since` is when its session began to be shown everything in time.
+    """
+    brokers, assignment = checker.world.brokers, checker.topics[at.topic].partitions[at.partition]
+    if after.leader == NO_LEADER:
+        serving = [r for r in before.isr if r in brokers and brokers[r].serves(at, since)]
+        if serving and (at not in checker.answers.forced or any(r in before.isr for r in after.isr)):
+            return f"{at} was left without a leader, though {serving} are in sync and live: {before}"
+        return None
+    if after.leader in before.isr:
+        return None
+    serving = [r for r in assignment.replicas if r in brokers and brokers[r].serves(at, since)]
+    with_log = [r for r in serving if brokers[r].has_records(at)]
+    elected = brokers.get(after.leader)
+    knows = (after.leader, at) not in checker.lost_disks  # whoever comes back with an empty disk tells nobody
+    if elected is not None and at not in elected.disk and with_log and knows:
+        return f"{at} elected {after.leader}, which has no log of it, though {with_log} have one"
+    caught_up = checker.caught_up.get(at, {})
+    others = [r for r in with_log if r in caught_up and r not in assignment.removing]
+    if after.leader in assignment.adding and after.leader not in caught_up and others:
+        return f"{at} elected {after.leader}, which is being added and never was in sync; {others} were"
+    return None
+
+
+def unfounded(
+    checker: Checker, at: TopicPartition, before: PartitionState, after: PartitionState, since: float
+) -> str | None:
+    """What is wrong with what a controller wrote about leader and ISR; None if nothing is.
+
+    Units:
+        `since` is when its session began to be shown everything in time.
+    """
+    brokers, replicas = checker.world.brokers, checker.topics[at.topic].partitions[at.partition].replicas
+    if after.leader == NO_LEADER:
+        forgotten = [r for r in before.isr if r in replicas and r in brokers and r not in after.isr]
+        if forgotten and at not in checker.answers.forced:
+            return f"{at} has no leader, and nobody can tell any more that {forgotten} are in sync: {before}"
+    if after.leader == before.leader:
+        return None
+    if after.leader != NO_LEADER:
+        gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
+        if gone:
+            return f"{at} elected {after.leader} with the ISR {list(after.isr)}, though {gone} are gone: {before}"
+    leads_on = before.leader in brokers and brokers[before.leader].leads_on(at, since)
+    if before.leader in replicas and leads_on and after.leader not in before.isr:
+        return f"{at} got the leader {after.leader}, though {before.leader} leads on: {before}"
+    return None

@@ -1,0 +1,110 @@
+"""How large may a request to ZooKeeper be, what do controllers believe, and what cannot be written therefore?
+
+In some worlds the servers take little, so that ordinary topics are near the limit; in some of those they take less than
+the controllers were told.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from random import Random
+from typing import TYPE_CHECKING
+
+from controller.core.effects import Notice
+from controller.zk import protocol
+from controller.zk.writer import DEFAULT_REQUEST_BYTES
+from tests.simulation.broken import Broken
+from tests.simulation.zookeeper_server import Cursor
+from zk_layout import catalog
+from zk_layout.ids import TopicName
+from zk_layout.znodes.admin import LegacyReassignmentAddress
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LIMITS = (1_300, 1_800, 2_600, 4_000)
+PARTITION_BYTES = 16
+# A server hangs up over what is too large: everybody loses what is in flight, so it must not be tried all the time.
+HANG_UPS = 30
+WITHIN_S = 60.0
+
+_header = struct.Struct(">ii")
+
+
+class Sizes:
+    """The limits of one world, and what was too large for them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = Random(f"{world.seed}/sizes")
+        self.believed_bytes = world.zookeeper.frame_limit = DEFAULT_REQUEST_BYTES
+        self.is_tight = self.random.random() < 0.15
+        if self.is_tight:
+            self.believed_bytes = world.zookeeper.frame_limit = self.random.choice(LIMITS)
+            if self.random.random() < 0.35:
+                world.zookeeper.frame_limit = int(self.believed_bytes * self.random.uniform(0.75, 0.99))
+        self._too_large: dict[str, None] = {}
+        self._hung_up_at: dict[str, list[float]] = {}
+
+    @property
+    def is_misconfigured(self) -> bool:
+        """Whether servers take less than controllers believe."""
+        return self.world.zookeeper.frame_limit < self.believed_bytes
+
+    def width(self, usual: int) -> int:
+        """How many partitions a new topic gets: in a tight world, now and then as many as just fit, or do not."""
+        if not self.is_tight or self.believed_bytes > LIMITS[-2] or self.random.random() > 0.08:
+            return usual
+        return int(self.random.uniform(0.3, 1.1) * self.believed_bytes / PARTITION_BYTES)
+
+    def noticed(self, notice: Notice) -> None:
+        """A controller says that it cannot write something."""
+        if notice.kind == "oversized znode":
+            words = notice.text.split()
+            if int(words[words.index("bytes,") - 1]) <= self.believed_bytes:
+                raise Broken(f"this is not too large: {notice.text}")
+            self._too_large[words[1]] = None
+
+    def oversized(self, name: str, frame: bytes) -> None:
+        """A server got a frame that it never accepts, and hangs up.
+
+        Raises:
+            Broken: who sent it knew that, or sends such frames again and again.
+        """
+        if len(frame) > self.believed_bytes:
+            raise Broken(f"{name} sent ZooKeeper a request of {len(frame)} bytes")
+        _, kind = _header.unpack_from(frame)
+        if kind != protocol.Transaction.type:
+            raise Broken(f"{name} sent ZooKeeper {len(frame)} bytes for a request {kind} that could be smaller")
+        operations = Cursor(frame, _header.size).operations()
+        self._too_large.update(dict.fromkeys(operation.path for operation in operations))
+        self.world.say(name, f"sends {len(frame)} bytes, which are too many, for {operations[-1].path}")
+        now, path = self.world.clock.now, operations[-1].path
+        times = self._hung_up_at[path] = [at for at in self._hung_up_at.get(path, ()) if at > now - WITHIN_S] + [now]
+        if self.world.is_peaceful and len(times) > HANG_UPS:
+            raise Broken(f"{name} made servers hang up {len(times)} times within a minute over {path}")
+
+    # what cannot be asked for
+
+    def is_too_large(self, topic: TopicName) -> bool:
+        """Whether something of a topic could not be written."""
+        return topic in self._topics(self._too_large)
+
+    def excuses(self, path: str) -> bool:
+        """Whether a znode may be out of date because it could not be written."""
+        return path in self._too_large
+
+    def excuses_statuses(self) -> bool:
+        """Whether the status of a request could not be written."""
+        return any(isinstance(catalog.address_of(path), ReassignmentStatusAddress) for path in self._too_large)
+
+    def excuses_legacy(self) -> bool:
+        """Whether the legacy znode could not be written."""
+        return self.excuses(LegacyReassignmentAddress().path)
+
+    @staticmethod
+    def _topics(paths: Iterable[str]) -> dict[TopicName, None]:
+        addresses = (catalog.address_of(path) for path in paths)
+        return {a.topic: None for a in addresses if a is not None and hasattr(a, "topic")}

@@ -1,0 +1,145 @@
+"""Is what controllers tell brokers true, and do brokers keep what they must?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.core.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.effects import Tell
+from controller.lab.broker_model import DELETING_LEADER, BrokerModel
+from tests.simulation.broken import Broken
+from tests.simulation.refusals import Concern
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers import Broker
+    from tests.simulation.checker import Checker
+    from tests.simulation.controllers import Controller
+
+# A broker of 2.4 that does not know its own epoch yet refuses everything, with a growing pause between (KAFKA-9839).
+OFTEN = 8
+
+
+class Telling:
+    """What brokers were told, compared with what ZooKeeper has held."""
+
+    def __init__(self, checker: Checker) -> None:
+        self._checker = checker
+        self._let_go: dict[tuple[ControllerEpoch, BrokerId, TopicPartition], LeaderEpoch] = {}
+        self._times_told: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
+
+    def told(self, controller: Controller, tell: Tell) -> None:
+        """A controller tells a broker something."""
+        if tell.broker == controller.own_id:
+            raise Broken(f"{controller.name} told itself something")
+        if tell.broker not in controller.links:
+            raise Broken(f"{controller.name} told broker {tell.broker} something without a channel to it")
+        match tell.command:
+            case LeaderAndIsr(partitions, new, _):
+                for view in (*partitions, *new):
+                    self._leadership_is_true(controller, tell.broker, view)
+            case UpdateMetadata(partitions, brokers):
+                self._is_no_repetition(tell, partitions)
+                if controller.own_id not in [b.broker for b in brokers]:
+                    raise Broken(f"{controller.name} does not list itself among the brokers")
+                for view in partitions:
+                    self._view_is_true(view)
+            case StopReplica():
+                self.told_to_delete(tell)
+
+    def told_to_delete(self, tell: Tell) -> None:
+        """Note the replicas that nobody wants at the moment at which they are told to go."""
+        assert isinstance(tell.command, StopReplica)
+        for stop in tell.command.stops:
+            topic = self._checker.topics.get(stop.topic)
+            assignment = None if topic is None else topic.partitions.get(stop.partition)
+            if stop.is_deletion and (assignment is None or tell.broker not in assignment.target):
+                at = TopicPartition(stop.topic, stop.partition)
+                self._let_go[tell.controller_epoch, tell.broker, at] = stop.leader_epoch
+
+    def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
+        """A broker that refuses, or comes back, hears things again; nobody hears the same again and again."""
+        told = self._times_told.setdefault((tell.controller_epoch, tell.broker, tell.broker_epoch), {})
+        for view in views:
+            told[view] = told.get(view, 0) + 1
+            if told[view] > OFTEN:
+                raise Broken(f"broker {tell.broker} was told for the {told[view]}th time of {view}")
+
+    def _view_is_true(self, view: PartitionView) -> None:
+        if view.leader == DELETING_LEADER:
+            return
+        at = TopicPartition(view.topic, view.partition)
+        told = PartitionState(
+            view.leader, view.leader_epoch, view.controller_epoch, view.isr, view.leader_recovery_state
+        )
+        if at in self._checker.edited:
+            return  # what somebody else wrote does not count, and is not told
+        if told not in self._checker.accepted.get((at, view.partition_epoch), ()):
+            raise Broken(f"told but never accepted by ZooKeeper: {view}")
+        # Who is in sync and not listed any more is told as leaving: a change of a topic may take several transactions.
+        unlisted = [r for r in view.isr if r in view.removing]
+        listed = tuple(r for r in view.replicas if r not in unlisted)
+        leaving = tuple(r for r in view.removing if r not in unlisted)
+        accepted = self._checker.assigned.get(at, {})
+        is_whole = Assignment(view.replicas, view.adding, view.removing) in accepted
+        if not is_whole and Assignment(listed, view.adding, leaving) not in accepted:
+            raise Broken(f"told replicas that ZooKeeper never accepted: {view}")
+
+    def _leadership_is_true(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
+        if broker not in view.replicas:
+            raise Broken(f"broker {broker} is told to host {view}")
+        self._view_is_true(view)
+        if controller.epoch == self._checker.current_epoch():
+            self._pair_is_true(view)
+
+    def _pair_is_true(self, view: PartitionView) -> None:
+        """What a deposed controller mixes up is fenced by the brokers; who rules must not mix anything up."""
+        at = TopicPartition(view.topic, view.partition)
+        told = view.partition_epoch, Assignment(view.replicas, view.adding, view.removing)
+        if at not in self._checker.edited and told not in self._checker.together[at]:
+            raise Broken(f"told a leader and replicas that never were together in ZooKeeper: {view}")
+
+    def learned(self, broker: Broker, tell: Tell) -> None:
+        """A broker that registered in this term lists no part of a topic: clients choose partitions by their number."""
+        model, states, unwanted = broker.model, self._checker.states, self._checker.unwanted
+        if model is None or not isinstance(tell.command, UpdateMetadata):
+            return
+        for name in dict.fromkeys(view.topic for view in tell.command.partitions if view.leader != DELETING_LEADER):
+            missing = [
+                at
+                for at, epoch in broker.found.items()
+                if at.topic == name and epoch == tell.controller_epoch and at in states and at not in model.cache
+            ]
+            if missing and name not in unwanted and not any(map(self._is_excused, missing)):
+                raise Broken(f"{broker.name} lists {name} without {', '.join(map(str, missing))}")
+
+    def _is_excused(self, at: TopicPartition) -> bool:
+        checker, refusals = self._checker, self._checker.world.refusals
+        is_topic_sound = isinstance(checker.read(TopicAddress(at.topic).path), Topic)
+        is_spoiled = not is_topic_sound or any(
+            at in held for held in (checker.spoiled, checker.edited, checker.unheard)
+        )
+        was_hidden = refusals.hid_lately(StateAddress(at.topic, at.partition).path)
+        return is_spoiled or was_hidden or refusals.hides(at) or refusals.excuses(at, Concern.ALL)
+
+    def deleted(self, model: BrokerModel, at: TopicPartition, tell: Tell) -> None:
+        """A broker has just deleted a replica.
+
+        One that was told to go and has been wanted again since may go first: it comes back empty. Mostly the leader
+        epoch shows that; but whoever wanted it again may have died before that was raised.
+        """
+        checker = self._checker
+        state, topic = checker.states.get(at), checker.topics.get(at.topic)
+        if at.topic in checker.unwanted:
+            return
+        if state is not None and model.broker in state.isr:
+            raise Broken(f"broker {model.broker} deleted {at}, being in its ISR {list(state.isr)}")
+        stops = tell.command.stops if isinstance(tell.command, StopReplica) else ()
+        epochs = [s.leader_epoch for s in stops if (s.topic, s.partition) == at]
+        was_unwanted = self._let_go.get((tell.controller_epoch, model.broker, at)) in epochs
+        is_recent = not was_unwanted and (state is None or any(e >= state.leader_epoch for e in epochs))
+        assignment = None if topic is None else topic.partitions[at.partition]
+        if is_recent and assignment is not None and at not in checker.edited and model.broker in assignment.target:
+            raise Broken(f"broker {model.broker} deleted {at}, which it must keep: {assignment}")

@@ -1,0 +1,84 @@
+"""Which right on the cluster does each request need, and what is told to whoever lacks it?"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from controller.core.clients.authorization import CLUSTER, Operation, Resource, refuse
+from controller.core.errors import ErrorCode
+from controller.core.events import Asked, CallId
+from controller.core.replies import FeaturesUpdated, ScramCredentialsAltered
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    AlterScramCredentials,
+    Caller,
+    ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    DescribeCluster,
+    ElectLeaders,
+    FeatureUpdate,
+    ListReassignments,
+    Request,
+    ScramDeletion,
+    ScramUpsertion,
+    UpdateFeatures,
+)
+from zk_layout.ids import BrokerEpoch, BrokerId
+
+BROKER, EPOCH = BrokerId(1), BrokerEpoch(7)
+SCRAM = AlterScramCredentials((ScramUpsertion("ann", 1, 4096, "keys"),), (ScramDeletion("bob", 2),))
+FEATURES = UpdateFeatures((FeatureUpdate("some", 1, 1),))
+NEEDED: list[tuple[Request, Operation | None]] = [
+    (AlterReassignments(()), Operation.ALTER),
+    (ElectLeaders(None), Operation.ALTER),
+    (SCRAM, Operation.ALTER),
+    (FEATURES, Operation.ALTER),
+    (ListReassignments(None), Operation.DESCRIBE),
+    (AlterPartition(BROKER, EPOCH, ()), Operation.CLUSTER_ACTION),
+    (ControlledShutdown(BROKER, EPOCH), Operation.CLUSTER_ACTION),
+    (AllocateProducerIds(BROKER, EPOCH), Operation.CLUSTER_ACTION),
+    # These are judged topic by topic, or show what anybody may see.
+    (CreateTopics(()), None),
+    (DeleteTopics(()), None),
+    (CreatePartitions(()), None),
+    (DescribeCluster(None), None),
+]
+
+
+def asked(request: Request) -> Asked:
+    return Asked(CallId(1), request, Caller("PLAINTEXT", "127.0.0.1"))
+
+
+def test_no_request_is_forgotten() -> None:
+    assert {type(request) for request, _ in NEEDED} == set(get_args(Request))
+
+
+@pytest.mark.parametrize(("request_", "operation"), NEEDED, ids=lambda found: type(found).__name__)
+def test_a_request_needs_the_right_that_kafka_demands(request_: Request, operation: Operation | None) -> None:
+    wanted: list[tuple[Operation, Resource]] = []
+
+    def deny(_: Caller, operation: Operation, resource: Resource) -> bool:
+        wanted.append((operation, resource))
+        return False
+
+    refused = refuse(asked(request_), deny)
+
+    assert wanted == ([] if operation is None else [(operation, CLUSTER)])
+    assert (refused is None) == (operation is None)
+    assert refuse(asked(request_), lambda *_: True) is None
+
+
+def test_users_are_refused_one_by_one_and_features_altogether() -> None:
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    users, features = (refuse(asked(request), lambda *_: False) for request in (SCRAM, FEATURES))
+
+    assert isinstance(users, ScramCredentialsAltered)
+    assert [(result.user, result.error) for result in users.results] == [("ann", error), ("bob", error)]
+    assert isinstance(features, FeaturesUpdated)
+    assert (features.results, features.error) == ((), error)

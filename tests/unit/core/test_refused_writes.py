@@ -1,0 +1,80 @@
+"""What ZooKeeper refuses to write for good keeps nobody waiting for anything else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.traps.play import Play, cluster, some
+
+STATE = "/brokers/topics/orders/partitions/0/state"
+
+
+def refusing(*commands: str) -> Play:
+    """Two topics, and a state that may not be written any more."""
+    return cluster(
+        f"refuse {STATE}", *commands, topics=("topic orders 0=1,2,3 1=1,2,3", "topic other 0=1,2,3"), brokers="1,2,3"
+    )
+
+
+def test_a_leader_hears_soon_that_its_isr_cannot_be_written() -> None:
+    """A broker has one AlterPartition under way: without an answer, none of its partitions gets another ISR."""
+    play = refusing()
+
+    told = play.do("isr orders-0 1,2", "time +2s")
+
+    assert some(told, "answer", "UNKNOWN_SERVER_ERROR"), told
+
+
+def test_a_leader_that_asks_again_is_neither_kept_waiting_nor_answered_in_a_loop() -> None:
+    play = refusing("isr orders-0 1,2", "time +2s")
+
+    at_once = play.do("isr orders-0 1,2")
+    later = play.do("time +2s")
+
+    assert not some(at_once, "answer"), at_once
+    assert len(some(later, "answer", "UNKNOWN_SERVER_ERROR")) == 1, later
+
+
+def test_others_of_its_topic_get_their_isr_meanwhile() -> None:
+    play = refusing("isr orders-0 1,2", "time +2s", "isr orders-0 1,2")
+
+    told = play.do("isr orders-1 1,2", "isr other-0 1,2")
+
+    assert len(some(told, "answer", "NONE")) == 2, told
+
+
+def test_an_isr_is_written_once_that_is_allowed() -> None:
+    play = refusing("isr orders-0 1,2", "time +2s", f"allow {STATE}", "time +60s")
+
+    told = play.do("isr orders-0 1,2")
+
+    assert some(told, "answer orders-0 NONE"), told
+
+
+def test_it_is_named_once_however_often_a_leader_asks_and_tried_less_and_less_often() -> None:
+    play = refusing()
+
+    told = play.do(*["isr orders-0 1,2", "time +2s"] * 60)
+
+    assert len(some(told, "notice (set aside)")) == 1, some(told, "notice")
+    assert len(some(told, "refused #")) < 20, len(some(told, "refused #"))
+    assert play.figures()["set_aside"] == 1
+
+
+def test_it_is_forgotten_when_nobody_asks_any_more() -> None:
+    play = refusing("isr orders-0 1,2", "time +2s", "time +200s")
+
+    assert play.figures()["set_aside"] == 0
+
+
+@pytest.mark.parametrize("by", ["", " by=AAECAwQFBgcICQoLDA0ODw"])
+def test_a_leader_of_a_topic_that_cannot_be_read_may_ask_again(by: str) -> None:
+    """Told that its partition does not exist it would change no ISR any more, until its leader epoch rises."""
+    play = cluster(topics=("topic orders 0=1,2,3",), brokers="1,2,3")
+    play.do("malformed /brokers/topics/orders {", "elect")
+
+    at_once = play.do(f"isr orders-0 1,2{by}")
+    told = play.do("time +2s")
+
+    assert not some(at_once, "answer"), at_once
+    assert some(told, "answer", "UNKNOWN_SERVER_ERROR"), told

@@ -1,0 +1,260 @@
+"""A simulated ZooKeeper, brokers that answer in memory, and a process that looks at them before it claims."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from controller.claiming import Claimant
+from controller.core.candidacy.events import Event, Unsound, Watching
+from controller.core.errors import ErrorCode
+from controller.preflight.configured import wanted_of
+from controller.preflight.findings import Verdict
+from controller.preflight.looking import Preflight
+from controller.settings import load
+from controller.wire.frames import FrameBuffer, RequestHeader, encode_response_header, framed
+from controller.wire.packing import LEGACY
+from controller.wire.replies import encode_api_versions
+from controller.wire.requests import decode_header
+from controller.wire.versions import ApiKey, VersionRange, parse_wanted
+from controller.zk.bridge import Bridge
+from controller.zk.connect_settings import ZooKeeperSettings
+from tests.simulation.kazoo_client import kazoo_client
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.network import Line
+from tests.simulation.zookeeper import MakeNode, RemoveNode
+from tests.simulation.zookeeper_server import ServerConnection
+from tests.unit.zk.simulated import Ensemble
+from zk_layout import catalog
+from zk_layout.ids import BrokerId
+from zk_layout.znodes import brokers
+from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
+
+KAFKA_2_4 = {ApiKey.LEADER_AND_ISR: 4, ApiKey.STOP_REPLICA: 2, ApiKey.UPDATE_METADATA: 6, ApiKey.DESCRIBE_CONFIGS: 2}
+KAFKA_3_9 = {ApiKey.LEADER_AND_ISR: 7, ApiKey.STOP_REPLICA: 4, ApiKey.UPDATE_METADATA: 8, ApiKey.DESCRIBE_CONFIGS: 4}
+CLUSTER_ID = b'{"version":"1","id":"abc"}'
+OUR_ADDRESS = ("controller", 9095)
+PORT = 9092
+
+_Told = TypeVar("_Told", bound=Event)
+Answer = Callable[[bytes], bytes | None]
+
+
+class Broker:
+    """What it says of itself; None of a protocol is a refusal, and while it is busy it says nothing of its protocol."""
+
+    def __init__(
+        self,
+        newest: Mapping[ApiKey, int] = KAFKA_3_9,
+        protocol: str | None = "3.9-IV0",
+        listener: str = "PLAINTEXT",
+        *,
+        is_mute: bool = False,
+    ) -> None:
+        self.ranges: dict[int, VersionRange] = {api: VersionRange(0, version) for api, version in newest.items()}
+        self.protocol = protocol
+        self.listener = listener
+        self.is_mute = is_mute
+        self.is_busy = False
+        self.asked = 0
+
+    def answer(self, frame: bytes) -> bytes | None:
+        """One request."""
+        self.asked += 1
+        header = decode_header(frame)
+        if header.api_key == ApiKey.API_VERSIONS:
+            return encode_api_versions(header, self.ranges)
+        return None if self.is_busy else encode_described(header, self.protocol)
+
+
+def encode_described(header: RequestHeader, protocol: str | None) -> bytes:
+    """An answer to DescribeConfigs v1 as brokers write it."""
+    error = ErrorCode.NONE if protocol is not None else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    resource = struct.pack(">h", error) + LEGACY.nullable_string(None) + b"\4" + LEGACY.string("1")
+    configs = struct.pack(">i", 0)
+    if protocol is not None:
+        synonym = LEGACY.string("inter.broker.protocol.version") + LEGACY.nullable_string(protocol) + b"\5"
+        config = LEGACY.string("inter.broker.protocol.version") + LEGACY.nullable_string(protocol) + b"\1\4\0"
+        configs = struct.pack(">i", 1) + config + struct.pack(">i", 1) + synonym
+    return framed(encode_response_header(header), struct.pack(">ii", 0, 1), resource, configs)
+
+
+class Answering:
+    """The writing end of a connection in memory; what is written is answered at once."""
+
+    def __init__(self, reader: asyncio.StreamReader, answer: Answer) -> None:
+        self._reader = reader
+        self._answer = answer
+        self._frames = FrameBuffer(1 << 20)
+        self.transport = self
+
+    def write(self, data: bytes) -> None:
+        for frame in self._frames.feed(bytes(data)):
+            answered = self._answer(frame)
+            if answered is not None:
+                self._reader.feed_data(answered)
+
+    async def drain(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        pass
+
+
+class World:
+    """One process with these settings, and the brokers of its cluster."""
+
+    def __init__(self, *settings: str, is_new_cluster: bool = False) -> None:
+        self.ensemble = Ensemble()
+        self.told: list[Event] = []
+        self.verdicts: list[Verdict] = []
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.is_reached = True
+        self.bug: Exception | None = None
+        self.now_ms = 0
+        self._answering: dict[tuple[str, int], Broker] = {}
+        self._expected: dict[str, bool] = {}
+        self._loop = SimulatedLoop(self.ensemble.clock)  # type: ignore[abstract]  # it asks for no more
+        self._settings = load(
+            None,
+            [
+                "zookeeper.connect=simulated:2181",
+                "broker.id=901",
+                "listeners=PLAINTEXT://0.0.0.0:9095",
+                f"advertised.listeners=PLAINTEXT://{OUR_ADDRESS[0]}:{OUR_ADDRESS[1]}",
+                "inter.broker.protocol.version=3.9",
+                *settings,
+            ],
+            {},
+            {"inter.broker.protocol.version": parse_wanted},
+        )
+        wanted = wanted_of(self._settings, is_new_cluster=is_new_cluster)
+        dialer: Any = self
+        preflight = Preflight(
+            wanted, self._settings.advertised_endpoints, dialer, self, wall_clock=lambda: self.now_ms / 1000
+        )
+        self._look = preflight.look
+        self.claimant = Claimant(self._settings, self, self.told.append, new_bridge=self._bridge)
+
+    # the cluster
+
+    def runs(self, *running: Broker) -> World:
+        """Brokers 1, 2 ... register in a cluster that has an id."""
+        self.write("/cluster/id", CLUSTER_ID)
+        for broker in running:
+            self.starts(broker)
+        return self
+
+    def starts(self, broker: Broker) -> BrokerId:
+        """One more broker."""
+        number = BrokerId(len(self.brokers) + 1)
+        endpoint = Endpoint(broker.listener, f"broker-{number}", PORT, "PLAINTEXT")
+        self.brokers[number] = broker
+        self._answering[endpoint.host, PORT] = broker
+        self.write(BrokerAddress(number).path, brokers.encode(Registration((endpoint,))))
+        return number
+
+    def restarts(self, number: int, broker: Broker) -> None:
+        """A broker comes back as another."""
+        path = BrokerAddress(BrokerId(number)).path
+        data = self.ensemble.zookeeper.nodes[path].data
+        self.ensemble.write(RemoveNode(path))
+        self.ensemble.write(MakeNode(path, data))
+        self.brokers[BrokerId(number)] = self._answering[f"broker-{number}", PORT] = broker
+
+    def write(self, path: str, data: bytes) -> None:
+        """Somebody writes a znode, with all above it."""
+        nodes = self.ensemble.zookeeper.nodes
+        if parent := path.rpartition("/")[0]:
+            self.ensemble.zookeeper.make_path(parent)
+        if path in nodes:
+            self.ensemble.write(RemoveNode(path))
+        self.ensemble.write(MakeNode(path, data))
+
+    def has(self, value: Any, address: Any) -> World:
+        """A znode holds this value."""
+        self.write(address.path, catalog.encode(value))
+        return self
+
+    # the process
+
+    def until(self, kind: type[_Told], after: int = 0) -> _Told:
+        """The process runs until it has told something of this kind; that."""
+        if not self._loop._tasks:
+            self._loop.start(self.claimant.reach())
+
+        def found() -> _Told | None:
+            return next((event for event in self.told[after:] if isinstance(event, kind)), None)
+
+        return self.ensemble.until(found)
+
+    def refusal(self) -> str:
+        """Why it does not claim; nothing was written."""
+        before = dict(self.ensemble.zookeeper.nodes)
+        event = self.until(Unsound)
+        assert Watching() not in self.told
+        assert dict(self.ensemble.zookeeper.nodes) == before
+        return event.reason
+
+    def passes(self) -> Verdict:
+        """It may claim; what it has found."""
+        self.until(Watching)
+        assert not [event for event in self.told if isinstance(event, Unsound)]
+        return self.verdicts[-1]
+
+    def goes_on(self, for_s: float) -> None:
+        """Time goes by."""
+        clock = self.ensemble.clock
+        until = clock.now + for_s
+        clock.after(for_s, lambda: None)
+        while clock.now < until and clock.step():
+            pass
+
+    def claims(self) -> Event:
+        """What a claim comes to."""
+        task = self._loop.start(self.claimant.claim(replace=True))
+        self.ensemble.until(task.done)
+        result: Event = task.result()
+        return result
+
+    async def look(self, bridge: Bridge, clash: Any) -> Verdict:
+        """As the daemon's, and remembered."""
+        if self.bug is not None:
+            raise self.bug
+        verdict = await self._look(bridge, clash)
+        self.verdicts.append(verdict)
+        return verdict
+
+    # what it touches
+
+    def _bridge(self, settings: ZooKeeperSettings) -> Bridge:
+        def dial(line: Line) -> ServerConnection:
+            return ServerConnection(self.ensemble.zookeeper, line.answer, line.hang_up)
+
+        return Bridge(settings, kazoo_client(settings, self.ensemble.network, self._loop, dial))
+
+    async def open_connection(self, endpoint: Endpoint) -> Any:
+        """A dialer's only duty."""
+        address = endpoint.host, endpoint.port
+        broker = self._answering.get(address)
+        is_us = address == OUR_ADDRESS and self.is_reached
+        if (broker is None or broker.is_mute) and not is_us:
+            raise ConnectionRefusedError(f"nobody listens at {endpoint.host}:{endpoint.port}")
+        reader = asyncio.StreamReader(loop=self._loop)
+        return reader, Answering(reader, self._greeted if is_us or broker is None else broker.answer)
+
+    def _greeted(self, frame: bytes) -> bytes:
+        header = decode_header(frame)
+        if header.client_id in self._expected:
+            self._expected[header.client_id] = True
+        return encode_api_versions(header, {})
+
+    def expect(self, client_id: str) -> Callable[[], bool]:
+        """As the listeners do."""
+        self._expected[client_id] = False
+        return lambda: self._expected.pop(client_id)

@@ -1,0 +1,31 @@
+"""Under which path are the settings of a user, whatever its name?"""
+
+from __future__ import annotations
+
+import pytest
+
+from zk_layout import catalog
+from zk_layout.znodes.configs import UserConfigAddress, sanitized
+
+
+@pytest.mark.parametrize(
+    ("name", "spelt"),
+    [
+        ("ann", "ann"),
+        ("a.b-c_d", "a.b-c_d"),
+        ("CN=ann, O=ours", "CN%3Dann%2C%20O%3Dours"),
+        ("<default>", "%3Cdefault%3E"),
+        ("*~+/", "%2A%7E%2B%2F"),
+        ("über", "%C3%BCber"),
+    ],
+)
+def test_a_name_is_spelt_as_kafka_spells_it(name: str, spelt: str) -> None:
+    assert sanitized(name) == spelt
+    assert catalog.address_of(f"/config/users/{spelt}") == UserConfigAddress(spelt)
+
+
+@pytest.mark.parametrize(
+    "path", ["/config/users/.", "/config/users/..", "/config/users/<default>", "/config/users/a/b"]
+)
+def test_other_paths_are_no_users(path: str) -> None:
+    assert catalog.address_of(path) is None
