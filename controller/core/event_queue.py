@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from controller.core.commands import Command, LeaderAndIsr, StopReplica
 from controller.core.effects import Write
-from controller.core.events import Acknowledged, Committed, Event, LogDirsDescribed, Observed
+from controller.core.events import Acknowledged, Asked, Committed, Event, LogDirsDescribed, Observed
+from controller.core.requests import part_count
 from controller.core.state.topics import TopicView
 from controller.core.transactions.owner import Transactions
 from zk_layout.facts import Fact
@@ -22,7 +23,7 @@ class EventQueue:
     """Events in the order in which they came. Many facts of one event are given in several parts.
 
     Shape:
-        Work is counted in znodes, and in partitions where one znode or command names several.
+        Work is counted in znodes, in partitions where one znode or command names several, and in parts of requests.
     """
 
     def __init__(self, topics: Mapping[TopicName, TopicView], transactions: Transactions) -> None:
@@ -80,6 +81,8 @@ class EventQueue:
                 return 1 + len(errors) + _partitions(command)
             case LogDirsDescribed(sizes=sizes):
                 return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are looked at
+            case Asked(request=request):
+                return 1 + part_count(request)
             case _:
                 return 1
 

@@ -20,6 +20,10 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicName, TopicPartition
 
+PARTITIONS_AT_ONCE = 10_000
+"""More of one topic take several turns to describe."""
+EVERY = 1_000_000_000
+
 
 class Metadata(Duty):
     """Answers at once, from what is known."""
@@ -57,32 +61,39 @@ def describe(
         endpoint = registration.endpoint(listener)
         if endpoint is not None:
             nodes.append(Node(broker, endpoint.host, endpoint.port, registration.rack))
-    found: Iterable[TopicMetadata]
+    found: Iterable[TopicView | TopicMetadata]
     if request.topics is None:
-        found = (_topic(cluster.topics[name], listener, cluster) for name in names if _exists(name, cluster))
+        found = (cluster.topics[name] for name in names if _exists(name, cluster))
     else:
-        found = (_asked(reference, listener, cluster) for reference in request.topics)
+        found = (_asked(reference, cluster) for reference in request.topics)
     topics: list[TopicMetadata] = []
-    left = request.most_partitions
+    most = EVERY if request.most_partitions is None else PARTITIONS_AT_ONCE
+    left = request.most_partitions or EVERY
+    within, rest = request.within, None
     for topic in found:
-        topics.append(topic)
-        if left is not None:
-            left -= max(1, len(topic.partitions))
-            if left <= 0:
-                return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics), is_whole=False)
+        if isinstance(topic, TopicMetadata):
+            topics.append(topic)
+        else:
+            begin = within.partition if within is not None and within.topic == topic.name else PartitionId(0)
+            described, rest = _topic(topic, begin, most, listener, cluster)
+            topics.append(described)
+        within = None
+        left -= max(1, len(topics[-1].partitions))
+        if left <= 0 or rest is not None:
+            return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics), False, rest)
     return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics))
 
 
-def _asked(reference: TopicReference, listener: str, cluster: Cluster) -> TopicMetadata:
+def _asked(reference: TopicReference, cluster: Cluster) -> TopicView | TopicMetadata:
     if reference.topic_id is not None:
         name = cluster.topic_names.get(reference.topic_id)
         if name is None or not _exists(name, cluster):
             return TopicMetadata(None, reference.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return _topic(cluster.topics[name], listener, cluster)
+        return cluster.topics[name]
     topic = cluster.topics.get(reference.name) if reference.name is not None else None
     if topic is None or topic.is_queued_for_deletion:
         return TopicMetadata(reference.name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _topic(topic, listener, cluster)
+    return topic
 
 
 def _exists(name: TopicName, cluster: Cluster) -> bool:
@@ -91,13 +102,17 @@ def _exists(name: TopicName, cluster: Cluster) -> bool:
     return topic is not None and not topic.is_queued_for_deletion
 
 
-def _topic(topic: TopicView, listener: str, cluster: Cluster) -> TopicMetadata:
+def _topic(
+    topic: TopicView, begin: PartitionId, most: int, listener: str, cluster: Cluster
+) -> tuple[TopicMetadata, TopicPartition | None]:
+    """So many of its partitions from one on, and the next one, if there is one."""
+    numbers = sorted(n for n, held in topic.partitions.items() if n >= begin and held.assignment.replicas)
     partitions = tuple(
-        _partition(TopicPartition(topic.name, number), held, listener, cluster)
-        for number, held in sorted(topic.partitions.items())
-        if held.assignment.replicas
+        _partition(TopicPartition(topic.name, number), topic.partitions[number], listener, cluster)
+        for number in numbers[:most]
     )
-    return TopicMetadata(topic.name, topic.topic_id, ErrorCode.NONE, partitions)
+    rest = TopicPartition(topic.name, numbers[most]) if len(numbers) > most else None
+    return TopicMetadata(topic.name, topic.topic_id, ErrorCode.NONE, partitions), rest
 
 
 def _partition(at: TopicPartition, held: Partition, listener: str, cluster: Cluster) -> PartitionMetadata:

@@ -56,7 +56,7 @@ class ClusterDescription(Struct, frozen=True):
     """The answer to `DescribeCluster`; a controller of -1 means there is none.
 
     Shape:
-        Unless `is_whole`, `topics` are to be continued.
+        Unless `is_whole`, `topics` are to be continued; with `rest`, from that partition of the last one on.
     """
 
     nodes: tuple[Node, ...]
@@ -64,6 +64,7 @@ class ClusterDescription(Struct, frozen=True):
     controller: BrokerId
     topics: tuple[TopicMetadata, ...]
     is_whole: bool = True
+    rest: TopicPartition | None = None
 
 
 class OngoingMove(Struct, frozen=True):

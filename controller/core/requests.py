@@ -38,12 +38,14 @@ class DescribeCluster(Struct, frozen=True):
 
     Shape:
         With `most_partitions` the answer ends behind the topic with which it has that many, and is to be continued:
-        from the next of `topics` on, or with all those behind `after` in the order of names.
+        from the next of `topics` on, or with all those behind `after` in the order of names. A topic with very many
+        partitions is then given in several answers; `within` says which, and the first partition still to be given.
     """
 
     topics: tuple[TopicReference, ...] | None
     after: TopicName | None = None
     most_partitions: int | None = None
+    within: TopicPartition | None = None
 
 
 class ListReassignments(Struct, frozen=True):
@@ -265,6 +267,23 @@ Request = (
     | CreatePartitions
     | ElectLeaders
 )
+
+
+def part_count(request: Request) -> int:
+    """How many things a request names that are decided one by one.
+
+    >>> part_count(ElectLeaders((TopicPartition(TopicName("orders"), PartitionId(0)),)))
+    1
+    """
+    match request:
+        case AlterReassignments(parts) | AlterPartition(proposals=parts):
+            return len(parts)
+        case CreateTopics(parts) | DeleteTopics(parts) | CreatePartitions(parts):
+            return len(parts)
+        case ElectLeaders(partitions) | ListReassignments(partitions):
+            return len(partitions or ())
+        case _:
+            return 0
 
 
 class Caller(Struct, frozen=True):

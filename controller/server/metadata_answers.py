@@ -10,21 +10,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from controller.core.errors import ErrorCode
 from controller.core.events import Asked, Event
-from controller.core.replies import ClusterDescription
+from controller.core.replies import ClusterDescription, TopicMetadata
 from controller.core.requests import Caller, DescribeCluster, ListReassignments, TopicReference
 from controller.server.inquiries import Inquiries
 from controller.wire.metadata_bytes import MetadataEncoder
-from zk_layout.ids import TopicName
+from zk_layout.ids import TopicName, TopicPartition
 
 MOST_PARTITIONS = 500
 MOST_NAMES = 200
 FEW_NAMES = 50
 MOST_KEPT = 4
+PIECES_AT_ONCE = 5_000
 _LONGEST_PAUSE_S = 0.05
 
 
@@ -74,41 +78,67 @@ class MetadataAnswers:
             return kept.body
 
     async def _of_all(self, version: int, caller: Caller) -> bytes:
-        encoder, pieces, count = MetadataEncoder(version), [b""], 0
-        after: TopicName | None = None
+        made = _Answer(MetadataEncoder(version))
         while True:
-            found = await self._part(DescribeCluster(None, after, MOST_PARTITIONS), caller, encoder, pieces, self._many)
-            count += len(found.topics)
+            request = DescribeCluster(None, made.last, MOST_PARTITIONS, made.within)
+            found = await self._part(request, caller, made, self._many)
             if found.is_whole:
-                break
-            after = found.topics[-1].name
-        pieces[0] = encoder.head(found, count)
-        return b"".join((*pieces, encoder.tail))
+                return made.body(found)
 
     async def _of_some(self, topics: Sequence[TopicReference], version: int, caller: Caller) -> bytes:
-        encoder, pieces, done = MetadataEncoder(version), [b""], 0
+        made = _Answer(MetadataEncoder(version))
         lane = self._few if len(topics) <= FEW_NAMES else self._many
         while True:
-            request = DescribeCluster(tuple(topics[done : done + MOST_NAMES]), None, MOST_PARTITIONS)
-            found = await self._part(request, caller, encoder, pieces, lane)
-            done += len(found.topics)
-            if done >= len(topics) or not found.topics:
-                break
-        pieces[0] = encoder.head(found, done)
-        return b"".join((*pieces, encoder.tail))
+            wanted = tuple(topics[made.count : made.count + MOST_NAMES])
+            found = await self._part(DescribeCluster(wanted, None, MOST_PARTITIONS, made.within), caller, made, lane)
+            if made.count >= len(topics) or not found.topics:
+                return made.body(found)
 
     async def _part(
-        self,
-        request: DescribeCluster,
-        caller: Caller,
-        encoder: MetadataEncoder,
-        pieces: list[bytes],
-        lane: asyncio.Lock,
+        self, request: DescribeCluster, caller: Caller, made: _Answer, lane: asyncio.Lock
     ) -> ClusterDescription:
         async with lane:
             began = time.thread_time()
             found = await self._inquiries.ask(request, caller)
             assert isinstance(found, ClusterDescription)
-            pieces.append(b"".join(encoder.topics(found.topics)))
+            for _ in made.add(found):
+                await asyncio.sleep(0)
             await asyncio.sleep(min(time.thread_time() - began, _LONGEST_PAUSE_S) if lane is self._many else 0)
         return found
+
+
+class _Answer:
+    """An answer that is made of several descriptions.
+
+    Shape:
+        `count` are the topics in it, `last` is the name of the last one. `begun` is a topic of which not all partitions
+        have been described; `within` is the first partition of it that is missing.
+    """
+
+    def __init__(self, encoder: MetadataEncoder) -> None:
+        self._encoder = encoder
+        self._pieces = [b""]
+        self.count = 0
+        self.last: TopicName | None = None
+        self.within: TopicPartition | None = None
+        self._begun: TopicMetadata | None = None
+
+    def add(self, found: ClusterDescription) -> Iterator[None]:
+        """Take in what was described, a bounded number of pieces at a time."""
+        topics = list(found.topics)
+        begun, self._begun, self.within = self._begun, None, found.rest
+        if begun is not None and topics and topics[0].name == begun.name and topics[0].error is ErrorCode.NONE:
+            topics[0] = replace(topics[0], partitions=begun.partitions + topics[0].partitions)
+        if found.rest is not None:
+            self._begun = topics.pop()
+        pieces = self._encoder.topics(topics)
+        while some := tuple(islice(pieces, PIECES_AT_ONCE)):
+            self._pieces.append(b"".join(some))
+            yield
+        self.count += len(topics)
+        self.last = topics[-1].name if topics else self.last
+
+    def body(self, found: ClusterDescription) -> bytes:
+        """All of it, with the brokers as they were described last."""
+        self._pieces[0] = self._encoder.head(found, self.count)
+        return b"".join((*self._pieces, self._encoder.tail))

@@ -9,8 +9,9 @@ Source: Kafka's MetadataResponse.json.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 
 from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
 from controller.wire.packing import Packing
@@ -57,9 +58,9 @@ class MetadataEncoder:
         pieces.append(packing.array(topic_count))
         return b"".join(pieces)
 
-    def topics(self, topics: Iterable[TopicMetadata]) -> list[bytes]:
-        """Topics of an answer, in pieces."""
-        return [piece for topic in topics for piece in self._topic(topic)]
+    def topics(self, topics: Iterable[TopicMetadata]) -> Iterator[bytes]:
+        """Topics of an answer, in pieces that are made one by one."""
+        return chain.from_iterable(map(self._topic, topics))
 
     @property
     def tail(self) -> bytes:
@@ -71,21 +72,20 @@ class MetadataEncoder:
         rack = packing.nullable_string(node.rack) if self._version >= 1 else b""
         return _INT32.pack(node.broker) + packing.string(node.host) + _INT32.pack(node.port) + rack + packing.no_tags
 
-    def _topic(self, topic: TopicMetadata) -> list[bytes]:
+    def _topic(self, topic: TopicMetadata) -> Iterator[bytes]:
         packing, version = self._packing, self._version
-        pieces = [_ERROR.pack(topic.error)]
+        yield _ERROR.pack(topic.error)
         # Only the last version can leave out the name of a topic asked for by id.
-        pieces.append(packing.nullable_string(topic.name if version >= 12 else topic.name or ""))
+        yield packing.nullable_string(topic.name if version >= 12 else topic.name or "")
         if version >= 10:
-            pieces.append(topic_id_bytes(topic.topic_id))
+            yield topic_id_bytes(topic.topic_id)
         if version >= 1:
-            pieces.append(b"\1" if topic.name in INTERNAL_TOPICS else b"\0")
-        pieces.append(packing.array(len(topic.partitions)))
-        pieces += map(self._compact if packing.is_flexible else self._field_by_field, topic.partitions)
+            yield b"\1" if topic.name in INTERNAL_TOPICS else b"\0"
+        yield packing.array(len(topic.partitions))
+        yield from map(self._compact if packing.is_flexible else self._field_by_field, topic.partitions)
         if version >= 8:
-            pieces.append(_NO_OPERATIONS)
-        pieces.append(packing.no_tags)
-        return pieces
+            yield _NO_OPERATIONS
+        yield packing.no_tags
 
     def _compact(self, partition: PartitionMetadata) -> bytes:
         replicas, isr, offline = partition.replicas, partition.isr, partition.offline

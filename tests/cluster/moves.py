@@ -22,7 +22,7 @@ from controller.demo.waiting import wait_for
 from controller.demo.znodes import PartitionSeen, Plan, Znodes
 from controller.lab.asking import ask
 from controller.lab.cluster import ClusterSettings, LocalCluster
-from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.errors import JarsUnavailable, JavaUnavailable, LabError
 from controller.lab.kafka_broker import KafkaBroker
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
@@ -73,7 +73,13 @@ class Topic(Struct):
 
     def await_arrival(self, timeout_s: float = 60.0) -> None:
         """Wait until each partition has its replicas, all in sync, and nothing moves."""
-        wait_for(lambda: has_arrived(self.partitions, self.plan), f"{self.name} at {self.plan}", timeout_s=timeout_s)
+        try:
+            wait_for(
+                lambda: has_arrived(self.partitions, self.plan), f"{self.name} at {self.plan}", timeout_s=timeout_s
+            )
+        except LabError as error:
+            error.add_note(f"It is at {self.partitions}; its brokers keep {self._on_disks()}.")
+            raise
 
     def await_exact_disks(self, timeout_s: float = 30.0) -> None:
         """Wait until each broker keeps exactly the replicas it is to have; strays fail."""

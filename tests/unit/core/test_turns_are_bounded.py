@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from controller.core.clients.open_requests import Divided, Item
 from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import CallId, LogDirsDescribed, Observed, ReplicaSize
 from controller.core.requests import (
+    AlterPartition,
     AlterReassignments,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     Growth,
+    IsrProposal,
     ListReassignments,
     NewTopic,
     PartitionReassignment,
@@ -27,7 +31,7 @@ from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
 from tests.unit.traps.play import Play, some
 from zk_layout.facts import Fact
-from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.configs import TopicConfigAddress
 
 SHAPE = Shape(60, 10, 6)
@@ -52,12 +56,22 @@ class Counted(Rig):
             apply(fact)
 
         self.machine._state.apply = counted  # type: ignore[method-assign]
+        self._opened = 0
+        requests = self.machine._intake._shared.requests
+        open_ = requests.open
+
+        def opened(call: CallId, request: Divided, items: Sequence[Item], *rest: Any) -> None:
+            self._opened += len(items)
+            open_(call, request, items, *rest)
+
+        requests.open = opened  # type: ignore[assignment, method-assign]
 
     def forget_the_most(self) -> None:
-        self.written = self.told = self.folded = 0
+        self.written = self.told = self.folded = self.opened = 0
 
     def turned(self, effects: Iterable[Effect]) -> None:
         self.folded, self._folded = max(self.folded, self._folded), 0
+        self.opened, self._opened = max(self.opened, self._opened), 0
         written, told = 0, dict.fromkeys(self.brokers, 0)
         for effect in effects:
             if isinstance(effect, Commit):
@@ -124,6 +138,19 @@ def test_no_turn_decides_or_tells_more_than_its_budget(rig: Counted, happens: Ca
 
     assert rig.written <= 3 * (BUDGET.decided + SLACK)
     assert 0 < rig.told <= 2 * BUDGET.followed + 2 * BUDGET.greeted
+
+
+def test_requests_of_many_parts_that_come_at_once_are_opened_one_after_the_other(rig: Counted) -> None:
+    leader = rig.brokers[0]
+    led = [TopicReference(rig.topic_name(t)) for t in range(SHAPE.topics)]
+    proposals = tuple(IsrProposal(topic, PartitionId(0), LeaderEpoch(3), 0, rig.replicas_of(0)) for topic in led)
+    rig.forget_the_most()
+
+    calls = [rig.ask(AlterPartition(leader, rig.epoch_of(leader), proposals)) for _ in range(20)]
+    rig.run()
+
+    assert len(proposals) <= rig.opened <= BUDGET.folded + len(proposals)
+    assert all(call in rig.replies for call in calls)
 
 
 def test_a_broker_that_returns_is_greeted_bit_by_bit_with_everything_once(rig: Counted) -> None:

@@ -1,0 +1,93 @@
+"""An answer about the cluster is made in parts, and is the same as one made at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from controller.core import metadata
+from controller.core.effects import Answer
+from controller.core.events import Asked, CallId
+from controller.core.replies import ClusterDescription, Reply
+from controller.core.requests import Caller, DescribeCluster, Request, TopicReference
+from controller.server import metadata_answers
+from controller.server.inquiries import Inquiries
+from controller.server.metadata_answers import MetadataAnswers
+from controller.wire.metadata_bytes import MetadataEncoder
+from tests.benchmarks.filling import Shape
+from tests.benchmarks.storms import Rig
+from zk_layout.facts import absent
+from zk_layout.ids import TopicName, Zxid
+from zk_layout.znodes.topics import TopicAddress
+
+CALLER = Caller("PLAINTEXT", "127.0.0.1")
+NAMES = [TopicName(f"topic-{n:06d}") for n in range(5)]
+SOME = tuple(TopicReference(TopicName(name)) for name in (NAMES[3], "unknown", NAMES[1], NAMES[3], "nobody's"))
+
+
+class Asking(Inquiries):
+    """A term that answers at once; before each answer something may happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rig = Rig(Shape(len(NAMES), 7, 3), is_encoding=False)
+        for event in self._rig.everything():
+            self._rig.emit(event)
+        self._rig.run()
+        self.asked: list[DescribeCluster] = []
+        self.happens: Callable[[int], None] = lambda _: None
+
+    async def ask(self, request: Request, caller: Caller) -> Reply:
+        assert isinstance(request, DescribeCluster)
+        self.happens(len(self.asked))
+        self.asked.append(request)
+        return self.describe(request)
+
+    def describe(self, request: DescribeCluster) -> ClusterDescription:
+        effects = self._rig.machine.turn([Asked(CallId(1), request, CALLER)], self._rig.now)
+        (reply,) = (effect.reply for effect in effects if isinstance(effect, Answer))
+        assert isinstance(reply, ClusterDescription)
+        return reply
+
+    def lose(self, name: TopicName) -> None:
+        self._rig.observe([absent(TopicAddress(name), Zxid(self._rig.next_zxid()))])
+        self._rig.run()
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "PARTITIONS_AT_ONCE", 3)
+    monkeypatch.setattr(metadata_answers, "MOST_PARTITIONS", 8)
+    monkeypatch.setattr(metadata_answers, "MOST_NAMES", 2)
+    monkeypatch.setattr(metadata_answers, "PIECES_AT_ONCE", 2)
+
+
+@pytest.mark.parametrize("version", [4, 12])
+@pytest.mark.parametrize("topics", [None, SOME, ()])
+def test_parts_are_small_and_make_the_same_answer(version: int, topics: tuple[TopicReference, ...] | None) -> None:
+    term = Asking()
+
+    body = asyncio.run(MetadataAnswers(term).body(DescribeCluster(topics), version, CALLER))
+
+    assert body == MetadataEncoder(version).encode(term.describe(DescribeCluster(topics)))
+    parts = [term.describe(request) for request in term.asked]
+    assert all(len(topic.partitions) <= 3 for part in parts for topic in part.topics)
+
+
+@pytest.mark.parametrize("topics", [None, SOME])
+def test_a_topic_that_goes_while_it_is_described_is_not_half_there(topics: tuple[TopicReference, ...] | None) -> None:
+    term = Asking()
+    gone = NAMES[3]
+
+    def happens(asked_before: int) -> None:
+        if asked_before and term.asked[-1].within is not None and term.asked[-1].within.topic == gone:
+            term.lose(gone)
+
+    term.happens = happens
+    body = asyncio.run(MetadataAnswers(term).body(DescribeCluster(topics), 12, CALLER))
+
+    expected = term.describe(DescribeCluster(topics))
+    assert gone not in [t.name for t in expected.topics if t.partitions]
+    assert body == MetadataEncoder(12).encode(expected)
