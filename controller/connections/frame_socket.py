@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import struct
 
@@ -80,6 +81,14 @@ class FrameSocket:
                 for at in range(0, len(view), _SLICE_BYTES):
                     async with asyncio.timeout(patience_s):
                         await loop.sock_sendall(self._socket, view[at : at + _SLICE_BYTES])
+
+    def has_hung_up(self) -> bool:
+        """Whether the other end sends nothing more, be it that not all it has sent was read."""
+        if self._socket.fileno() < 0:
+            return True
+        looking = select.poll()
+        looking.register(self._socket, select.POLLRDHUP)
+        return bool(looking.poll(0))
 
     def close(self) -> None:
         """Close; no task may be reading or writing any more."""

@@ -1,9 +1,9 @@
 """Who is let in, and who has to go when there is no room?
 
 Brokers come first: on the listener between brokers a newcomer always gets in while any client is connected, and
-pushes out the one that has been idle for longest. On other listeners a newcomer beyond the limit is turned away.
-A cluster with a single listener has no other: there a connection counts as a broker's once a request has come over it
-that only brokers make, and every newcomer pushes out the longest idle client.
+pushes out the one that has been idle for longest, or one that has hung up while it was being answered. On other
+listeners a newcomer beyond the limit is turned away. A cluster with a single listener has no other: there a connection
+counts as a broker's once a request has come over it that only brokers make, and every newcomer pushes out a client.
 
 Source: Kafka's ConnectionQuotas and `closeLowestPriorityChannel`; KIP-402, KIP-612.
 """
@@ -25,7 +25,8 @@ class OpenConnection:
     """One connection that was let in.
 
     Shape:
-        `since` is when it was let in, or last asked something; `leave` ends it.
+        `since` is when it was let in, or last asked something; `leave` ends it; `has_hung_up` says whether the client
+        has gone, which is not noticed by itself while its request is being answered.
     """
 
     def __init__(self, listener: str, address: str, since: float) -> None:
@@ -34,6 +35,7 @@ class OpenConnection:
         self.address = address
         self.since = since
         self.leave: Callable[[], object] = _nothing
+        self.has_hung_up: Callable[[], bool] = _stays
         self.is_broker = self.is_busy = self.is_known = self.is_leaving = False
         self.unsent_since: float | None = None
 
@@ -124,14 +126,25 @@ class ConnectionQuotas:
         connection.leave()
 
     def _least_missed(self, connections: Iterable[OpenConnection]) -> OpenConnection | None:
-        """The idle client on another listener than the brokers' before others, then who never asked anything."""
-        clients = (c for c in connections if not c.is_broker)
-        return min(
+        """The idle client on another listener than the brokers' before others, then who never asked anything.
+
+        Before whoever has asked something, one that does not wait for its answer any more.
+        """
+        clients = [c for c in connections if not c.is_broker]
+        chosen = min(
             clients,
             key=lambda c: (c.is_busy, c.listener == self.inter_broker_listener, c.is_known, c.since),
             default=None,
         )
+        if chosen is None or not chosen.is_known:
+            return chosen
+        return next((c for c in clients if c.is_busy and c.has_hung_up()), chosen)
 
 
 def _nothing() -> None:
     """There is nothing to end yet."""
+
+
+def _stays() -> bool:
+    """Nobody knows of any end yet."""
+    return False

@@ -157,7 +157,7 @@ class Server:
                 self._observer.client_disconnected("made room for another")
             relay = Relay(self._brokers, settings.name) if self._brokers and settings.relays else None
             task = loop.create_task(Connection(self._service, wire, connection, f"{host}:{port}", relay).serve())
-            connection.leave = task.cancel
+            connection.leave, connection.has_hung_up = task.cancel, wire.has_hung_up
             self._connections[task] = connection, wire
             task.add_done_callback(self._left)
             self._observer.connections_changed(len(self._connections))

@@ -229,8 +229,10 @@ class Trial:
                         answer = await loop.sock_recv(client, 1_000_000)
                 except TimeoutError:
                     raise Broken(f"a healthy client waited {HEALTHY_WITHIN_S} s") from None
+                except ConnectionError as error:
+                    raise self._broken(f"a healthy client was disconnected: {error}") from error
                 if not answer:
-                    raise Broken("a healthy client was disconnected")
+                    raise self._broken("a healthy client was disconnected")
                 self.tried.healthy += 1
                 self.tried.slowest_healthy_s = max(self.tried.slowest_healthy_s, time.monotonic() - began)
                 await asyncio.sleep(0.02)
@@ -240,8 +242,11 @@ class Trial:
         if heart.longest_cpu_s > MOST_STALL_CPU_S:
             problems.append(f"the event loop was held up for {heart.longest_cpu_s:.2f} s of processor time")
         if problems:
-            recent = "\n".join(f"  {len(frame)} bytes: {frame[:300].hex()}" for frame in self._recent)
-            raise Broken(f"{problems[0]}, by one of\n{recent}")
+            raise self._broken(problems[0])
+
+    def _broken(self, problem: str) -> Broken:
+        recent = "\n".join(f"  {len(frame)} bytes: {frame[:300].hex()}" for frame in self._recent)
+        return Broken(f"{problem}, after {self.tried.frames} frames, by one of\n{recent}")
 
 
 def _resident_mib() -> float:

@@ -11,7 +11,7 @@ from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
 from controller.lab.broker_model import BrokerModel
 from tests.simulation.answers import Answers
 from tests.simulation.broken import Broken, hold
-from tests.simulation.elections import unfounded, unsound
+from tests.simulation.elections import ill_begun, unfounded, unsound
 from tests.simulation.telling import Telling
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
@@ -225,6 +225,8 @@ class Checker:
             raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
         if before is not None:
             self._state_follows(at, before, value, session)
+        elif self._is_ours(session):
+            hold(ill_begun(self, at, value, self.world.ensemble.shown_in_time_since(session)))
         if session != self.world.tools:
             self.unheard.pop(at, None)
         self.states[at] = value

@@ -48,18 +48,38 @@ def unfounded(
     Units:
         `since` is when its session began to be shown everything in time.
     """
-    brokers, replicas = checker.world.brokers, checker.topics[at.topic].partitions[at.partition].replicas
+    brokers, assignment = checker.world.brokers, checker.topics[at.topic].partitions[at.partition]
+    replicas, is_unasked = assignment.replicas, at not in checker.answers.forced
     if after.leader == NO_LEADER:
         forgotten = [r for r in before.isr if r in replicas and r in brokers and r not in after.isr]
-        if forgotten and at not in checker.answers.forced:
+        if forgotten and is_unasked:
             return f"{at} has no leader, and nobody can tell any more that {forgotten} are in sync: {before}"
+    else:
+        gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
+        if gone:
+            return f"{at} got the leader {after.leader} and the ISR {list(after.isr)}, though {gone} are gone: {before}"
     if after.leader == before.leader:
         return None
     if after.leader != NO_LEADER:
-        gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
-        if gone:
-            return f"{at} elected {after.leader} with the ISR {list(after.isr)}, though {gone} are gone: {before}"
+        kept = before.leader in after.isr and before.leader in brokers and not brokers[before.leader].is_registered
+        if kept and after.leader != replicas[0] and not assignment.is_moving:
+            return (
+                f"{at} elected {after.leader} instead of {before.leader}, which is gone and still in its ISR: {after}"
+            )
+        if after.leader in assignment.adding and after.leader not in checker.caught_up.get(at, {}) and is_unasked:
+            return f"{at} elected {after.leader}, which is being added and never was in sync: {before}"
     leads_on = before.leader in brokers and brokers[before.leader].leads_on(at, since)
     if before.leader in replicas and leads_on and after.leader not in before.isr:
         return f"{at} got the leader {after.leader}, though {before.leader} leads on: {before}"
     return None
+
+
+def ill_begun(checker: Checker, at: TopicPartition, first: PartitionState, since: float) -> str | None:
+    """What is wrong with the first state of a partition; None if nothing is.
+
+    Units:
+        `since` is when the writer's session began to be shown everything in time.
+    """
+    brokers = checker.world.brokers
+    gone = [r for r in first.isr if r in brokers and brokers[r].is_gone(since)]
+    return f"{at} began with the ISR {list(first.isr)}, though {gone} are gone" if gone else None

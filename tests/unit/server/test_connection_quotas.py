@@ -71,6 +71,19 @@ def test_who_goes_first_is_idle_then_a_client_elsewhere_then_silent_so_far() -> 
     assert house.gone == ["silent", "known", "a client on the brokers' listener", "busy"]
 
 
+def test_who_has_hung_up_goes_before_a_client_that_has_asked_something() -> None:
+    house = House()
+    known = house.enter("known")
+    waiting, gone = house.enter("waiting"), house.enter("hung up")
+    known.is_known = waiting.is_busy = gone.is_busy = True
+    gone.has_hung_up = lambda: True
+
+    house.enter("broker", INSIDE).is_broker = True
+    house.enter("broker", INSIDE).is_broker = True
+
+    assert house.gone == ["hung up", "known"]
+
+
 def test_brokers_do_not_push_each_other_out() -> None:
     house = House()
     for name in "abc":

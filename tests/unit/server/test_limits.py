@@ -182,6 +182,25 @@ def test_idle_clients_never_keep_a_broker_from_its_own_listener() -> None:
     asyncio.run(story())
 
 
+def test_clients_that_hang_up_before_their_answer_push_out_nobody() -> None:
+    """The fuzzer's clients wait for 0.2 s; describing a topic of 65,543 partitions took longer."""
+    most, wide = 20, Shape(topics=1, partitions=20_000)
+
+    async def story() -> None:
+        async with (
+            reigning(wide, Limits(most_connections=most)) as (reign, _),
+            connected(reign.server, LISTENER) as healthy,
+        ):
+            await healthy.ask(ListReassignments(None))
+            for _ in range(3 * most):
+                async with connected(reign.server, LISTENER) as impatient:
+                    impatient.send(DescribeCluster(None), 9)
+                    await asyncio.sleep(0.002)
+                await healthy.ask(ListReassignments(None))
+
+    asyncio.run(story())
+
+
 def test_a_flood_of_bad_frames_is_a_few_short_lines() -> None:
     async def story() -> None:
         async with serving() as server:
