@@ -28,6 +28,7 @@ NOTIFY_S = 1.0
 SHUTDOWN_TRIES = 3
 SHUTDOWN_RETRY_S = 2.0
 LONG_S = 15.0
+SOON_S = 3.0
 LONG_S_AMONG_HANG_UPS = 90.0
 HELD_UP = 0.05  # of the requests, on their way
 HELD_UP_S = (1.0, 40.0)
@@ -150,7 +151,7 @@ class Broker:
 
     def is_gone(self, shown_since: float) -> bool:
         """Whether its registration went so long ago that who is shown everything knows."""
-        return not self.is_registered and self._is_long(self._gone_at, shown_since)
+        return not self.is_registered and self._is_long(self._gone_at, shown_since, SOON_S)
 
     def is_known(self, shown_since: float) -> bool:
         """Whether it registered so long ago that who is shown everything knows."""
@@ -161,8 +162,8 @@ class Broker:
         """Whether ZooKeeper has a registration of it."""
         return f"/brokers/ids/{self.broker}" in self.world.zookeeper.nodes
 
-    def _is_long(self, since: float, shown_since: float) -> bool:
-        long_s = LONG_S if not self.world.sizes.is_misconfigured else LONG_S_AMONG_HANG_UPS
+    def _is_long(self, since: float, shown_since: float, usually_s: float = LONG_S) -> bool:
+        long_s = usually_s if not self.world.sizes.is_misconfigured else LONG_S_AMONG_HANG_UPS
         return self.world.clock.now - max(since, shown_since) > long_s
 
     def has_records(self, at: TopicPartition) -> bool:
