@@ -23,6 +23,7 @@ import structlog
 
 from controller.connections.broker import Broken, BrokerConnection, Dialer, Unreachable
 from controller.core.commands import LiveBroker
+from controller.server.repeated_lines import RepeatedLines
 from controller.wire.frames import framed
 from controller.wire.versions import VersionRange
 from zk_layout.ids import BrokerId
@@ -148,6 +149,7 @@ class Brokers:
         self._live: Sequence[LiveBroker] = ()
         self._known: dict[LiveBroker, tuple[Ranges, float]] = {}
         self._avoided: dict[BrokerId, float] = {}
+        self._repeated = RepeatedLines()
         self.dialer = dialer
         self.timeout_s = timeout_s
 
@@ -187,6 +189,13 @@ class Brokers:
         if is_avoided:
             self._avoided[broker.broker] = asyncio.get_running_loop().time() + AVOIDED_FOR_S
 
+    def nobody_asked(self, listener: str, reason: str) -> None:
+        """A client is told what is believed, because no broker can be asked; every client that connects comes here."""
+        unsaid = self._repeated.say(listener, asyncio.get_running_loop().time())
+        if unsaid is not None:
+            more = {"unsaid": unsaid} if unsaid else {}
+            _log.info("no broker available to answer clients' requests", listener=listener, reason=reason, **more)
+
 
 class Relay:
     """The way to one broker, for one client connection; opened when it is first needed.
@@ -212,11 +221,7 @@ class Relay:
                 self._brokers.lost(self._chosen[0], is_avoided=True)
                 self.close()
                 self._chosen = None
-            _log.info(
-                "no broker available to answer clients' requests",
-                listener=self._listener,
-                reason=str(error) or "timeout",
-            )
+            self._brokers.nobody_asked(self._listener, str(error) or "timeout")
             return BELIEVED
 
     async def forward(self, frame: bytes, pool: MemoryPool) -> bytes:

@@ -20,6 +20,7 @@ import kio.schema.list_groups.v4.response
 import kio.schema.list_transactions.v0.response
 import pytest
 from kio.serial import entity_reader
+from structlog.testing import capture_logs
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.core.commands import LiveBroker
@@ -29,6 +30,7 @@ from controller.lab.listening import MessageServer
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.server.relay import Brokers
+from controller.server.repeated_lines import FIRST
 from controller.wire.frames import framed
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import ApiVersionsRequest, decode_header
@@ -312,6 +314,19 @@ def test_a_mute_broker_delays_api_versions_by_a_second_at_most_and_then_no_more(
                 assert took[1] < 0.9
 
     asyncio.run(story())
+
+
+def test_many_clients_that_ask_while_no_broker_can_be_asked_do_not_fill_the_log() -> None:
+    async def story() -> None:
+        async with serving(brokers=askable([])) as server:
+            for _ in range(40):
+                async with connected(server) as client:
+                    await client.ask(ApiVersionsRequest())
+
+    with capture_logs() as logs:
+        asyncio.run(story())
+    said = [line for line in logs if line["event"] == "no broker available to answer clients' requests"]
+    assert 1 <= len(said) <= FIRST
 
 
 def request(key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
