@@ -211,17 +211,20 @@ class Relay:
         self._held: list[tuple[MemoryPool, int]] = []
 
     async def ranges(self) -> Ranges:
-        """What the broker behind this relay answers; `BELIEVED` if none can be asked within a second, because whoever
-        waits here may be a broker that needs its controller."""
+        """What the broker behind this relay answers, be it the second that is tried; `BELIEVED` if none can be asked
+        within a second, because whoever waits here may be a broker that needs its controller."""
+        failure: Exception | None = None
         try:
             async with asyncio.timeout(INTRODUCTION_S):
-                return await self._ranges()
-        except (NobodyToAsk, Broken, TimeoutError) as error:
-            if self._chosen is not None:
-                self._brokers.lost(self._chosen[0], is_avoided=True)
-                self.close()
-                self._chosen = None
-            self._brokers.nobody_asked(self._listener, str(error) or "timeout")
+                while True:
+                    try:
+                        return await self._ranges()
+                    except Broken as error:
+                        failure = error
+                        self._give_up()
+        except (NobodyToAsk, TimeoutError) as error:
+            self._give_up()
+            self._brokers.nobody_asked(self._listener, str(failure or error) or "timeout")
             return BELIEVED
 
     async def forward(self, frame: bytes, pool: MemoryPool) -> bytes:
@@ -257,6 +260,13 @@ class Relay:
         self.delivered()
         if self._chosen is not None:
             self._chosen[1].drop()
+
+    def _give_up(self) -> None:
+        """The chosen broker, if there is one, does not answer: another may be chosen."""
+        if self._chosen is not None:
+            self._brokers.lost(self._chosen[0], is_avoided=True)
+            self.close()
+            self._chosen = None
 
     async def _ranges(self) -> Ranges:
         broker, connection = await self._broker()

@@ -329,6 +329,18 @@ def test_many_clients_that_ask_while_no_broker_can_be_asked_do_not_fill_the_log(
     assert 1 <= len(said) <= FIRST
 
 
+def test_a_broker_that_cannot_be_reached_does_not_hide_what_the_others_answer() -> None:
+    async def story() -> None:
+        async with brokers(1) as (broker,):
+            dead = [LiveBroker(BrokerId(n), (Endpoint("OUTSIDE", "127.0.0.1", 1),)) for n in range(2, 12)]
+            async with serving(brokers=askable([broker.live(), *dead])) as server, connected(server) as client:
+                ranges = (await client.ask(ApiVersionsRequest())).ranges
+                assert ranges[DESCRIBE_USER_SCRAM_CREDENTIALS] == VersionRange(0, 0)
+                assert await asked(client, 1) == 1
+
+    asyncio.run(story())
+
+
 def request(key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
     return struct.pack(">hhih", key, version, 5, -1) + (b"\0" if is_flexible else b"") + body
 
