@@ -172,7 +172,7 @@ class Connection:
 
     async def _take(self, size: int) -> Chunks | None:
         """Receive a request whose size is known, and answer it; None if the client hung up."""
-        service, wire, loop = self._service, self._wire, asyncio.get_running_loop()
+        service, wire = self._service, self._wire
         first = min(size, _KEY_BYTES)
         head = await self._arrived(wire.bytes_of(first))
         if head is None:
@@ -190,15 +190,26 @@ class Connection:
             if frame is None:
                 return None
             held.is_complete = True
-            async with service.pools.opened(key, size):
-                began = loop.time()
-                self._connection.is_busy = True
-                try:
-                    answer = await self._answer(frame)
-                finally:
-                    self._connection.is_busy = False
-                service.observer.answered(self._listener, key, loop.time() - began)
-                return answer
+            try:
+                async with service.pools.opened(key, size):
+                    return await self._timed(key, self._answer(frame))
+            except NothingKnown:
+                if self._relay is None:
+                    raise
+            # A broker may hang: what is reserved for reads that are answered here is given back first.
+            async with service.pools.relayed(size):
+                return await self._timed(key, self._pass_on(frame, self._relay))
+
+    async def _timed(self, key: int, answering: Awaitable[Chunks]) -> Chunks:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._connection.is_busy = True
+        try:
+            answer = await answering
+        finally:
+            self._connection.is_busy = False
+        self._service.observer.answered(self._listener, key, loop.time() - began)
+        return answer
 
     async def _arrived(self, arriving: Awaitable[bytes | None]) -> bytes | None:
         async with asyncio.timeout(self._patience_s):
@@ -251,19 +262,21 @@ class Connection:
             return (encode_api_versions(header, await self._offered()),)
         caller = Caller(self._listener, self._address, header.client_id or "")
         if isinstance(request, DescribeCluster):
-            return await self._describe(request, header, caller, frame)
+            return await self._describe(request, header, caller)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
-    async def _describe(self, request: DescribeCluster, header: RequestHeader, caller: Caller, frame: bytes) -> Chunks:
-        """The cluster as this term sees it; while there is none, as a broker does, which names the leader."""
-        try:
-            body = await self._service.metadata.body(request, header.api_version, caller)
-        except NothingKnown:
-            if self._relay is None:
-                raise
-            return (await self._relay.forward(frame, self._service.pools.responses),)
+    async def _describe(self, request: DescribeCluster, header: RequestHeader, caller: Caller) -> Chunks:
+        """The cluster as this term sees it.
+
+        Raises:
+            NothingKnown: there is no term; a broker can be asked, which names the leader.
+        """
+        body = await self._service.metadata.body(request, header.api_version, caller)
         return framed_apart(encode_response_header(header), body)
+
+    async def _pass_on(self, frame: bytes, relay: Relay) -> Chunks:
+        return (await relay.forward(frame, self._service.pools.responses),)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key

@@ -157,7 +157,11 @@ class MemoryPools:
         elif key in _CHANGES:
             pool = self._changes
         elif key in RELAYABLE:
-            return self._relayed.take(max(size * _GROWTH, MOST_READ_AHEAD_BYTES))
+            return self.relayed(size)
         else:
             pool = self._reads
         return pool.take(size * _GROWTH)
+
+    def relayed(self, size: int) -> AbstractAsyncContextManager[Reservation]:
+        """Memory for a request that a broker answers, and for what is read ahead of the answer."""
+        return self._relayed.take(max(size * _GROWTH, MOST_READ_AHEAD_BYTES))

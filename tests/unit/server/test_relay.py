@@ -29,7 +29,7 @@ from controller.core.requests import DescribeCluster, ListReassignments
 from controller.lab.listening import MessageServer
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
-from controller.server.relay import Brokers
+from controller.server.relay import MOST_READ_AHEAD_BYTES, Brokers
 from controller.server.repeated_lines import FIRST
 from controller.wire.frames import framed
 from controller.wire.replies import encode_api_versions
@@ -337,6 +337,41 @@ def test_a_broker_that_cannot_be_reached_does_not_hide_what_the_others_answer() 
                 ranges = (await client.ask(ApiVersionsRequest())).ranges
                 assert ranges[DESCRIBE_USER_SCRAM_CREDENTIALS] == VersionRange(0, 0)
                 assert await asked(client, 1) == 1
+
+    asyncio.run(story())
+
+
+def test_metadata_that_waits_for_a_broker_keeps_nobody_waiting_who_is_answered_here() -> None:
+    async def story() -> None:
+        limits = Limits(open_bytes=1)
+        async with (
+            brokers(1) as (broker,),
+            serving(limits, brokers=askable([broker.live()])) as server,
+            connected(server) as patient,
+            connected(server) as client,
+        ):
+            broker.is_mute = True
+            patient.send(DescribeCluster(None), 4)
+            while not broker.connections:
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(3):
+                await client.ask(ListReassignments(None))
+
+    asyncio.run(story())
+
+
+def test_metadata_that_is_relayed_counts_with_what_is_read_ahead_of_its_answer() -> None:
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()])) as server,
+            connected(server) as client,
+        ):
+            broker.is_mute = True
+            client.send(DescribeCluster(None), 4)
+            while not broker.connections:
+                await asyncio.sleep(0.01)
+            assert server._service.pools._relayed.taken_bytes >= MOST_READ_AHEAD_BYTES
 
     asyncio.run(story())
 
