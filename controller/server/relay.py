@@ -88,6 +88,7 @@ BELIEVED: dict[int, VersionRange] = {
     0: VersionRange(0, 8),
     1: VersionRange(0, 11),
     2: VersionRange(0, 5),
+    3: VersionRange(0, 9),
     10: VersionRange(0, 2),
     22: VersionRange(0, 1),
     29: VersionRange(0, 1),

@@ -376,6 +376,14 @@ def test_metadata_that_is_relayed_counts_with_what_is_read_ahead_of_its_answer()
     asyncio.run(story())
 
 
+def test_metadata_is_offered_as_every_broker_answers_it_while_none_can_be_asked() -> None:
+    async def story() -> None:
+        async with serving(brokers=askable([])) as server, connected(server) as client:
+            assert (await client.ask(ApiVersionsRequest())).ranges[ApiKey.METADATA] == VersionRange(0, 9)
+
+    asyncio.run(story())
+
+
 def request(key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
     return struct.pack(">hhih", key, version, 5, -1) + (b"\0" if is_flexible else b"") + body
 
