@@ -11,7 +11,7 @@ from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
 
 BELIEVED_FOR_S = 2.0
-PATIENCE_S = 1.0
+PATIENCE_S = 0.5  # less than a client waits for what is offered here: whoever gives up first learns nothing
 
 
 class RegisteredBrokers:
@@ -29,7 +29,7 @@ class RegisteredBrokers:
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self) -> Sequence[LiveBroker]:
-        """Who they are, after a second at most."""
+        """Who they are, after `PATIENCE_S` at most."""
         async with self._one_at_a_time:
             loop = asyncio.get_running_loop()
             if loop.time() >= self._due_at:

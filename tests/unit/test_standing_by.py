@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from controller.server.relay import INTRODUCTION_S
 from controller.standing_by import BELIEVED_FOR_S, RegisteredBrokers
 from tests.simulation.zookeeper import MakeNode, RemoveNode
 from tests.unit.zk.simulated import Ensemble, Process
@@ -58,3 +61,18 @@ def test_while_zookeeper_is_silent_they_are_those_of_before() -> None:
     wait(ensemble, BELIEVED_FOR_S)
     process.connection.drop(down_s=60.0)
     assert ids_of(process, brokers) == [1]
+
+
+def test_while_zookeeper_is_silent_they_are_known_before_a_client_is_told_that_there_are_none() -> None:
+    async def asked() -> list[int]:
+        async with asyncio.timeout(INTRODUCTION_S):
+            return [live.broker for live in await brokers()]
+
+    ensemble = Ensemble()
+    register(ensemble, 1)
+    process = Process(ensemble)
+    brokers = RegisteredBrokers(lambda: process.bridge)
+    assert process.do(asked()) == [1]
+    wait(ensemble, BELIEVED_FOR_S)
+    process.connection.drop(down_s=60.0)
+    assert process.do(asked()) == [1]
