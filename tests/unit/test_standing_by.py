@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 
 from controller.server.relay import INTRODUCTION_S
 from controller.standing_by import BELIEVED_FOR_S, RegisteredBrokers
@@ -76,3 +77,19 @@ def test_while_zookeeper_is_silent_they_are_known_before_a_client_is_told_that_t
     wait(ensemble, BELIEVED_FOR_S)
     process.connection.drop(down_s=60.0)
     assert process.do(asked()) == [1]
+
+
+class Even(Random):
+    """No message takes longer than another."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+def test_however_many_they_are_they_are_looked_up_in_time() -> None:
+    ensemble = Ensemble()
+    ensemble.network.random = Even()
+    for broker in range(300):
+        register(ensemble, broker)
+    process = Process(ensemble)
+    assert len(ids_of(process, RegisteredBrokers(lambda: process.bridge))) == 300
