@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from controller.connections.framing import Admit, FrameStream
-from controller.wire.api_versions import decode_answer, encode_question
+from controller.wire.api_versions import CLIENT_ID, decode_answer, encode_question_as
 from controller.wire.cursor import Malformed
 from controller.wire.frames import OversizedFrame
 from controller.wire.versions import VersionRange
@@ -90,13 +90,14 @@ class BrokerConnection:
             self.drop()
             raise
 
-    async def versions(self, timeout_s: float) -> Mapping[int, VersionRange]:
+    async def versions(self, timeout_s: float, client_id: str = CLIENT_ID) -> Mapping[int, VersionRange]:
         """Which requests the broker says it answers, in which versions.
 
         Raises:
             Unreachable, Broken: as from `ask`; also when what it says is no answer.
         """
-        frame = await self.ask(encode_question(self.next_correlation_id()), timeout_s=timeout_s)
+        question = encode_question_as(client_id, self.next_correlation_id())
+        frame = await self.ask(question, timeout_s=timeout_s)
         try:
             return decode_answer(frame).ranges
         except Malformed as error:

@@ -31,7 +31,7 @@ from controller.server.limits import Limits
 from controller.server.memory_pools import BROKERS_OWN, MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.parts import ask_in_parts
-from controller.server.relay import BELIEVED, LED, RELAYABLE, STANDING_BY, NobodyToAsk, Relay
+from controller.server.relay import BELIEVED, CLIENT_ID, LED, RELAYABLE, STANDING_BY, NobodyToAsk, Relay
 from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.wire.any_node import (
     ANSWERED,
@@ -258,6 +258,8 @@ class Connection:
         if isinstance(request, ApiVersionsRequest):
             if header.client_id in self._service.expected:
                 self._service.expected[header.client_id] = True
+                return (encode_api_versions(header, {**SERVED}),)
+            if header.client_id == CLIENT_ID:
                 return (encode_api_versions(header, {**SERVED}),)
             return (encode_api_versions(header, await self._offered()),)
         caller = Caller(self._listener, self._address, header.client_id or "")

@@ -25,7 +25,7 @@ from controller.connections.broker import Broken, BrokerConnection, Dialer, Unre
 from controller.core.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
 from controller.wire.frames import framed
-from controller.wire.versions import VersionRange
+from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
 
@@ -104,6 +104,11 @@ BELIEVED: dict[int, VersionRange] = {
 }
 """What every broker from 2.4 to 3.9 answers. Said while none can be asked, because clients take a request that is not
 listed for one that no node of the cluster understands, and give up; one whose connection is closed asks another."""
+
+CLIENT_ID = "kafka-zk-controller relay"
+"""By which a relay introduces itself. Where it does so to one of our processes, an address that is registered for a
+broker leads to that instead, perhaps to this very one: passed on, a request would come back until no connection is
+left. Such a process names only what it answers itself."""
 
 LARGEST_RESPONSE_BYTES = 64 * 1024 * 1024
 READ_AHEAD_BYTES = 16 * 1024
@@ -219,7 +224,7 @@ class Relay:
             async with asyncio.timeout(INTRODUCTION_S):
                 while True:
                     try:
-                        return await self._ranges()
+                        return await self._introduce(*await self._broker())
                     except Broken as error:
                         failure = error
                         self._give_up()
@@ -242,6 +247,7 @@ class Relay:
             self._held.append((pool, size))
 
         try:
+            await self._introduce(broker, connection)
             return framed(await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=admit))
         except Unreachable as error:
             self._brokers.lost(broker, is_avoided=True)
@@ -269,12 +275,13 @@ class Relay:
             self.close()
             self._chosen = None
 
-    async def _ranges(self) -> Ranges:
-        broker, connection = await self._broker()
+    async def _introduce(self, broker: LiveBroker, connection: BrokerConnection) -> Ranges:
         known = self._brokers.known(broker)
         if known is not None:
             return known
-        said = await connection.versions(self._brokers.timeout_s)
+        said = await connection.versions(self._brokers.timeout_s, CLIENT_ID)
+        if ApiKey.LEADER_AND_ISR not in said:  # which every broker obeys, and no controller offers
+            raise Unreachable(f"no broker answers at the address of broker {broker.broker}, but a controller")
         ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED | STANDING_BY}
         self._brokers.learn(broker, ranges)
         return ranges

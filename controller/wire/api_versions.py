@@ -23,13 +23,8 @@ class ApiVersionsReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-def encode_question(correlation_id: int) -> bytes:
-    """An ApiVersions request that every broker understands, with its size."""
-    return encode_question_as(CLIENT_ID, correlation_id)
-
-
 def encode_question_as(client_id: str, correlation_id: int) -> bytes:
-    """The same, by another name than ours."""
+    """An ApiVersions request that every broker understands, with its size."""
     return framed(encode_request_header(RequestHeader(ApiKey.API_VERSIONS, _OLDEST, correlation_id, client_id)))
 
 

@@ -27,6 +27,7 @@ from controller.core.commands import LiveBroker
 from controller.core.replies import ClusterDescription
 from controller.core.requests import DescribeCluster, ListReassignments
 from controller.lab.listening import MessageServer
+from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.server.relay import MOST_READ_AHEAD_BYTES, Brokers
@@ -44,6 +45,7 @@ DESCRIBE_USER_SCRAM_CREDENTIALS = 50
 RANGES = {
     PRODUCE: VersionRange(0, 9),
     3: VersionRange(0, 9),
+    ApiKey.LEADER_AND_ISR: VersionRange(0, 4),
     UNREGISTER_BROKER: VersionRange(0, 0),
     FIND_COORDINATOR: VersionRange(0, 3),
     DESCRIBE_CONFIGS: VersionRange(1, 3),
@@ -382,6 +384,32 @@ def test_metadata_is_offered_as_every_broker_answers_it_while_none_can_be_asked(
             assert (await client.ask(ApiVersionsRequest())).ranges[ApiKey.METADATA] == VersionRange(0, 9)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("introduces_itself", [True, False])
+def test_a_registered_address_that_is_our_own_is_never_relayed_to_over_and_over(introduces_itself: bool) -> None:
+    async def story() -> None:
+        live: list[LiveBroker] = []
+        async with serving(brokers=askable(live)) as server:
+            live.append(LiveBroker(BrokerId(7), (Endpoint("OUTSIDE", "127.0.0.1", server.ports["OUTSIDE"]),)))
+            async with connected(server) as client:
+                if introduces_itself:
+                    await client.ask(ApiVersionsRequest())
+                client.send(DescribeCluster(None), 4)
+                assert await client.is_hung_up_on()
+            assert entered == 2
+
+    entered = 0
+
+    class Counted(ConnectionQuotas):
+        def enter(self, connection: OpenConnection) -> OpenConnection | None:
+            nonlocal entered
+            entered += 1
+            return super().enter(connection)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("controller.server.connection.ConnectionQuotas", Counted)
+        asyncio.run(story())
 
 
 def request(key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
