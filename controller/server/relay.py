@@ -248,6 +248,10 @@ class Relay:
 
         try:
             await self._introduce(broker, connection)
+        except Broken as error:
+            self._brokers.lost(broker, is_avoided=True)
+            raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
+        try:
             return framed(await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=admit))
         except Unreachable as error:
             self._brokers.lost(broker, is_avoided=True)
@@ -279,7 +283,7 @@ class Relay:
         known = self._brokers.known(broker)
         if known is not None:
             return known
-        said = await connection.versions(self._brokers.timeout_s, CLIENT_ID)
+        said = await connection.versions(INTRODUCTION_S, CLIENT_ID)
         if ApiKey.LEADER_AND_ISR not in said:  # which every broker obeys, and no controller offers
             raise Unreachable(f"no broker answers at the address of broker {broker.broker}, but a controller")
         ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED | STANDING_BY}

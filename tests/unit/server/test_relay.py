@@ -412,6 +412,25 @@ def test_a_registered_address_that_is_our_own_is_never_relayed_to_over_and_over(
         asyncio.run(story())
 
 
+def test_a_mute_broker_delays_a_client_that_asks_at_once_by_seconds_and_others_not_at_all() -> None:
+    async def story() -> None:
+        async with brokers(1) as (broker,):
+            broker.is_mute = True
+            async with serving(brokers=askable([broker.live()], timeout_s=30.0)) as server:
+                loop = asyncio.get_running_loop()
+                took = []
+                for _ in range(2):
+                    async with connected(server) as client:
+                        began = loop.time()
+                        client.send(DescribeCluster(None), 4)
+                        assert await client.is_hung_up_on()
+                        took.append(loop.time() - began)
+                assert took[0] < 5
+                assert took[1] < 0.9
+
+    asyncio.run(story())
+
+
 def request(key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
     return struct.pack(">hhih", key, version, 5, -1) + (b"\0" if is_flexible else b"") + body
 
