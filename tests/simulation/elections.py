@@ -56,7 +56,9 @@ def unfounded(
             return f"{at} has no leader, and nobody can tell any more that {forgotten} are in sync: {before}"
     else:
         gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
-        if gone:
+        # A request may come first; whoever leads since then shrinks the ISR with its next write.
+        is_next = after.leader != before.leader or after.controller_epoch == before.controller_epoch
+        if gone and (is_next or any(r not in before.isr for r in gone)):
             return f"{at} got the leader {after.leader} and the ISR {list(after.isr)}, though {gone} are gone: {before}"
     if after.leader == before.leader:
         return None
