@@ -27,13 +27,13 @@ class TurnBudget(Struct, frozen=True):
         decided in one step, because each step writes the topic's znode.
     """
 
-    folded: int = 8_000
-    followed: int = 3_000
+    folded: int = 6_000
+    followed: int = 2_500
     greeted: int = 5_000
     measured: int = 1_500
     deleted: int = 1_500
     decided: int = 600
-    requested: int = 1_500
+    requested: int = 1_000
 
 
 class MachineSettings(Struct, frozen=True):

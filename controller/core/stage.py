@@ -42,8 +42,8 @@ def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
     if state is None:
         return Stage.LETTING_GO
     target = assignment.target
-    is_handed_over = (state.leader in target or state.leader == NO_LEADER) and all(r in target for r in state.isr)
-    if all(r in state.isr for r in target):
+    is_handed_over = (state.leader in target or state.leader == NO_LEADER) and set(state.isr).issubset(target)
+    if set(target).issubset(state.isr):
         return Stage.LETTING_GO if is_handed_over else Stage.HANDING_OVER
     if not assignment.adding and is_handed_over and state.isr:
         return Stage.LETTING_GO

@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         "lets go when one replica of the target is in sync",
         STAGE,
-        "if all(r in state.isr for r in target):",
+        "if set(target).issubset(state.isr):",
         "if any(r in state.isr for r in target):",
         (law("assignment_arithmetic"),),
     ),

@@ -42,14 +42,14 @@ class Assignment(Struct, frozen=True, gc=False):
         """The replicas when the move is done."""
         if not self.removing:
             return self.replicas
-        return tuple(r for r in self.replicas if r not in self.removing)
+        return tuple([r for r in self.replicas if r not in self.removing])
 
     @property
     def original(self) -> Replicas:
         """The replicas before the move began, in the order in which they now stand."""
         if not self.adding:
             return self.replicas
-        return tuple(r for r in self.replicas if r not in self.adding)
+        return tuple([r for r in self.replicas if r not in self.adding])
 
     @property
     def replication_factor(self) -> int:
