@@ -29,7 +29,7 @@ from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 BROKERS = range(1, 101)
 PARTITIONS = 10_000
 LARGE = TopicName("large")
-LIMIT_BYTES = 360_000
+LIMIT_BYTES = 340_000
 
 
 @pytest.mark.timeout(300)
