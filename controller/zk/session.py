@@ -210,9 +210,9 @@ class Session:
 
     async def _view(self) -> _View:
         bridge = self._bridge
-        # The epoch last: whoever replaces the holder after it was read makes our transaction fail.
-        (holder, _), (registration, _), (epoch, _) = await asyncio.gather(
-            bridge.get(_CONTROLLER.path), bridge.get(self._own_path), bridge.get(_EPOCH.path)
+        # The epoch first: whoever becomes the holder after it was read has raised it, and makes our transaction fail.
+        (epoch, _), (holder, _), (registration, _) = await asyncio.gather(
+            bridge.get(_EPOCH.path), bridge.get(_CONTROLLER.path), bridge.get(self._own_path)
         )
         return _View(holder, epoch, registration)
 

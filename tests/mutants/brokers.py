@@ -111,7 +111,7 @@ MUTANTS = (
         BATCH,
         "            if seen.topic not in whole and not self._round.knows_nothing_of(seen.topic, broker):\n",
         "            if seen.topic not in whole:\n",
-        (unit("greetings"),),
+        (unit("turns_are_bounded"),),
     ),
     Mutant(
         "tells a broker that has come whom to follow before it tells who lives",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -165,6 +166,26 @@ def test_a_broker_that_returns_is_greeted_bit_by_bit_with_everything_once(rig: C
     assert rig.told <= 2 * BUDGET.followed + 2 * BUDGET.greeted
     hosted = sum(rig.brokers[0] in rig.replicas_of(i) for i in range(SHAPE.partitions))
     assert SHAPE.partitions <= rig.heard_by_broker()[rig.brokers[0]] <= SHAPE.partitions + hosted
+
+
+def test_a_broker_that_returns_hears_of_no_part_of_a_topic_first_whatever_changes_meanwhile(rig: Counted) -> None:
+    fresh, dying = rig.brokers[0], rig.brokers[2]
+    rig.lose(fresh)
+    rig.run()
+    first: dict[TopicName, int] = {}
+
+    def told(tell: Tell) -> None:
+        if tell.broker == fresh and isinstance(tell.command, UpdateMetadata):
+            for name, count in Counter(seen.topic for seen in tell.command.partitions).items():
+                first.setdefault(name, count)
+
+    rig.on_told = told
+    _return(rig)
+    rig.lose(dying)
+    rig.run()
+
+    assert len(first) == SHAPE.topics
+    assert set(first.values()) == {SHAPE.partitions_per_topic}
 
 
 def test_a_long_list_of_moves_takes_several_turns_and_is_answered_once(rig: Counted) -> None:
