@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from controller.connections.framing import Admit, FrameStream
-from controller.wire.api_versions import CLIENT_ID, decode_answer, encode_question_as
+from controller.wire.api_versions import CLIENT_ID, decode_answer, encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.frames import OversizedFrame
 from controller.wire.versions import VersionRange
@@ -96,7 +96,7 @@ class BrokerConnection:
         Raises:
             Unreachable, Broken: as from `ask`; also when what it says is no answer.
         """
-        question = encode_question_as(client_id, self.next_correlation_id())
+        question = encode_question(client_id, self.next_correlation_id())
         frame = await self.ask(question, timeout_s=timeout_s)
         try:
             return decode_answer(frame).ranges

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from controller.core.clients.open_requests import EVERY
 from controller.core.duty import Duty
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
@@ -22,7 +23,6 @@ from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicName, TopicP
 
 PARTITIONS_AT_ONCE = 10_000
 """More of one topic take several turns to describe."""
-EVERY = 1_000_000_000
 
 
 class Metadata(Duty):

@@ -276,12 +276,12 @@ def part_count(request: Request) -> int:
     1
     """
     match request:
-        case AlterReassignments(parts) | AlterPartition(proposals=parts):
-            return len(parts)
+        case (
+            AlterReassignments(parts) | AlterPartition(proposals=parts) | ElectLeaders(parts) | ListReassignments(parts)
+        ):
+            return len(parts or ())
         case CreateTopics(parts) | DeleteTopics(parts) | CreatePartitions(parts):
             return len(parts)
-        case ElectLeaders(partitions) | ListReassignments(partitions):
-            return len(partitions or ())
         case _:
             return 0
 

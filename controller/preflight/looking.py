@@ -17,7 +17,7 @@ from controller.preflight.findings import Check, Finding, Gravity, Verdict, tole
 from controller.preflight.judging import judge, protocols
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.wire import broker_configs
-from controller.wire.api_versions import encode_question_as
+from controller.wire.api_versions import encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.versions import ApiKey, InterBrokerProtocol, VersionRange, parse_protocol
 from controller.zk import preparation, whereabouts
@@ -136,7 +136,7 @@ class Preflight:
         connection = BrokerConnection(self._dialer, endpoint)
         failure = ""
         try:
-            await connection.ask(encode_question_as(name, connection.next_correlation_id()), timeout_s=ANSWER_WITHIN_S)
+            await connection.ask(encode_question(name, connection.next_correlation_id()), timeout_s=ANSWER_WITHIN_S)
         except Broken as error:
             failure = str(error)
         finally:

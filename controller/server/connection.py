@@ -256,12 +256,7 @@ class Connection:
         except UnsupportedApi as unsupported:
             return (await self._answer_for_a_broker(unsupported.header, frame),)
         if isinstance(request, ApiVersionsRequest):
-            if header.client_id in self._service.expected:
-                self._service.expected[header.client_id] = True
-                return (encode_api_versions(header, {**SERVED}),)
-            if header.client_id == CLIENT_ID:
-                return (encode_api_versions(header, {**SERVED}),)
-            return (encode_api_versions(header, await self._offered()),)
+            return (encode_api_versions(header, await self._offered(header.client_id)),)
         caller = Caller(self._listener, self._address, header.client_id or "")
         if isinstance(request, DescribeCluster):
             return await self._describe(request, header, caller)
@@ -315,7 +310,13 @@ class Connection:
         )
         return await self._beside(partial(encode_configs_answered, header, resources, own_id), len(frame))
 
-    async def _offered(self) -> dict[int, VersionRange]:
+    async def _offered(self, client_id: str | None) -> dict[int, VersionRange]:
+        """What this client may ask; one of our own processes is told only what is answered here."""
+        expected = self._service.expected
+        if client_id in expected:
+            expected[client_id] = True
+        if client_id in expected or client_id == CLIENT_ID:
+            return {**SERVED}
         if self._relay is None:
             return offered({key: BELIEVED[key] for key in LED & BELIEVED.keys()})
         return offered(await self._relay.ranges())

@@ -23,7 +23,7 @@ class ApiVersionsReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-def encode_question_as(client_id: str, correlation_id: int) -> bytes:
+def encode_question(client_id: str, correlation_id: int) -> bytes:
     """An ApiVersions request that every broker understands, with its size."""
     return framed(encode_request_header(RequestHeader(ApiKey.API_VERSIONS, _OLDEST, correlation_id, client_id)))
 
