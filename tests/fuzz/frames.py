@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import gc
 import itertools
 import logging
 import resource
@@ -22,6 +23,7 @@ import click
 import structlog
 from msgspec import Struct
 
+from controller.app import COLLECTION_THRESHOLDS
 from controller.core.clients.refusal import refusal
 from controller.core.errors import ErrorCode
 from controller.core.requests import DescribeCluster
@@ -277,6 +279,7 @@ def try_frames(seed: int, count: int) -> Tried:
 def command(frames: int, seed: int, minutes: float | None) -> None:
     """Send mutated requests to a listener."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     until = time.monotonic() + (minutes or 0.0) * 60
     for number in itertools.count(seed):
         _tell(number, try_frames(number, frames))

@@ -8,6 +8,7 @@ the scenarios.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -19,6 +20,7 @@ import click
 from msgspec import Struct
 from rich.progress import track
 
+from controller.app import COLLECTION_THRESHOLDS
 from controller.core.effects import Commit, Effect, Tell
 from controller.core.events import Event
 from controller.core.machine import Machine
@@ -370,6 +372,7 @@ class Tally(Struct):
 @click.option("--keep-going", is_flag=True, help="Do not stop at the first seed that fails.")
 def command(worlds: int, minutes: float | None, start: int, *, keep_going: bool) -> None:
     """Hostile znodes beside healthy topics; prints the story of a world that breaks a promise."""
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     tally, began = Tally(), time.monotonic()
     numbers = range(start, start + worlds)
     for seed in track(numbers, description="worlds", disable=not sys.stderr.isatty()):

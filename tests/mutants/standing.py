@@ -65,7 +65,7 @@ MUTANTS = (
         READER,
         "watch=parent in self._watched.parents)",
         "watch=not self._is_loaded)",
-        (reading("topics_that_come_change_and_go_are_told_with_their_states"),),
+        (zk("changes_while_reading"),),
     ),
     Mutant(
         "forgets to watch topics and registrations",

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import islice
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from controller.core.events import CallId
 from controller.core.memory import Memory
@@ -45,6 +45,10 @@ class Entry(Struct):
 class OpenRequest(Struct, eq=False):
     """A request that is not done, or whose end is not written yet.
 
+    Shape:
+        `ended` counts the entries by what they came to, and `copied_bytes` is the sum of theirs: at the end of a
+        request of 100,000 partitions nobody goes through all of them.
+
     Units:
         `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
     """
@@ -52,6 +56,8 @@ class OpenRequest(Struct, eq=False):
     origin: str
     requested_ms: int
     entries: dict[TopicPartition, Entry]
+    ended: Counter[str] = field(default_factory=Counter)
+    copied_bytes: int = 0
     unfinished: int = 0
     request: RequestId | None = None
     call: CallId | None = None
@@ -65,7 +71,15 @@ class OpenRequest(Struct, eq=False):
     @property
     def counts(self) -> dict[str, int]:
         """How many partitions came to what."""
-        return dict(sorted(Counter(entry.outcome or IN_PROGRESS for entry in self.entries.values()).items()))
+        under_way = {IN_PROGRESS: len(self.entries) - self.ended.total()}
+        return {outcome: count for outcome, count in sorted({**self.ended, **under_way}.items()) if count}
+
+    def end(self, at: TopicPartition, outcome: str, copied_bytes: int | None) -> None:
+        """Note what one partition came to, and what was copied for it."""
+        entry = self.entries[at]
+        entry.outcome, entry.copied_bytes = outcome, copied_bytes
+        self.ended[outcome] += 1
+        self.copied_bytes += copied_bytes or 0
 
 
 class RequestLedger:
@@ -91,7 +105,9 @@ class RequestLedger:
             for topic in status.topics
             for p in topic.partitions
         }
-        reopened = OpenRequest(status.origin, status.requested_ms, entries, request=request)
+        ended = Counter(entry.outcome for entry in entries.values() if entry.outcome is not None)
+        copied = sum(entry.copied_bytes or 0 for entry in entries.values())
+        reopened = OpenRequest(status.origin, status.requested_ms, entries, ended, copied, request=request)
         self.open[request] = reopened
         self.register(reopened, now_ms)
 
@@ -228,10 +244,9 @@ class RequestLedger:
     def _settle(
         self, at: TopicPartition, asked: OpenRequest, outcome: str, copied_bytes: int | None, now_ms: int
     ) -> None:
-        entry = asked.entries[at]
-        entry.outcome, asked.has_news = outcome, True
-        if outcome == COMPLETED and not entry.is_cancel:
-            entry.copied_bytes = copied_bytes
+        is_copied = outcome == COMPLETED and not asked.entries[at].is_cancel
+        asked.end(at, outcome, copied_bytes if is_copied else None)
+        asked.has_news = True
         self._drop(at, asked)
         self._finish_one(asked, now_ms)
 

@@ -114,11 +114,13 @@ class StatusText:
 
     def _left_over(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
         """Of very many partitions that have ended only those that were not completed are named."""
+        copied = asked.copied_bytes or None
+        status = structs.replace(self._counts(asked, request, now), copied_bytes=copied, total_bytes=copied)
+        if (len(asked.entries) - asked.ended[COMPLETED]) * BYTES_A_PARTITION > self._most_data_bytes:
+            return status
         rest = {at: entry for at, entry in asked.entries.items() if entry.outcome != COMPLETED}
-        whole = self.whole(structs.replace(asked, entries=rest), request, now)
-        copied = sum(entry.copied_bytes or 0 for entry in asked.entries.values())
-        status = structs.replace(whole, counts=asked.counts, copied_bytes=copied or None, total_bytes=copied or None)
-        return status if _size(status) <= self._most_data_bytes else structs.replace(status, topics=())
+        named = structs.replace(status, topics=self.whole(structs.replace(asked, entries=rest), request, now).topics)
+        return named if _size(named) <= self._most_data_bytes else status
 
     def _with_progress(self, entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:
         progress = self._progress.of(at, now)
