@@ -42,11 +42,12 @@ class Verdict(Struct):
     """What became of one mistake.
 
     Units:
-        `worlds` is how many it lived through until one broke a promise; None if none did. `is_caught_fast` is None
-        where nobody asked. `took_s` is in seconds.
+        `worlds` is how many it lived through until one broke a promise; None if none did, and `unseen` may say why.
+        `is_caught_fast` is None where nobody asked. `took_s` is in seconds.
     """
 
     name: str
+    unseen: str = ""
     worlds: int | None = None
     promise: str = ""
     is_caught_fast: bool | None = None
@@ -138,7 +139,7 @@ def _try(mutant: Mutant, copy: Path, trial: Trial) -> Verdict:
     path = copy / mutant.path
     before = path.read_text()
     _write(path, mutant.applied_to(before))
-    verdict = Verdict(mutant.name)
+    verdict = Verdict(mutant.name, mutant.unseen)
     try:
         if trial.is_fast_wanted:
             verdict.is_caught_fast = all(_run_tests(copy, (test,)) == FAILED for test in mutant.tests)
@@ -193,17 +194,20 @@ def _plain(verdict: Verdict) -> dict[str, object]:
 def _line(verdict: Verdict, seeds: int) -> str:
     seen = f"world {verdict.worlds:>3}" if verdict.worlds is not None else f"LIVES {seeds}" if seeds else ""
     fast = {True: "fast", False: "NOT FAST", None: ""}[verdict.is_caught_fast]
-    return f"{verdict.name:<72} {seen:<10} {fast:<9} {verdict.took_s:4.0f} s  {verdict.promise[:90]}".rstrip()
+    return f"{verdict.name:<72} {seen:<10} {fast:<9} {verdict.took_s:4.0f} s  {(verdict.promise or verdict.unseen)[:90]}".rstrip()
 
 
 def _is_unnoticed(verdict: Verdict, seeds: int) -> bool:
-    return verdict.is_caught_fast is False or bool(seeds and verdict.worlds is None)
+    return verdict.is_caught_fast is False or bool(seeds and verdict.worlds is None and not verdict.unseen)
 
 
 def _sum_up(verdicts: Sequence[Verdict], seeds: int) -> None:
     worlds = sorted(v.worlds for v in verdicts if v.worlds is not None)
     median = worlds[len(worlds) // 2] if worlds else 0
     click.echo(f"{len(worlds)} of {len(verdicts)} break a promise in a world, in the median in world {median}")
+    excused = sum(v.worlds is None and bool(v.unseen) for v in verdicts) if seeds else 0
+    if excused:
+        click.echo(f"{excused} are for the faster tests alone: the catalogue says why no world shows them")
     fast = sum(v.is_caught_fast is True for v in verdicts)
     click.echo(f"{fast} of {len(verdicts)} are noticed by each of their faster tests")
     for verdict in verdicts:

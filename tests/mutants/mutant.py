@@ -10,7 +10,8 @@ class Mutant(Struct, frozen=True):
 
     Shape:
         `name` says what the controller does then. `old` stands once in the file at `path`. Each of `tests`, files or
-        tests of pytest, is meant to notice by itself.
+        tests of pytest, is meant to notice by itself. `unseen` says why no simulated world is expected to notice;
+        most say nothing there, and worlds must notice them.
     """
 
     name: str
@@ -18,6 +19,7 @@ class Mutant(Struct, frozen=True):
     old: str
     new: str
     tests: tuple[str, ...]
+    unseen: str = ""
 
     def applied_to(self, source: str) -> str:
         """The source with the mistake in it."""
