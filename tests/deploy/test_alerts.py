@@ -1,0 +1,68 @@
+"""Do the alerts fire when they should, those about replicas that are all gone among them?"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from controller.lab.jars import default_cache_dir
+
+HERE = Path(__file__).parent
+ALERTS = HERE.parents[1] / "deploy" / "alerts.yml"
+SITUATIONS = HERE / "alerts_test.yml"
+PACKAGE = "prometheus"
+DOWNLOAD_WITHIN_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    """Prometheus's own tool: the installed one, or Debian's, unpacked and not installed."""
+    installed = shutil.which("promtool")
+    if installed is not None:
+        return installed
+    kept = default_cache_dir() / "promtool"
+    if not kept.exists():
+        if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+            pytest.skip("promtool is not installed, and without apt-get and dpkg it is not fetched")
+        _unpack(kept)
+    return str(kept)
+
+
+def _unpack(kept: Path) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as directory:
+        fetched = _run("apt-get", "download", PACKAGE, cwd=directory)
+        packages = sorted(Path(directory).glob("*.deb"))
+        if fetched.returncode or not packages:
+            pytest.skip(f"promtool is not installed, and `apt-get download {PACKAGE}` failed: {fetched.stderr[-300:]}")
+        assert _run("dpkg", "-x", str(packages[0]), directory).returncode == 0
+        Path(directory, "usr", "bin", "promtool").replace(kept)
+
+
+def _run(*command: str, cwd: str | Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=DOWNLOAD_WITHIN_S, check=False)
+
+
+def test_the_rules_are_sound(promtool: str) -> None:
+    checked = _run(promtool, "check", "rules", str(ALERTS))
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_in_each_situation_the_right_alerts_fire(promtool: str) -> None:
+    tested = _run(promtool, "test", "rules", str(SITUATIONS))
+
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_each_alert_fires_in_some_situation() -> None:
+    alerts = re.findall(r"- alert: (\w+)", ALERTS.read_text(encoding="utf-8"))
+    situations = SITUATIONS.read_text(encoding="utf-8")
+
+    assert alerts
+    assert [alert for alert in alerts if f'alertname="{alert}"' not in situations] == []
