@@ -44,6 +44,7 @@ from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
 
 HASTE_S = 1.0
+SILENT_S = 2.0
 FIRST_LOOK_AGAIN_S, LONGEST_LOOK_AGAIN_S = 0.5, 5.0
 UNTIL_BROKERS_SPEAK_S = 2.0
 LOOK_FOR_CHANGES_EVERY_S, LOOK_AT_ALL_EVERY_S = 5.0, 60.0
@@ -119,14 +120,13 @@ class Claimant:
         _log.info("connecting to ZooKeeper", zookeeper=servers)
         while True:
             try:
-                await self.bridge.start()
+                await self._connect(servers)
                 self._session.start()
                 clash = await self._session.clash(self._registration)
             except Disconnected as error:
-                _log.warning("cannot reach ZooKeeper; trying again", reason=str(error))
                 self._session.stop()
                 self.bridge, self._session = self._new_session()
-                self._tell(Unreachable(str(error)))
+                self._not_reached(str(error))
             except (Refused, SessionEnded) as error:
                 self._tell(StartRefused(str(error)))
                 return
@@ -137,6 +137,19 @@ class Claimant:
                 await self._look_until_brokers_have_spoken()
                 await self._keep_looking()
                 return
+
+    async def _connect(self, servers: str) -> None:
+        """Say early that nobody answers: whoever has mistyped an address waits for a word, not for a time-out."""
+        silence = f"no ZooKeeper server has answered at {servers} for {SILENT_S:g} s"
+        saying = asyncio.get_running_loop().call_later(SILENT_S, self._not_reached, silence)
+        try:
+            await self.bridge.start()
+        finally:
+            saying.cancel()
+
+    def _not_reached(self, reason: str) -> None:
+        _log.warning("cannot reach ZooKeeper; trying again", reason=reason)
+        self._tell(Unreachable(reason))
 
     async def _look_until_brokers_have_spoken(self) -> None:
         """What has been found sound once stays so, however many brokers die: then a controller is needed most.
