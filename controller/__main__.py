@@ -166,19 +166,22 @@ def metrics(output: str) -> None:
 
 
 @main.command()
-@click.option("--url", default="http://127.0.0.1:9640", show_default=True, help="Its http.host and http.port.")
+@click.option("--url", help="Its http.host and http.port; http://127.0.0.1:9640 where neither option is given.")
+@click.option("--config", type=CONFIG, help="Its properties file, instead of --url.")
 @as_text_or_json
-def status(url: str, output: str) -> None:
+def status(url: str | None, config: Path | None, output: str) -> None:
     """Show a replica's state and which replica leads.
 
     \b
       kafka-zk-controller status
-      kafka-zk-controller status --url http://controller-2:9640 --output json
+      kafka-zk-controller status --config controller.properties
+      kafka-zk-controller status --url controller-2:9640 --output json
 
     Exit codes: 0 ready (leading or standing by), 1 not ready, 2 usage error, 3 unreachable.
     """
+    url = _http_address(url, config)
     try:
-        found = _ask(f"{url.rstrip('/')}/leader")
+        found = _ask(f"{url}/leader")
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         click.echo(f"no controller answers at {url}: {reason}; check http.host and http.port", err=True)
@@ -257,6 +260,23 @@ def _log_keys_not_acted_on(found: Settings) -> None:
         log.warning("a setting has no effect", reason=text)
     if found.ignored:
         log.info("ignoring settings that a controller does not use", keys=list(found.ignored))
+
+
+def _http_address(url: str | None, config: Path | None) -> str:
+    """Where a replica answers by HTTP; an address without a scheme is meant so."""
+    if config is None:
+        given = (url or "127.0.0.1:9640").rstrip("/")
+        return given if "://" in given else f"http://{given}"
+    if url is not None:
+        raise click.UsageError("give either --url or --config")
+    try:
+        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
+    except BadSettings as error:
+        raise click.UsageError("\n".join(error.problems)) from None
+    host, port = settings.text("http.host"), settings.number("http.port")
+    if not port:
+        raise click.UsageError("http.port is 0: this replica has no HTTP server to ask")
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _ask(url: str) -> dict[str, Any]:

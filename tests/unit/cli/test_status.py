@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.__main__ import FAILED, OK, UNREACHABLE, main
+from controller.__main__ import FAILED, MISUSED, OK, UNREACHABLE, main
 from controller.lab.ports import free_port
 from metrics.exporter import Status
 from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, serving
+
+REPLICA = "broker.id=901\nzookeeper.connect=zk1:2181\nlisteners=PLAINTEXT://127.0.0.1:9095"
 
 
 def status_of(now: Status, *arguments: str) -> Result:
@@ -48,6 +51,43 @@ def test_a_replica_that_does_not_answer_is_told_from_one_that_is_not_ready() -> 
     assert "check http.host and http.port" in answer.stderr
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:9640", "http://", "nonsense"])
+def test_an_address_without_a_scheme_is_one_of_http() -> None:
+    async def ask() -> Result:
+        async with serving(LEADING) as served:
+            bare = served.url.removeprefix("http://")
+            return await asyncio.to_thread(CliRunner().invoke, main, ["status", "--url", bare])
+
+    assert asyncio.run(ask()).exit_code == OK
+
+
+def test_the_properties_file_of_a_replica_says_where_it_answers(tmp_path: Path) -> None:
+    async def ask() -> Result:
+        async with serving(LEADING) as served:
+            config = tmp_path / "controller.properties"
+            port = served.url.rpartition(":")[2]
+            config.write_text(f"{REPLICA}\nhttp.port={port}\n")
+            return await asyncio.to_thread(CliRunner().invoke, main, ["status", "--config", str(config)])
+
+    assert asyncio.run(ask()).exit_code == OK
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("", "zookeeper.connect"),
+        (f"{REPLICA}\nhttp.port=0", "http.port is 0"),
+    ],
+)
+def test_a_file_that_names_no_address_is_a_usage_error(lines: str, said: str, tmp_path: Path) -> None:
+    config = tmp_path / "controller.properties"
+    config.write_text(lines)
+
+    answer = CliRunner().invoke(main, ["status", "--config", str(config)])
+
+    assert answer.exit_code == MISUSED
+    assert said in answer.stderr
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:1", "http://", "nonsense"])
 def test_an_address_that_is_none_is_unreachable(url: str) -> None:
     assert CliRunner().invoke(main, ["status", "--url", url]).exit_code == UNREACHABLE
