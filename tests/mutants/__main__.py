@@ -194,7 +194,8 @@ def _plain(verdict: Verdict) -> dict[str, object]:
 def _line(verdict: Verdict, seeds: int) -> str:
     seen = f"world {verdict.worlds:>3}" if verdict.worlds is not None else f"LIVES {seeds}" if seeds else ""
     fast = {True: "fast", False: "NOT FAST", None: ""}[verdict.is_caught_fast]
-    return f"{verdict.name:<72} {seen:<10} {fast:<9} {verdict.took_s:4.0f} s  {(verdict.promise or verdict.unseen)[:90]}".rstrip()
+    why = (verdict.promise or verdict.unseen)[:90]
+    return f"{verdict.name:<72} {seen:<10} {fast:<9} {verdict.took_s:4.0f} s  {why}".rstrip()
 
 
 def _is_unnoticed(verdict: Verdict, seeds: int) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ODD_NAMES = ("notes", "topic1-007", "topic1-", "-1", "topic1-99999999999")
-# A request other than a child's counts that long: also one that waited for a process paused again and again (seed 1062).
+# A request other than a child's counts that long, also if it waited for a process paused again and again (seed 1062).
 REMEMBERED_S = 60.0
 # How long a transaction may be on its way: what it followed may have been changed meanwhile.
 IN_FLIGHT_S = 10.0

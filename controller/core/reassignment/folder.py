@@ -156,7 +156,7 @@ class ReassignmentFolder(TopicDuty):
         self._waiting = {}
         for at, replicas in list(self._asked_for(step)):
             number = at.partition
-            if draft.touches(number):
+            if draft.touches(number) or number in step.limited:
                 self._waiting[number] = None
                 continue
             wanted = PartitionReassignment(at, replicas)

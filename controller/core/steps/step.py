@@ -30,10 +30,10 @@ class Step(Struct, eq=False):
         this step, and rules are not asked about those that are `decided`; for those in `requested` a request decided
         about the replicas. Those `elected` got a leader before any request was considered; about those `left_alone` a
         request decided, though they are due, and no rule at all was asked about those `unasked`. Those `limited` are
-        set aside: nothing but elections is decided about them. `notices` are given once the step is proposed. `looks`
-        must be read before anything can be decided about the partitions `looking`. With `waits_for` nothing of this
-        step is written before that subject is free. `at` is what is being decided at this moment: it is to blame for
-        an error.
+        set aside: nothing but elections is decided about them, and where the whole `is_limited` nothing but requests
+        writes the topic's own znode. `notices` are given once the step is proposed. `looks` must be read before
+        anything can be decided about the partitions `looking`. With `waits_for` nothing of this step is written before
+        that subject is free. `at` is what is being decided at this moment: it is to blame for an error.
     """
 
     name: TopicName
@@ -48,6 +48,7 @@ class Step(Struct, eq=False):
     left_alone: dict[PartitionId, None] = field(default_factory=dict)
     unasked: dict[PartitionId, None] = field(default_factory=dict)
     limited: frozenset[PartitionId] = frozenset()
+    is_limited: bool = False
     looks: list[Address] = field(default_factory=list)
     looking: dict[PartitionId, None] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)

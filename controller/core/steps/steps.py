@@ -210,7 +210,7 @@ class Steps(Duty):
                 self._fail(item, f"topic {name} is set aside after an internal error", out)
             return
         step.draft = Draft(topic, self._cluster)
-        step.limited = frozenset(n for n in step.numbers if aside.limit(n)) if aside.is_limited else frozenset()
+        _limit(step, aside)
         overdue = {n: None for n in self._overdue.get(name, ()) if n in step.numbers}
         self._ask_rules(step, overdue, aside, is_election=True)
         for item in items:
@@ -262,8 +262,6 @@ class Steps(Duty):
             if not is_asked_for and is_sound(held, topic, at, cluster):
                 continue
             limit = aside.limit(number)
-            if limit is not Limit.NONE:
-                aside.due[number] = None
             case = draft.case(number)
             if case is None or limit is Limit.NOTHING:
                 continue
@@ -360,6 +358,13 @@ class Steps(Duty):
         step = proposal.memo
         assert isinstance(step, Step)
         self._shared.agenda.add(step.name, step.numbers, is_urgent=True)
+
+
+def _limit(step: Step, aside: Aside) -> None:
+    """What may not be decided now is due when the topic is tried again."""
+    if aside.is_limited:
+        step.limited, step.is_limited = frozenset(n for n in step.numbers if aside.limit(n)), bool(aside.whole)
+        aside.due.update(dict.fromkeys(step.limited))
 
 
 def _what(item: Item) -> str:

@@ -295,7 +295,7 @@ class Topics(TopicDuty):
     def close_step(self, step: Step, out: Outbox) -> None:
         """A topic without an id gets one; one whose id was dropped by an old tool gets it back."""
         topic = step.topic
-        if not topic.partitions or topic.is_malformed:
+        if not topic.partitions or topic.is_malformed or step.is_limited:
             return
         if topic.has_lost_id and topic.topic_id is not None:
             step.planned.give_id(topic.topic_id)
