@@ -10,6 +10,7 @@ REDIRECTION = "controller/core/reassignment/redirection.py"
 REMOVAL = "controller/core/reassignment/removal.py"
 OWN_REPLICA = "controller/core/reassignment/own_replica.py"
 LEGACY = "controller/core/reassignment/legacy_znode.py"
+STEPS = "controller/core/steps/steps.py"
 FOLDER = "controller/core/reassignment/folder.py"
 FOREIGN = "controller/core/reassignment/foreign_writes.py"
 
@@ -167,6 +168,20 @@ MUTANTS = (
         " and child.mzxid > topic.czxid:",
         ":",
         (unit("reassignment_znodes"),),
+    ),
+    Mutant(
+        "follows a child though its partition is set aside",
+        FOLDER,
+        "if draft.touches(number) or number in step.limited:",
+        "if draft.touches(number):",
+        (story("reassignment_znode_cannot_be_followed"),),
+    ),
+    Mutant(
+        "forgets a child that came while its topic was set aside",
+        STEPS,
+        "        aside.due.update(dict.fromkeys(step.limited))\n",
+        "",
+        (story("reassignment_znode_cannot_be_followed"),),
     ),
     Mutant(
         "follows a child that another controller has ignored",

@@ -6,14 +6,16 @@ controllers keep theirs.
 
 from __future__ import annotations
 
+from collections import deque
 from enum import IntFlag
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from tests.simulation.broken import hold
 from tests.simulation.zookeeper import Permission
-from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.ids import PartitionId, SessionId, TopicName, TopicPartition
 from zk_layout.znodes import admin, configs, notifications, producer_ids, reassignment_status, reassignments
 from zk_layout.znodes import replica_deletions as debts
 from zk_layout.znodes import topics as topic_znodes
@@ -44,6 +46,7 @@ PLACES = (
     ("/kafka_zk_controller", (CHILDREN,)),
 )
 LEFT_FOR_GOOD = 0.4
+MOST_REFUSED, REFUSED_WITHIN_S = 100, 10.0
 
 
 class Concern(IntFlag):
@@ -76,6 +79,8 @@ class Refusals:
         self._taken: list[Right] = []
         self._left: tuple[Right, ...] = ()
         self._shown_at: dict[str, float] = {}
+        self._refused_at: dict[tuple[SessionId, str], deque[float]] = {}
+        world.zookeeper.on_no_auth = self._refused
 
     # what goes wrong
 
@@ -169,6 +174,18 @@ class Refusals:
         ]
 
     # what is promised
+
+    def _refused(self, session: SessionId, path: str) -> None:
+        """What is refused is tried again less and less often."""
+        now = self.world.clock.now
+        times = self._refused_at.setdefault((session, path), deque(maxlen=MOST_REFUSED))
+        times.append(now)
+        is_soon = now - times[0] < REFUSED_WITHIN_S
+        hold(
+            f"{path} was refused {MOST_REFUSED} times within {REFUSED_WITHIN_S:g} s"
+            if len(times) == MOST_REFUSED and is_soon
+            else None
+        )
 
     @property
     def is_something_left(self) -> bool:

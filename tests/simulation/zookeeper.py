@@ -201,6 +201,7 @@ class ZooKeeper:
         self.zxid = Zxid(0)
         self.sessions: dict[SessionId, None] = {}
         self.hidden: set[str] = set()  # what nobody may read, nor list the children of
+        self.on_no_auth: Callable[[SessionId, str], None] = lambda *_: None
         self._on_event = on_event
         self._on_write = on_write
         self._session_ids = count(1)
@@ -330,6 +331,8 @@ class ZooKeeper:
             if error is not None:
                 before, after = [ZkError.ROLLED_BACK] * index, len(operations) - index - 1
                 self._teach(Transaction(zxid, session))
+                if error is ZkError.NO_AUTH:
+                    self.on_no_auth(session, operation.path)
                 return Multi(zxid, (), (*before, error, *[ZkError.INCONSISTENT] * after))
         results = tuple([self._apply(session, o, zxid) for o in operations])
         if self.learners:
