@@ -21,6 +21,7 @@ from controller.core.state.users import UserConfigs
 from zk_layout.catalog import Address, address_of
 from zk_layout.facts import Fact, Malformed, absent, is_newer
 from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.znodes.acls import AclAddress, AclChangeAddress, ExtendedAclChangeAddress
 from zk_layout.znodes.admin import (
     LegacyReassignment,
     LegacyReassignmentAddress,
@@ -227,8 +228,10 @@ class ClusterState:
                 self.users.apply(address, fact, self.changes)
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
                 pass  # who leads is decided elsewhere, and nothing is known of remnants
-            case DelegationTokenChangeAddress():
+            case DelegationTokenChangeAddress() | AclChangeAddress() | ExtendedAclChangeAddress():
                 pass  # for brokers to read
+            case AclAddress():
+                pass  # who may do what decides no state of the cluster
             case _:
                 is_news = self._sightings.is_news(fact)
                 self._complain_of(fact, is_news=is_news)
