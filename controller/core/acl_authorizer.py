@@ -8,7 +8,9 @@ Source: KIP-11, KIP-290, KIP-679; Kafka's AclAuthorizer.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address
 from itertools import product
 from types import MappingProxyType
 from typing import Final
@@ -53,6 +55,24 @@ def super_users(text: str) -> frozenset[str]:
         if ":" not in principal:
             raise ValueError(f"{principal!r} is no principal; separate those such as User:ann by semicolons")
     return frozenset(principals)
+
+
+def host_of(address: str) -> str:
+    """An address as Java spells it, and therefore entries and tools.
+
+    >>> host_of("10.0.0.1"), host_of("::1"), host_of("::ffff:10.0.0.1"), host_of("fe80::1%eth0")
+    ('10.0.0.1', '0:0:0:0:0:0:0:1', '10.0.0.1', 'fe80:0:0:0:0:0:0:1%eth0')
+    """
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address  # no entry has it
+    if found.version == 4:
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    groups = ":".join(f"{group:x}" for group in struct.unpack(">8H", found.packed))
+    return f"{groups}%{found.scope_id}" if found.scope_id else groups
 
 
 class KnownAcls:
@@ -133,7 +153,8 @@ class AclAuthorizer:
         """Whether a principal at an address may do this with one resource.
 
         Shape:
-            `resource` is literal. Its name may be `*`, which stands for itself only.
+            `host` is spelt as `host_of` spells it. `resource` is literal; its name may be `*`, which stands for itself
+            only.
         """
         if principal in self._super_users:
             return True

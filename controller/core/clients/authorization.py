@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.core.acl_authorizer import AclAuthorizer, KnownAcls
+from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of
 from controller.core.clients.refusal import refusal
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
@@ -48,7 +48,7 @@ def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> Auth
     )
 
     def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
-        return acls.is_allowed(caller.principal, caller.address, operation, resource)
+        return acls.is_allowed(caller.principal, host_of(caller.address), operation, resource)
 
     return is_allowed
 

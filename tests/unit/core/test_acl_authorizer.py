@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, super_users
+from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of, super_users
 from zk_layout.znodes.acls import (
     AclEntry,
     AclOperation,
@@ -244,3 +244,20 @@ def test_what_is_unreadable_is_not_listed() -> None:
     made.close(literal("u"))
 
     assert list(made.bindings(lambda _: True)) == [(literal("t"), entry("ann Read"))]
+
+
+@pytest.mark.parametrize(
+    ("address", "spelt"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::", "0:0:0:0:0:0:0:0"),
+        ("2001:db8::a:0:1", "2001:db8:0:0:0:a:0:1"),
+        ("2001:0DB8::00ff", "2001:db8:0:0:0:0:0:ff"),
+        ("::ffff:192.168.1.9", "192.168.1.9"),
+        ("fe80::1%2", "fe80:0:0:0:0:0:0:1%2"),
+        ("somewhere", "somewhere"),
+        ("", ""),
+    ],
+)
+def test_an_address_is_spelt_as_java_spells_it(address: str, spelt: str) -> None:
+    assert host_of(address) == spelt

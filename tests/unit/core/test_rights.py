@@ -158,3 +158,11 @@ def test_names_that_begin_alike_are_told_apart() -> None:
     term = Term(observed(present(prefixed, ALLOWING, Stat(Zxid(1), Zxid(2), ZnodeVersion(0)))), Loaded())
 
     assert term.may_describe()
+
+
+def test_addresses_are_compared_as_kafka_s_tools_spell_them() -> None:
+    entry = AclEntry("User:*", "0:0:0:0:0:0:0:1", AclOperation.DESCRIBE, PermissionType.ALLOW)
+    term = Term(observed(seen(Acls((entry,)), 5)), Loaded())
+
+    assert term.may_describe("::1")
+    assert not term.may_describe("::2")
