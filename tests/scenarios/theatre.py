@@ -167,7 +167,9 @@ class Theatre:
             network,
             self._events.append,
             notice=lambda notice: self.strangers.append(notice.text),
-            what=watched(follows_reassignments=bool(self.settings.get("keeps_reassignment_znodes"))),
+            what=watched(
+                follows_reassignments=bool(self.settings.get("keeps_reassignment_znodes")), follows_rights=True
+            ),
             wake_s=0.0,
         )
         self.reader.connect()

@@ -66,10 +66,6 @@ class Rights:
             self._refused_folders.discard(path)
             self.known.open_folder(*_FOLDERS[path])
 
-    def held(self, resource: ResourcePattern) -> Fact | None:
-        """What was read last of a pattern's znode, if it is there."""
-        return self._held.get(resource)
-
     def _show(self, resource: ResourcePattern) -> None:
         fact = self._held.get(resource)
         value = _NO_ACLS if fact is None else fact.value
