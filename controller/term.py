@@ -56,6 +56,7 @@ from controller.zk.bulk import BulkReader
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from zk_layout.ids import ControllerEpoch
+from zk_layout.watched import watched
 
 _log = structlog.get_logger(__name__)
 
@@ -167,7 +168,10 @@ class Term:
             self.emit,
             notice=self._notice,
             bulk=BulkReader(parts.bridge, request_bytes=parts.request_limit_bytes // 2),
-            follows_reassignments=parts.machine_settings.keeps_reassignment_znodes,
+            what=watched(
+                follows_reassignments=parts.machine_settings.keeps_reassignment_znodes,
+                follows_rights=parts.machine_settings.authorizer is not None,
+            ),
         )
         self._writer = Writer(
             parts.bridge,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from zk_layout.bounds import INT32_MAX
@@ -11,6 +12,7 @@ from zk_layout.codec import Undecodable, one_line
 from zk_layout.facts import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName
 from zk_layout.znodes import (
+    acls,
     admin,
     brokers,
     configs,
@@ -57,6 +59,9 @@ Address = (
     | release.ReleaseAddress
     | delegation_tokens.DelegationTokenAddress
     | delegation_tokens.DelegationTokenChangeAddress
+    | acls.AclAddress
+    | acls.AclChangeAddress
+    | acls.ExtendedAclChangeAddress
 )
 
 Value = (
@@ -82,6 +87,8 @@ Value = (
     | reassignment_status.StatusRoot
     | delegation_tokens.TokenTimes
     | delegation_tokens.TokenChange
+    | acls.Acls
+    | acls.AclChange
 )
 
 _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
@@ -109,6 +116,9 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     reassignment_status.StatusRootAddress: reassignment_status.decode_root,
     delegation_tokens.DelegationTokenAddress: delegation_tokens.decode,
     delegation_tokens.DelegationTokenChangeAddress: delegation_tokens.decode_change,
+    acls.AclAddress: acls.decode,
+    acls.AclChangeAddress: acls.decode_change,
+    acls.ExtendedAclChangeAddress: acls.decode_extended_change,
 }
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -134,6 +144,8 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     reassignment_status.StatusRoot: reassignment_status.encode_root,
     delegation_tokens.TokenTimes: delegation_tokens.encode,
     delegation_tokens.TokenChange: delegation_tokens.encode_change,
+    acls.Acls: acls.encode,
+    acls.AclChange: acls.encode_change,
     type(None): lambda _: b"",
 }
 
@@ -161,7 +173,15 @@ _TOPIC = "([a-zA-Z0-9._-]{1,255})"
 # Notifications and tokens: whoever deletes one writes its path, and what is in nobody's alphabet is in nobody's log.
 _NAME = "([a-zA-Z0-9._=-]{1,255})"
 _USER = r"((?!\.{1,2}\Z)[a-zA-Z0-9._%-]+)"  # as Kafka's Sanitizer spells any name
+# Names of groups and transactional ids are anybody's: all that ZooKeeper takes in a path.
+_ACL_NAME = r"((?!\.{1,2}\Z)[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+)"
+_ACL_TYPE = f"({'|'.join(acls.ResourceType)})"
 _NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"  # as Kafka writes them into paths: without leading zeros
+
+
+def _acl(pattern_type: acls.PatternType, resource_type: str, name: str) -> acls.AclAddress:
+    return acls.AclAddress(acls.ResourcePattern(acls.ResourceType(resource_type), name, pattern_type))
+
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
     (re.compile(rf"{pattern}\Z"), build)
@@ -196,6 +216,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
             lambda r: reassignment_status.ReassignmentStatusAddress(RequestId(int(r))),
         ),
         (rf"{delegation_tokens.ROOT}/{_NAME}", delegation_tokens.DelegationTokenAddress),
+        (rf"{acls.ROOTS[acls.PatternType.LITERAL]}/{_ACL_TYPE}/{_ACL_NAME}", partial(_acl, acls.PatternType.LITERAL)),
+        (rf"{acls.ROOTS[acls.PatternType.PREFIXED]}/{_ACL_TYPE}/{_ACL_NAME}", partial(_acl, acls.PatternType.PREFIXED)),
+        (rf"{acls.CHANGES[acls.PatternType.LITERAL]}/{_NAME}", acls.AclChangeAddress),
+        (rf"{acls.CHANGES[acls.PatternType.PREFIXED]}/{_NAME}", acls.ExtendedAclChangeAddress),
     )
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from zk_layout.znodes import (
+    acls,
     admin,
     brokers,
     configs,
@@ -88,16 +89,24 @@ _ALWAYS: Final = Watched(
 )
 _FOLDER: Final = (reassignments.ROOT,)
 
+# Rights themselves, not the notifications of their changes: what was written by hand, or by somebody who died before
+# telling it, counts as well. Each of them is watched.
+RIGHTS: Final = Watched(parents=acls.FOLDERS, families=acls.FOLDERS, listed_once=(), paths=())
 
-def watched(*, follows_reassignments: bool) -> Watched:
-    """What is watched; `/admin/reassignments` and what is below it only where somebody asks for it.
 
-    >>> "/admin/reassignments" in watched(follows_reassignments=False).parents
-    False
+def watched(*, follows_reassignments: bool = False, follows_rights: bool = False) -> Watched:
+    """What is watched; `/admin/reassignments`, and who may do what, only where somebody asks for it.
+
+    >>> "/admin/reassignments" in watched().parents, "/kafka-acl/Topic" in watched().parents
+    (False, False)
     >>> watched(follows_reassignments=True).families[-1]
     '/admin/reassignments'
+    >>> "/kafka-acl/Topic" in watched(follows_rights=True).families
+    True
     """
-    if not follows_reassignments:
-        return _ALWAYS
     parents, families, listed_once, paths = _ALWAYS
-    return Watched((*parents, *_FOLDER), (*families, *_FOLDER), listed_once, (*paths, *_FOLDER))
+    if follows_reassignments:
+        parents, families, paths = (*parents, *_FOLDER), (*families, *_FOLDER), (*paths, *_FOLDER)
+    if follows_rights:
+        parents, families = (*parents, *RIGHTS.parents), (*families, *RIGHTS.families)
+    return Watched(parents, families, listed_once, paths)

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from controller.core.clients.authorization import Authorizer, anybody
+from controller.core.clients.authorization import Authorizer
 from controller.core.commands import LiveBroker
 from controller.core.duties import all_duties
 from controller.core.duty import Duty
@@ -79,9 +79,9 @@ class Machine:
         settings: MachineSettings,
         controller_epoch: ControllerEpoch,
         random: SeededRandom,
-        is_allowed: Authorizer = anybody,
+        is_allowed: Authorizer | None = None,
     ) -> None:
-        """A term that has not loaded anything yet."""
+        """A term that has not loaded anything yet. Without `is_allowed` its settings say who decides."""
         self._unanswered: dict[CallId, Request] = {}
         shared = at_beginning(settings, controller_epoch, random, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions

@@ -36,6 +36,13 @@ class TurnBudget(Struct, frozen=True):
     requested: int = 1_000
 
 
+class AuthorizerSettings(Struct, frozen=True):
+    """Kafka's `super.users` and `allow.everyone.if.no.acl.found`."""
+
+    super_users: tuple[str, ...] = ()
+    allows_everyone_if_no_acl_is_found: bool = False
+
+
 class MachineSettings(Struct, frozen=True):
     """What of the configuration decisions depend on.
 
@@ -52,7 +59,7 @@ class MachineSettings(Struct, frozen=True):
         `status_retention_ms` is how long the status of a finished reassignment request is kept.
         `keeps_reassignment_znodes` says that `/admin/reassignments` is followed (KIP-236). `token_expiry_check_s` is
         Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is the
-        Unix time at which the machine's clock showed 0.
+        Unix time at which the machine's clock showed 0. Without `authorizer` everybody may do everything.
     """
 
     own_id: BrokerId
@@ -74,4 +81,5 @@ class MachineSettings(Struct, frozen=True):
     token_expiry_check_s: float | None = None
     clock_zero_ms: int = 0
     keeps_reassignment_znodes: bool = False
+    authorizer: AuthorizerSettings | None = None
     budget: TurnBudget = TurnBudget()

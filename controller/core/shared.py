@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from controller.core.agenda import Agenda
-from controller.core.clients.authorization import Authorizer
+from controller.core.clients.authorization import Authorizer, authorizer_of
 from controller.core.clients.open_requests import Item, OpenRequests, Wanted
 from controller.core.clients.outcomes import Outcomes
 from controller.core.memory import Memory
@@ -53,7 +53,10 @@ class Shared(Struct, frozen=True, eq=False):
 
 
 def at_beginning(
-    settings: MachineSettings, controller_epoch: ControllerEpoch, random: SeededRandom, is_allowed: Authorizer
+    settings: MachineSettings,
+    controller_epoch: ControllerEpoch,
+    random: SeededRandom,
+    is_allowed: Authorizer | None = None,
 ) -> Shared:
     """What the duties of a term share before anything is known."""
     state, memory, requests = (
@@ -72,7 +75,7 @@ def at_beginning(
     sizes, set_aside = RequestSizes(settings.znode_size_limit, settings.chroot_bytes), SetAside()
     return Shared(
         settings,
-        is_allowed,
+        is_allowed or authorizer_of(settings.authorizer, state.rights.known),
         state,
         memory,
         cluster,

@@ -25,7 +25,7 @@ from zk_layout.catalog import Address
 from zk_layout.codec import one_line
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, Zxid
-from zk_layout.watched import INDISPENSABLE, watched
+from zk_layout.watched import INDISPENSABLE, Watched, watched
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
@@ -52,9 +52,9 @@ class Reader:
         notice: Callable[[Notice], None] = lambda _: None,
         bulk: BulkReader | None = None,
         chunk: int = 2_000,
-        follows_reassignments: bool = False,
+        what: Watched | None = None,
     ) -> None:
-        """Without `follows_reassignments` nothing of `/admin/reassignments` is read.
+        """`what` is what every term watches, unless it is said otherwise.
 
         `chunk` is how many facts one event holds, more or less: a topic and its partitions stay together.
         """
@@ -64,7 +64,7 @@ class Reader:
         self._bulk = bulk or BulkReader(bridge)
         self._surveyor = Surveyor(bridge, self._bulk, self._refuse, self._allow)
         self._chunk = chunk
-        self._watched = watched(follows_reassignments=follows_reassignments)
+        self._watched = what or watched()
         self._names: dict[str, set[str]] = {
             parent: set() for parent in (*self._watched.parents, *self._watched.listed_once)
         }
@@ -190,15 +190,19 @@ class Reader:
         asked, self._asked = self._asked, []
         surveys, self._surveys = self._surveys, []
         families, self._families = self._families, {}
-        come = await asyncio.gather(*(self._list(parent) for parent in self._names if parent in parents))
+        listed = [parent for parent in self._names if parent in parents]
+        come = await asyncio.gather(*(self._list(parent) for parent in listed))
         by_parent: dict[str, dict[str, None]] = {}
-        for path in itertools.chain(marked, *come):
+        for path in itertools.chain(marked, *(paths or () for paths in come)):
             parent, _, name = path.rpartition("/")
             # What its parent's listing has just shown to be gone needs no reading.
             if name in self._names.get(parent, ()):
                 by_parent.setdefault(parent, {})[path] = None
         for parent in self._names:
             await self._read_family(parent, tuple(by_parent.get(parent, ())))
+        for parent, paths in zip(listed, come, strict=True):
+            if paths is not None:
+                self._allow(parent)  # now that all its children have been told
         await self._read_lone([path for path in marked if path in self._watched.paths])
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for effect in asked:
@@ -208,16 +212,15 @@ class Reader:
         for topic in surveys:
             self._emit(Surveyed(topic, await self._surveyor.everything_below(topic)))
 
-    async def _list(self, parent: str) -> list[str]:
-        """What has gone is told at once; answers the paths of what has come."""
+    async def _list(self, parent: str) -> list[str] | None:
+        """What has gone is told at once; answers the paths of what has come, None where we may not look."""
         try:
             names, zxid = await self._children_of(parent, watch=parent in self._watched.parents)
         except Refused as error:
             if parent in INDISPENSABLE and not self._is_loaded:
                 raise
             self._refuse(parent, f"{error} (its children)")
-            return []
-        self._allow(parent)
+            return None
         listed = set(names or ())
         known = self._names[parent]
         gone, come = sorted(known - listed), sorted(listed - known)

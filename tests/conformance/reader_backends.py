@@ -22,6 +22,7 @@ from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, S
 from zk_layout.catalog import Address
 from zk_layout.facts import Stat
 from zk_layout.ids import TopicName
+from zk_layout.watched import watched
 
 T = TypeVar("T")
 PATIENCE_S = 30.0
@@ -68,7 +69,7 @@ class RealWorld:
         """A reader with a session of its own."""
         bridge = self._runner.run(adapter_world.started(self._connect))
         seen, notices = Seen(), list[Notice]()
-        reader = Reader(bridge, seen, notice=notices.append, chunk=chunk, follows_reassignments=follows)
+        reader = Reader(bridge, seen, notice=notices.append, chunk=chunk, what=watched(follows_reassignments=follows))
         self._runner.run(reader.load())
         try:
             yield Reading(
@@ -125,7 +126,12 @@ class SimulatedWorld:
         """A reader with a session of its own, over simulated lines."""
         seen, notices = Seen(), list[Notice]()
         reader = SimulatedReader(
-            self._zookeeper, self._network, seen, notice=notices.append, chunk=chunk, follows_reassignments=follows
+            self._zookeeper,
+            self._network,
+            seen,
+            notice=notices.append,
+            chunk=chunk,
+            what=watched(follows_reassignments=follows),
         )
         reader.load()
         self.until(lambda: seen.is_loaded)

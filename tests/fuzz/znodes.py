@@ -74,6 +74,8 @@ PLACES: tuple[tuple[str, str], ...] = (
     ("ReassignmentAddress", "/admin/reassignments/sick-0"),
     ("ReassignmentAddress", "/admin/reassignments/nobody-7"),
     ("DelegationTokenAddress", "/delegation_token/tokens/a"),
+    ("AclAddress", "/kafka-acl/Topic/sick"),
+    ("AclAddress", "/kafka-acl-extended/prefixed/Cluster/kafka"),
 )
 STRANGERS = (
     "/brokers/topics/{}",
@@ -87,6 +89,7 @@ STRANGERS = (
     "/log_dir_event_notification/{}",
     "/config/changes/{}",
     "/delegation_token/tokens/{}",
+    "/kafka-acl/Group/{}",
     "/kafka_zk_controller/replica_deletions/{}",
 )
 NAMES = (
@@ -114,6 +117,7 @@ FOLDERS = (
     "/log_dir_event_notification",
     "/config/changes",
     "/delegation_token/tokens",
+    "/kafka-acl/Topic",
 )
 
 _OURS = {
@@ -130,6 +134,9 @@ _OURS = {
     "ReassignmentsAddress": (b'{"version":1,"controller_epoch":0}',),
     "ReassignmentAddress": (b'{"version":1,"assignment":[4,1]}',),
     "DelegationTokenAddress": (b'{"version":1,"owner":"User:a","expiryTimestamp":1,"maxTimestamp":9,"tokenId":"a"}',),
+    "AclAddress": (
+        b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Deny","operation":"Alter","host":"*"}]}',
+    ),
     "LegacyReassignmentAddress": (b'{"version":1,"partitions":[{"topic":"sick","partition":0,"replicas":[4,1]}]}',),
     "PreferredElectionAddress": (b'{"version":1,"partitions":[{"topic":"sick","partition":0}]}',),
     "IsrChangeAddress": (b'{"version":1,"partitions":[{"topic":"sick","partition":0}]}',),

@@ -11,6 +11,20 @@ from zk_layout.bounds import HIGHEST_REQUEST_ID
 from zk_layout.facts import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
 from zk_layout.znodes import brokers, notifications, release, replica_deletions, topics
+from zk_layout.znodes.acls import (
+    AclAddress,
+    AclChange,
+    AclChangeAddress,
+    AclEntry,
+    AclOperation,
+    Acls,
+    ExtendedAclChangeAddress,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+    changes,
+)
 from zk_layout.znodes.admin import (
     LegacyMove,
     LegacyReassignment,
@@ -97,6 +111,21 @@ request_statuses = st.builds(
 )
 
 
+acl_entries = st.builds(
+    AclEntry,
+    st.builds("{}:{}".format, st.sampled_from(("User", "Group")), texts),
+    texts,
+    st.sampled_from(AclOperation),
+    st.sampled_from(PermissionType),
+)
+
+
+def acl_changes(pattern_type: PatternType) -> st.SearchStrategy[AclChange]:
+    """Of any resource, for brokers of any version."""
+    patterns = st.builds(ResourcePattern, st.sampled_from(ResourceType), texts, st.just(pattern_type))
+    return patterns.flatmap(lambda pattern: st.sampled_from(changes(pattern)))
+
+
 @st.composite
 def assignments(draw: st.DrawFn) -> topics.Assignment:
     """Any replicas, and any of them being added or removed: a znode may hold what arithmetic would not."""
@@ -149,6 +178,11 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ReassignmentAddress(TopicName("a-1"), PartitionId(2)): st.none() | st.builds(Reassignment, replicas),
     DelegationTokenAddress("abc"): st.builds(TokenTimes, st.integers(-1, 2**45), st.integers(-1, 2**45)),
     DelegationTokenChangeAddress(): st.builds(TokenChange, texts),
+    AclAddress(ResourcePattern(ResourceType.GROUP, "größe *")): st.lists(acl_entries, unique=True, max_size=4).map(
+        lambda entries: Acls(tuple(entries))
+    ),
+    AclChangeAddress("acl_changes_0000000001"): acl_changes(PatternType.LITERAL),
+    ExtendedAclChangeAddress("acl_changes_0000000001"): acl_changes(PatternType.PREFIXED),
 }
 WITHOUT_DATA: tuple[catalog.Address, ...] = (
     PartitionAddress(TopicName("t"), PartitionId(0)),

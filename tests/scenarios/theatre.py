@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 from controller.core import effects
-from controller.core.clients import authorization
 from controller.core.commands import Command, LeaderAndIsr, StopReplica
 from controller.core.effects import (
     Answer,
@@ -57,6 +56,8 @@ from tests.simulation.world import PATHS
 from tests.simulation.zookeeper import CheckVersion, MakeNode, Operation, RemoveNode, SetData, ZooKeeper
 from zk_layout import catalog
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, TopicPartition
+from zk_layout.watched import watched
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Endpoint, Registration
 from zk_layout.znodes.features import FeatureAddress, Features
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
@@ -166,7 +167,9 @@ class Theatre:
             network,
             self._events.append,
             notice=lambda notice: self.strangers.append(notice.text),
-            follows_reassignments=bool(self.settings.get("keeps_reassignment_znodes")),
+            what=watched(
+                follows_reassignments=bool(self.settings.get("keeps_reassignment_znodes")), follows_rights=True
+            ),
             wake_s=0.0,
         )
         self.reader.connect()
@@ -183,9 +186,7 @@ class Theatre:
         self.reader.load()
         self.run()
 
-    def _is_allowed(
-        self, _caller: Caller, operation: authorization.Operation, _resource: authorization.Resource
-    ) -> bool:
+    def _is_allowed(self, _caller: Caller, operation: AclOperation, _resource: ResourcePattern) -> bool:
         return operation not in self.forbidden
 
     def ask(self, request: Request) -> None:

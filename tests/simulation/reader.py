@@ -17,6 +17,7 @@ from tests.simulation.zookeeper import ZooKeeper
 from tests.simulation.zookeeper_server import ServerConnection
 from zk_layout.catalog import Address
 from zk_layout.ids import SessionId, TopicName
+from zk_layout.watched import Watched
 
 
 class Reader:
@@ -30,7 +31,7 @@ class Reader:
         *,
         notice: Callable[[Notice], None] = lambda _: None,
         chunk: int = 2_000,
-        follows_reassignments: bool = False,
+        what: Watched | None = None,
         wake_s: float = WAKE_S,
     ) -> None:
         def dial(line: Line) -> ServerConnection:
@@ -40,9 +41,7 @@ class Reader:
         settings = ZooKeeperSettings("simulated:2181")
         self._client = kazoo_client(settings, network, self._loop, dial)
         self._bridge = Bridge(settings, self._client)
-        self._reader = reader.Reader(
-            self._bridge, emit, notice=notice, chunk=chunk, follows_reassignments=follows_reassignments
-        )
+        self._reader = reader.Reader(self._bridge, emit, notice=notice, chunk=chunk, what=what)
 
     @property
     def session(self) -> SessionId:

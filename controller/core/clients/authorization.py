@@ -6,10 +6,8 @@ Source: Kafka's KafkaApis: `authorizeClusterOperation` before the controller see
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 
-from msgspec import Struct
-
+from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of
 from controller.core.clients.refusal import refusal
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
@@ -26,37 +24,36 @@ from controller.core.requests import (
     Request,
     UpdateFeatures,
 )
+from controller.core.settings import AuthorizerSettings
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
+
+CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
+
+Authorizer = Callable[[Caller, AclOperation, ResourcePattern], bool]
 
 
-class Operation(StrEnum):
-    """Kafka's `AclOperation`, those that requests to a controller need."""
-
-    ALTER = "Alter"
-    DESCRIBE = "Describe"
-    CLUSTER_ACTION = "ClusterAction"
-    CREATE = "Create"
-    DELETE = "Delete"
-
-
-class Resource(Struct, frozen=True):
-    """What an operation is about: Kafka's resource type and name."""
-
-    kind: str
-    name: str
-
-
-CLUSTER = Resource("Cluster", "kafka-cluster")
-TOPIC = "Topic"
-
-Authorizer = Callable[[Caller, Operation, Resource], bool]
-
-
-def anybody(_caller: Caller, _operation: Operation, _resource: Resource) -> bool:
+def anybody(_caller: Caller, _operation: AclOperation, _resource: ResourcePattern) -> bool:
     """Allows everything, as a cluster without an authorizer does."""
     return True
 
 
-def needed(request: Request) -> Operation | None:
+def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> Authorizer:
+    """Who decides: everybody may do everything, or what is known of rights says it."""
+    if settings is None:
+        return anybody
+    acls = AclAuthorizer(
+        known,
+        settings.super_users,
+        allows_everyone_if_no_acl_is_found=settings.allows_everyone_if_no_acl_is_found,
+    )
+
+    def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        return acls.is_allowed(caller.principal, host_of(caller.address), operation, resource)
+
+    return is_allowed
+
+
+def needed(request: Request) -> AclOperation | None:
     """The operation on the cluster that a request needs; None where it needs none, or judges its parts itself.
 
     >>> needed(ListReassignments(None)).value
@@ -64,11 +61,11 @@ def needed(request: Request) -> Operation | None:
     """
     match request:
         case AlterReassignments() | ElectLeaders() | AlterScramCredentials() | UpdateFeatures():
-            return Operation.ALTER
+            return AclOperation.ALTER
         case ListReassignments():
-            return Operation.DESCRIBE
+            return AclOperation.DESCRIBE
         case AlterPartition() | ControlledShutdown() | AllocateProducerIds():
-            return Operation.CLUSTER_ACTION
+            return AclOperation.CLUSTER_ACTION
         case _:
             return None
 

@@ -9,18 +9,21 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from controller.core.state.acls import Rights
 from controller.core.state.brokers import Broker, Registrations
 from controller.core.state.changes import Changes, cut_off
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
+from controller.core.state.sightings import NEVER, Sightings
 from controller.core.state.statuses import Statuses
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import Partition
 from controller.core.state.unreadable import Unreadable
 from controller.core.state.users import UserConfigs
 from zk_layout.catalog import Address, address_of
-from zk_layout.facts import Fact, Malformed, absent, is_newer
-from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.facts import Fact, Malformed, absent
+from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.znodes.acls import AclAddress, AclChangeAddress, ExtendedAclChangeAddress
 from zk_layout.znodes.admin import (
     LegacyReassignment,
     LegacyReassignmentAddress,
@@ -50,9 +53,7 @@ from zk_layout.znodes.release import ReleaseAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 
-NEVER = Zxid(-1)
 ABSENT = ZnodeVersion(-1)
-MOST_TOMBSTONES = 10_000
 EVERYTHING = 1_000_000_000
 NOTHING: Mapping[TopicName, None] = MappingProxyType({})
 
@@ -69,6 +70,7 @@ _Lone = (
     | DefaultBrokerConfigAddress
     | DelegationTokenAddress
     | ConfigChangeAddress
+    | AclAddress
     | Notification
 )
 
@@ -78,31 +80,6 @@ class Token(Struct, frozen=True):
 
     times: TokenTimes | None
     version: ZnodeVersion
-
-
-class _Sightings:
-    """Of each path that may come and go: when it was last seen, and whether it was there.
-
-    That something was absent is forgotten after so many others: no read is late for as long.
-    """
-
-    def __init__(self) -> None:
-        self._there: dict[str, Zxid] = {}
-        self._gone: dict[str, Zxid] = {}
-
-    def is_news(self, fact: Fact) -> bool:
-        """Whether a fact is newer than all that was seen of its path; remembers it if so."""
-        path = fact.address.path
-        is_held_present = path in self._there
-        held_as_of = self._there[path] if is_held_present else self._gone.get(path, NEVER)
-        if not is_newer(fact, held_as_of, is_held_present=is_held_present):
-            return False
-        self._there.pop(path, None)
-        self._gone.pop(path, None)
-        (self._there if fact.is_present else self._gone)[path] = fact.as_of
-        if len(self._gone) > MOST_TOMBSTONES:
-            del self._gone[next(iter(self._gone))]
-        return True
 
 
 class ClusterState:
@@ -126,8 +103,9 @@ class ClusterState:
         self.notifications: dict[Notification, ZnodeVersion] = {}
         self.tokens: dict[str, Token] = {}
         self.users = UserConfigs()
+        self.rights = Rights()
         self.unreadable = Unreadable()
-        self._sightings = _Sightings()
+        self._sightings = Sightings()
 
     def partition(self, at: TopicPartition) -> Partition | None:
         """A partition that its topic's znode lists."""
@@ -135,6 +113,7 @@ class ClusterState:
 
     def begin(self) -> None:
         """Everything has been loaded, and nothing of it was seen yet."""
+        self.rights.begin()
         self.changes.is_beginning = True
         unseen, self.changes.partitions = self.changes.partitions, {}
         for name in self.changes.topics:
@@ -184,6 +163,8 @@ class ClusterState:
                 self.features = Fact(address, Malformed(reason, 0), None, NEVER)
             case ProducerIdBlockAddress() if self.producer_ids.as_of == NEVER:
                 self.producer_ids = Fact(address, Malformed(reason, 0), None, NEVER)
+            case AclAddress() | None:
+                self.rights.refuse(path, address)
             case _:
                 pass
 
@@ -193,6 +174,8 @@ class ClusterState:
         address = address_of(path)
         if isinstance(address, TopicAddress):
             self.topics.allow_topic(address.topic)
+        elif isinstance(address, AclAddress | None):
+            self.rights.allow(path, address)
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
         """Fold several facts in."""
@@ -227,7 +210,7 @@ class ClusterState:
                 self.users.apply(address, fact, self.changes)
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
                 pass  # who leads is decided elsewhere, and nothing is known of remnants
-            case DelegationTokenChangeAddress():
+            case DelegationTokenChangeAddress() | AclChangeAddress() | ExtendedAclChangeAddress():
                 pass  # for brokers to read
             case _:
                 is_news = self._sightings.is_news(fact)
@@ -235,7 +218,7 @@ class ClusterState:
                 if is_news:
                     self._apply_lone(address, fact)
 
-    def _apply_lone(self, address: _Lone, fact: Fact) -> None:
+    def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match here, too)
         """Znodes that are remembered by their path."""
         match address:
             case ReassignmentStatusAddress() | StatusRootAddress():
@@ -251,6 +234,10 @@ class ClusterState:
                 self.controller_ids = fact
             case ReassignmentsAddress() | ReassignmentAddress():
                 self.reassignments.apply(fact)
+            case AclAddress():
+                self.rights.apply(address, fact)
+                if fact.stat is None:
+                    self.unreadable.allowed(address.path)  # it is gone
             case DefaultBrokerConfigAddress():
                 self.broker_defaults = readable(fact.value)
                 self.changes.broker_defaults = True
@@ -322,4 +309,6 @@ class ClusterState:
             fate = "it is written anew"
         if isinstance(fact.address, ReassignmentAddress):
             fate = "it is removed, or reset to the current target"
+        if isinstance(fact.address, AclAddress):
+            fate = "what it might deny is denied until it is mended"
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))

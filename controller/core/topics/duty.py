@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.clients.authorization import CLUSTER, TOPIC, Operation, Resource
+from controller.core.clients.authorization import CLUSTER
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
 from controller.core.duty import Report
 from controller.core.effects import Create
@@ -31,6 +31,7 @@ from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
 from controller.core.transactions.proposal import Atom, Outcome, Proposal, Refused, Subject, topic_subject
 from zk_layout.ids import TopicName, TopicPartition
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
@@ -68,12 +69,12 @@ class Topics(TopicDuty):
         match request:
             case CreateTopics():
                 new = [(topic.name, topic) for topic in request.topics]
-                may_create_all = self._shared.is_allowed(asked.caller, Operation.CREATE, CLUSTER)
-                operation = None if may_create_all else Operation.CREATE
+                may_create_all = self._shared.is_allowed(asked.caller, AclOperation.CREATE, CLUSTER)
+                operation = None if may_create_all else AclOperation.CREATE
                 parts = self._by_topic(asked, new, create_topics.refuse_within(request), operation)
             case CreatePartitions():
                 more = [(growth.topic, growth) for growth in request.growths]
-                parts = self._by_topic(asked, more, create_partitions.refuse_within(request), Operation.ALTER)
+                parts = self._by_topic(asked, more, create_partitions.refuse_within(request), AclOperation.ALTER)
             case DeleteTopics():
                 parts = self._to_delete(asked, request)
             case _:
@@ -90,7 +91,7 @@ class Topics(TopicDuty):
         asked: Asked,
         wanted: Sequence[tuple[TopicName, NewTopic | Growth]],
         refusals: Sequence[Refusal | None],
-        operation: Operation | None,
+        operation: AclOperation | None,
     ) -> tuple[list[Item], list[tuple[int, Result]]]:
         items: list[Item] = []
         results: list[tuple[int, Result]] = []
@@ -112,7 +113,7 @@ class Topics(TopicDuty):
         for index, reference in enumerate(request.topics):
             found = refused_whole or delete_topics.find(reference, cluster)
             if not isinstance(found, Refusal):
-                found = self._forbidden(asked, Operation.DELETE, found) or found
+                found = self._forbidden(asked, AclOperation.DELETE, found) or found
             if isinstance(found, Refusal):
                 results.append((index, TopicDeleted(reference.name, reference.topic_id, found.error, found.message)))
             else:
@@ -120,8 +121,10 @@ class Topics(TopicDuty):
                 items.append(Item(asked.call, index, TopicPartition(found, WHOLE_TOPIC), wanted))
         return items, results
 
-    def _forbidden(self, asked: Asked, operation: Operation | None, name: TopicName) -> Refusal | None:
-        if operation is None or self._shared.is_allowed(asked.caller, operation, Resource(TOPIC, name)):
+    def _forbidden(self, asked: Asked, operation: AclOperation | None, name: TopicName) -> Refusal | None:
+        if operation is None or self._shared.is_allowed(
+            asked.caller, operation, ResourcePattern(ResourceType.TOPIC, name)
+        ):
             return None
         return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from controller.core.clients.authorization import CLUSTER, Operation, Resource, refuse
+from controller.core.clients.authorization import CLUSTER, refuse
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, CallId
 from controller.core.replies import FeaturesUpdated, ScramCredentialsAltered
@@ -30,19 +30,20 @@ from controller.core.requests import (
     UpdateFeatures,
 )
 from zk_layout.ids import BrokerEpoch, BrokerId
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
 BROKER, EPOCH = BrokerId(1), BrokerEpoch(7)
 SCRAM = AlterScramCredentials((ScramUpsertion("ann", 1, 4096, "keys"),), (ScramDeletion("bob", 2),))
 FEATURES = UpdateFeatures((FeatureUpdate("some", 1, 1),))
-NEEDED: list[tuple[Request, Operation | None]] = [
-    (AlterReassignments(()), Operation.ALTER),
-    (ElectLeaders(None), Operation.ALTER),
-    (SCRAM, Operation.ALTER),
-    (FEATURES, Operation.ALTER),
-    (ListReassignments(None), Operation.DESCRIBE),
-    (AlterPartition(BROKER, EPOCH, ()), Operation.CLUSTER_ACTION),
-    (ControlledShutdown(BROKER, EPOCH), Operation.CLUSTER_ACTION),
-    (AllocateProducerIds(BROKER, EPOCH), Operation.CLUSTER_ACTION),
+NEEDED: list[tuple[Request, AclOperation | None]] = [
+    (AlterReassignments(()), AclOperation.ALTER),
+    (ElectLeaders(None), AclOperation.ALTER),
+    (SCRAM, AclOperation.ALTER),
+    (FEATURES, AclOperation.ALTER),
+    (ListReassignments(None), AclOperation.DESCRIBE),
+    (AlterPartition(BROKER, EPOCH, ()), AclOperation.CLUSTER_ACTION),
+    (ControlledShutdown(BROKER, EPOCH), AclOperation.CLUSTER_ACTION),
+    (AllocateProducerIds(BROKER, EPOCH), AclOperation.CLUSTER_ACTION),
     # These are judged topic by topic, or show what anybody may see.
     (CreateTopics(()), None),
     (DeleteTopics(()), None),
@@ -60,10 +61,10 @@ def test_no_request_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("request_", "operation"), NEEDED, ids=lambda found: type(found).__name__)
-def test_a_request_needs_the_right_that_kafka_demands(request_: Request, operation: Operation | None) -> None:
-    wanted: list[tuple[Operation, Resource]] = []
+def test_a_request_needs_the_right_that_kafka_demands(request_: Request, operation: AclOperation | None) -> None:
+    wanted: list[tuple[AclOperation, ResourcePattern]] = []
 
-    def deny(_: Caller, operation: Operation, resource: Resource) -> bool:
+    def deny(_: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
         wanted.append((operation, resource))
         return False
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core import topic_names
-from controller.core.clients.authorization import CLUSTER, Operation, Resource
+from controller.core.clients.authorization import CLUSTER
 from controller.core.effects import Answer
 from controller.core.elections import elect_leaders
 from controller.core.elections.duty import Elections
@@ -37,6 +37,7 @@ from controller.core.topics.duty import Topics
 from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, registration, written
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 
@@ -315,7 +316,7 @@ def refused_at_once(term: Term, request: TopicRequest) -> list[ErrorCode]:
     return [result.error for result in reply.results if result.error is not ErrorCode.REQUEST_TIMED_OUT]
 
 
-def divided(request: TopicRequest, *allowed: tuple[Operation, Resource]) -> list[ErrorCode]:
+def divided(request: TopicRequest, *allowed: tuple[AclOperation, ResourcePattern]) -> list[ErrorCode]:
     """The same for a caller who may do only this."""
     return refused_at_once(
         Term("1", is_allowed=lambda _, operation, resource: (operation, resource) in allowed), request
@@ -323,16 +324,16 @@ def divided(request: TopicRequest, *allowed: tuple[Operation, Resource]) -> list
 
 
 def test_each_topic_needs_its_own_right_or_the_cluster_gives_it() -> None:
-    mine, denied = Resource("Topic", "mine"), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    mine, denied = ResourcePattern(ResourceType.TOPIC, "mine"), ErrorCode.TOPIC_AUTHORIZATION_FAILED
     create = CreateTopics((NewTopic("mine"), NewTopic("theirs")))
     delete = DeleteTopics((TopicReference("mine"), TopicReference("theirs")))
     grow = CreatePartitions((Growth("mine", 2), Growth("theirs", 2)))
 
-    assert divided(create, (Operation.CREATE, mine)) == [denied]
-    assert divided(create, (Operation.CREATE, CLUSTER)) == []
+    assert divided(create, (AclOperation.CREATE, mine)) == [denied]
+    assert divided(create, (AclOperation.CREATE, CLUSTER)) == []
     assert divided(create) == [denied, denied]
-    assert divided(delete, (Operation.DELETE, mine)) == [denied]
-    assert divided(grow, (Operation.ALTER, mine)) == [denied]
+    assert divided(delete, (AclOperation.DELETE, mine)) == [denied]
+    assert divided(grow, (AclOperation.ALTER, mine)) == [denied]
 
 
 def test_where_topics_may_not_be_deleted_old_clients_get_an_error_they_know() -> None:

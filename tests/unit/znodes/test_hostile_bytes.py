@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from zk_layout import catalog
+from zk_layout.catalog import Value
 from zk_layout.codec import DEEPEST, LARGEST_BYTES, decode_json, json_decoder
 from zk_layout.facts import Malformed
+from zk_layout.znodes.acls import Acls
 from zk_layout.znodes.reassignment_status import StatusRoot
 
 PATHS = [
@@ -29,8 +31,15 @@ PATHS = [
     "/admin/reassign_partitions_status/1",
     "/admin/reassignments/t-0",
     "/delegation_token/tokens/a",
+    "/kafka-acl/Topic/t",
+    "/kafka-acl-changes/acl_changes_0000000000",
+    "/kafka-acl-extended-changes/acl_changes_0000000000",
 ]
-MAY_BE_EMPTY = {"/latest_producer_id_block", "/admin/reassignments/t-0"}
+MAY_BE_EMPTY: dict[str, Value | None] = {
+    "/latest_producer_id_block": None,
+    "/admin/reassignments/t-0": None,
+    "/kafka-acl/Topic/t": Acls(()),
+}
 
 HOSTILE = {
     "objects in objects": b'{"a":' * 600 + b"1" + b"}" * 600,
@@ -57,7 +66,7 @@ def test_bytes_that_no_writer_writes_are_malformed(path: str, data: bytes) -> No
     value = catalog.decode(address, data)
 
     if not data and path in MAY_BE_EMPTY:
-        assert value is None
+        assert value == MAY_BE_EMPTY[path]
     elif isinstance(value, Malformed):
         assert len(value.reason) <= 300
         assert value.reason.isprintable()

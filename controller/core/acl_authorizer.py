@@ -1,0 +1,213 @@
+"""May this principal do that? Decides as Kafka's AclAuthorizer does, from the same rights.
+
+Whoever is denied by one entry is denied; otherwise one entry has to allow it. Entries count that are given for the
+resource's name, for a beginning of it, or for all of its type.
+
+Source: KIP-11, KIP-290, KIP-679; Kafka's AclAuthorizer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address
+from itertools import product
+from types import MappingProxyType
+from typing import Final
+
+from zk_layout.znodes.acls import (
+    AclEntry,
+    AclOperation,
+    Acls,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+)
+
+WILDCARD: Final = "*"
+EVERYBODY: Final = "User:*"
+
+IMPLIED_BY: MappingProxyType[AclOperation, tuple[AclOperation, ...]] = MappingProxyType(
+    {
+        AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+        AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
+    }
+)
+"""Who is allowed one of these is allowed the operation, too. To be denied them denies nothing else."""
+
+_CLOSED: Final = Acls((AclEntry(EVERYBODY, WILDCARD, AclOperation.ALL, PermissionType.DENY),))
+_LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+
+
+def super_users(text: str) -> frozenset[str]:
+    """The principals that may do everything, as `super.users` lists them.
+
+    >>> sorted(super_users("User:ann; User:CN=bob,O=ours"))
+    ['User:CN=bob,O=ours', 'User:ann']
+
+    Raises:
+        ValueError: one of them has no type.
+    """
+    listed = text.rstrip("; \t")
+    principals = [principal.strip() for principal in listed.split(";")] if listed else []
+    for principal in principals:
+        if ":" not in principal:
+            raise ValueError(f"{principal!r} is no principal; separate those such as User:ann by semicolons")
+    return frozenset(principals)
+
+
+def host_of(address: str) -> str:
+    """An address as Java spells it, and therefore entries and tools.
+
+    >>> host_of("10.0.0.1"), host_of("::1"), host_of("::ffff:10.0.0.1"), host_of("fe80::1%eth0")
+    ('10.0.0.1', '0:0:0:0:0:0:0:1', '10.0.0.1', 'fe80:0:0:0:0:0:0:1%eth0')
+    """
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address  # no entry has it
+    if found.version == 4:
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    groups = ":".join(f"{group:x}" for group in struct.unpack(">8H", found.packed))
+    return f"{groups}%{found.scope_id}" if found.scope_id else groups
+
+
+class KnownAcls:
+    """The rights that are known. Before `open_folder` says of a type that all its patterns are known, it is closed.
+
+    What is closed nobody can read: it denies everybody whatever its entries might deny.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is known, and everything is closed."""
+        self._acls: dict[ResourcePattern, Acls] = {}
+        self._names: dict[tuple[AclEntry, ResourceType, PatternType], set[str]] = {}
+        self._closed_folders = set(product(ResourceType, PatternType))
+
+    def put(self, resource: ResourcePattern, acls: Acls) -> None:
+        """These are the entries of a pattern now; without entries it is as if there were no such pattern."""
+        for entry in self._acls.pop(resource, Acls(())).entries:
+            names = self._names[entry, resource.resource_type, resource.pattern_type]
+            names.discard(resource.name)
+            if not names:
+                del self._names[entry, resource.resource_type, resource.pattern_type]
+        if acls.entries:
+            self._acls[resource] = acls
+        for entry in acls.entries:
+            self._names.setdefault((entry, resource.resource_type, resource.pattern_type), set()).add(resource.name)
+
+    def close(self, resource: ResourcePattern) -> None:
+        """Nobody knows what entries this pattern has."""
+        self.put(resource, _CLOSED)
+
+    def close_folder(self, resource_type: ResourceType, pattern_type: PatternType) -> None:
+        """Nobody knows which patterns of this kind there are: any name of the type might be denied."""
+        self._closed_folders.add((resource_type, pattern_type))
+
+    def open_folder(self, resource_type: ResourceType, pattern_type: PatternType) -> None:
+        """All patterns of this kind are known."""
+        self._closed_folders.discard((resource_type, pattern_type))
+
+    def is_closed(self, resource_type: ResourceType) -> bool:
+        """Whether it is unknown which patterns there are of a type."""
+        return any((resource_type, pattern_type) in self._closed_folders for pattern_type in PatternType)
+
+    def entries(self, resource: ResourcePattern) -> list[AclEntry]:
+        """Those that count for one resource: given for its name, for a beginning of it, or for all of its type."""
+        kind, name = resource.resource_type, resource.name
+        patterns = [ResourcePattern(kind, name[:end], _PREFIXED) for end in range(1, len(name) + 1)]
+        patterns += [ResourcePattern(kind, literal, _LITERAL) for literal in dict.fromkeys((WILDCARD, name))]
+        found = (self._acls.get(pattern) for pattern in patterns)
+        return [entry for acls in found if acls is not None for entry in acls.entries]
+
+    def names(
+        self, entries: Iterable[AclEntry], resource_type: ResourceType, pattern_type: PatternType
+    ) -> list[set[str]]:
+        """The names, or beginnings of them, for which each of these entries is given, where it is."""
+        found = (self._names.get((entry, resource_type, pattern_type)) for entry in dict.fromkeys(entries))
+        return [names for names in found if names]
+
+    def bindings(self, matches: Callable[[ResourcePattern], bool]) -> Iterator[tuple[ResourcePattern, AclEntry]]:
+        """The entries that are known of the patterns that match."""
+        for resource, acls in self._acls.items():
+            if acls is not _CLOSED and matches(resource):
+                for entry in acls.entries:
+                    yield resource, entry
+
+
+class AclAuthorizer:
+    """What follows from the rights that are known, for whomever they are known."""
+
+    def __init__(
+        self, known: KnownAcls, super_users: Iterable[str] = (), *, allows_everyone_if_no_acl_is_found: bool = False
+    ) -> None:
+        """Kafka's `super.users` and `allow.everyone.if.no.acl.found`."""
+        self._known = known
+        self._super_users = frozenset(super_users)
+        self._allows_everyone = allows_everyone_if_no_acl_is_found
+
+    def is_allowed(self, principal: str, host: str, operation: AclOperation, resource: ResourcePattern) -> bool:
+        """Whether a principal at an address may do this with one resource.
+
+        Shape:
+            `host` is spelt as `host_of` spells it. `resource` is literal; its name may be `*`, which stands for itself
+            only.
+        """
+        if principal in self._super_users:
+            return True
+        if self._known.is_closed(resource.resource_type):
+            return False
+        entries = self._known.entries(resource)
+        if not entries:
+            return self._allows_everyone
+
+        def is_there(permission: PermissionType, operations: tuple[AclOperation, ...]) -> bool:
+            return any(
+                entry.permission is permission
+                and entry.operation in operations
+                and entry.principal in (principal, EVERYBODY)
+                and entry.host in (host, WILDCARD)
+                for entry in entries
+            )
+
+        denying = (operation, AclOperation.ALL)
+        return not is_there(PermissionType.DENY, denying) and is_there(
+            PermissionType.ALLOW, (*denying, *IMPLIED_BY.get(operation, ()))
+        )
+
+    def is_allowed_by_resource_type(
+        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Whether a principal at an address may do this with at least one resource of a type, be it one to come.
+
+        As in Kafka, no other operation implies this one here.
+        """
+        if principal in self._super_users:
+            return True
+        if self._known.is_closed(resource_type):
+            return False
+
+        def names(permission: PermissionType, pattern_type: PatternType) -> list[set[str]]:
+            keys = product((principal, EVERYBODY), (host, WILDCARD), (operation, AclOperation.ALL))
+            return self._known.names((AclEntry(*key, permission) for key in keys), resource_type, pattern_type)
+
+        denied, denied_beginnings = names(PermissionType.DENY, _LITERAL), names(PermissionType.DENY, _PREFIXED)
+        if _has(denied, WILDCARD):
+            return False
+        if self._allows_everyone:
+            return True
+
+        def is_left(name: str) -> bool:
+            return not any(_has(denied_beginnings, name[:end]) for end in range(1, len(name) + 1))
+
+        allowed_beginnings, allowed = names(PermissionType.ALLOW, _PREFIXED), names(PermissionType.ALLOW, _LITERAL)
+        return any(is_left(name) for found in allowed_beginnings for name in found) or any(
+            name == WILDCARD or (not _has(denied, name) and is_left(name)) for found in allowed for name in found
+        )
+
+
+def _has(found: list[set[str]], name: str) -> bool:
+    return any(name in names for names in found)
