@@ -16,14 +16,17 @@ import click
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
-    from metrics.replay.jobs import Job
+    from metrics.replay.jobs import Job, Looked
+    from metrics.replay.output import Output
+    from metrics.replay.reduction import Engine
     from metrics.replay.report import Summary
     from metrics.replay.state import History
 
 INTERRUPTED = 130  # as a shell counts what a signal ended
 MOST_NAMED = 5
+AUTO, LOCAL, SPARK = "auto", "local", "spark"
 
 
 @click.command()
@@ -33,7 +36,14 @@ MOST_NAMED = 5
 @click.option("--until", metavar="TIME", help="Show what happened up to this time.")
 @click.option("--as-of", "as_of", metavar="WHEN", help="Only the state after this time or zxid.")
 @click.option("--diff", "diff", metavar="WHEN", help="With --as-of: what changed since this earlier time or zxid.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option(
+    "--engine",
+    type=click.Choice([AUTO, LOCAL, SPARK]),
+    default=AUTO,
+    show_default=True,
+    help="This process, quick for little, or Spark, for any amount; auto: Spark above 64 MiB, or with --master.",
+)
+@click.option("--master", metavar="URL", help="Spark's master, by default local[*].")
 @click.option("--chroot", default="", help="Kafka's path within ZooKeeper.")
 @click.option(
     "--min-isr", default=1, show_default=True, help="The brokers' min.insync.replicas, for topics that set none."
@@ -50,7 +60,8 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     until: str | None,
     as_of: str | None,
     diff: str | None,
-    master: str,
+    engine: str,
+    master: str | None,
     chroot: str,
     min_isr: int,
     jute_maxbuffer: int,
@@ -68,6 +79,8 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
     _check_options(as_of, diff, since, until, tables)
+    if engine == LOCAL and master is not None:
+        raise click.UsageError("--master is Spark's, and --engine local does without")
     try:
         if as_of is not None:
             _show_state(paths, out, as_of, diff, chroot)
@@ -78,7 +91,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             None if until is None else time_ms(until),
             named(tables) or ALL, min_isr, jute_maxbuffer,
         )  # fmt: skip
-        damaged = _run(job, master)
+        damaged = _run(job, engine, master)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if damaged and damage_is_fatal:
@@ -96,12 +109,8 @@ def _check_options(
         )
 
 
-def _run(job: Job, master: str) -> int:
+def _run(job: Job, engine: str, master: str | None) -> int:
     """The number of damaged places."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from metrics.replay import session
     from metrics.replay.jobs import is_brief, result_names
     from metrics.replay.output import Output
     from metrics.replay.report import REPORT
@@ -109,20 +118,47 @@ def _run(job: Job, master: str) -> int:
     output = Output(job.out)
     output.claim((*result_names(job), REPORT))
     is_short = is_brief(job)
+    is_local = engine == LOCAL or (engine == AUTO and master is None and is_short)
+    try:
+        if is_local:
+            summary, count = _here(job)
+        else:
+            summary, count = _with_spark(job, output, lambda: _start(master, is_short))
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {output.standing}", err=True)
+        sys.exit(INTERRUPTED)
+    click.echo(summary.sentence)
+    for line in summary.damage:
+        click.echo(f"damaged: {line}", err=True)
+    click.echo(f"{count} tables and report.html below {job.out}")
+    return len(summary.damage)
+
+
+def _here(job: Job) -> tuple[Summary, int]:
+    """Compute the tables and the report in this process; and how many tables there are."""
+    from metrics.replay.engines import Local
+    from metrics.replay.jobs import look
+
+    _say_ignored(job.paths)
+    with _progress() as bars:
+        bar = bars.add_task("looking through the logs", total=None)
+        return _computed(Local(), job, look(job, Local.cores), bars, bar)
+
+
+def _with_spark(job: Job, output: Output, start: Callable[[], SparkSession]) -> tuple[Summary, int]:
+    """The same by Spark; what it and its Java say is kept only if it fails."""
+    from metrics.replay import session
+
     try:
         session.check_java()
     except session.NoJava as error:
         raise click.ClickException(str(error)) from error
     _say_ignored(job.paths)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     said, log = tempfile.mkstemp(prefix="replay-spark-", suffix=".log")
     is_wanted = False
     try:
-        with session.logged_to(log), Progress(*columns, console=Console(file=_stderr())) as bars:
-            summary, count = _on_spark(job, lambda: session.start(master, is_brief=is_short), said, bars)
-    except KeyboardInterrupt:
-        click.echo(f"interrupted: {output.standing}", err=True)
-        sys.exit(INTERRUPTED)
+        with session.logged_to(log), _progress() as bars:
+            return _on_spark(job, start, said, bars)
     except (OSError, ValueError):
         raise
     except Exception as error:
@@ -133,18 +169,19 @@ def _run(job: Job, master: str) -> int:
         os.close(said)
         if not is_wanted:
             Path(log).unlink(missing_ok=True)
-    click.echo(summary.sentence)
-    for line in summary.damage:
-        click.echo(f"damaged: {line}", err=True)
-    click.echo(f"{count} tables and report.html below {job.out}")
-    return len(summary.damage)
+
+
+def _start(master: str | None, is_brief: bool) -> SparkSession:
+    from metrics.replay import session
+
+    return session.start(master or session.HERE, is_brief=is_brief)
 
 
 def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Progress) -> tuple[Summary, int]:
     """Look at the files while Spark starts, compute the tables and write the report; and how many tables there are."""
     from metrics.replay import session
-    from metrics.replay.jobs import look, run
-    from metrics.replay.report import write_report
+    from metrics.replay.engines import OnSpark
+    from metrics.replay.jobs import look
 
     bar = bars.add_task("starting Spark", total=None)
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -153,19 +190,32 @@ def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Prog
             warnings.simplefilter("ignore")
             spark = start()
     session.end_at_interruption()
+    try:
+        return _computed(OnSpark(spark), job, looking.result(), bars, bar)
+    finally:
+        with suppress(Exception):  # Java may be gone already
+            spark.stop()
+
+
+def _computed(engine: Engine, job: Job, looked: Looked, bars: Progress, bar: TaskID) -> tuple[Summary, int]:
+    from metrics.replay.jobs import run
+    from metrics.replay.report import write_report
 
     def show(name: str, done: int, total: int) -> None:
         bars.update(bar, description=name, completed=done, total=total + 1)
 
-    try:
-        looked = looking.result()
-        looked.check(job)
-        result = run(spark, job, show, looked)
-        bars.update(bar, description="report")
-        return write_report(spark, job, result), len(result.tables)
-    finally:
-        with suppress(Exception):  # Java may be gone already
-            spark.stop()
+    looked.check(job)
+    result = run(engine, job, show, looked)
+    bars.update(bar, description="report")
+    return write_report(engine, job, result), len(result.tables)
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(file=_stderr()))
 
 
 def _stderr() -> TextIO:

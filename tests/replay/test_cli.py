@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,8 @@ from metrics.replay.cli import replay
 from metrics.replay.output import Output
 from tests.replay.conftest import CAPTURED
 from tests.unit.storage import zk_files as zk
+
+FIXTURES = CAPTURED.parent
 
 
 def asked(*arguments: object) -> Result:
@@ -87,6 +92,7 @@ def test_mistakes_are_answered_in_one_line(tmp_path: Path) -> None:
         assert f"Error: {answer}" in shown.output
     for arguments, answer in (
         ((CAPTURED, "--diff", "5"), "--diff needs --as-of"),
+        ((CAPTURED, "--engine", "local", "--master", "local[2]"), "--master is Spark's"),
         ((CAPTURED, "--as-of", "5", "--since", "2026-01-01"), "--as-of shows one state and writes no tables"),
     ):
         shown = asked(*arguments, "--out", tmp_path / "out")
@@ -133,14 +139,35 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_that_there_is_no_java_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    shown = asked(CAPTURED, "--out", tmp_path / "out", "--engine", "spark")
     assert shown.output == f"Error: Spark needs Java 17 or later, and JAVA_HOME={tmp_path}/none holds none\n"
 
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    shown = asked(CAPTURED, "--out", tmp_path / "out", "--master", "local[1]")
     assert shown.output == "Error: Spark needs Java 17 or later: install it, or say in JAVA_HOME where it is\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_little_needs_neither_java_nor_spark(tmp_path: Path) -> None:
+    script = """
+import sys
+from metrics.replay.cli import replay
+try:
+    replay(sys.argv[1:])
+finally:
+    print("pyspark" in sys.modules)
+"""
+    history = FIXTURES / "native" / "kafka-2.4.1"
+    argv = [sys.executable, "-c", script, str(history), "--out", str(tmp_path / "out")]
+
+    without_java = {**os.environ, "PATH": "", "JAVA_HOME": str(tmp_path)}
+    run_it = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60, env=without_java)
+
+    sentence, places, has_spark = run_it.stdout.splitlines()
+    assert sentence.startswith("16 moves, 1 cancelled, the slowest, gone-1, took")
+    assert places == f"15 tables and report.html below {tmp_path}/out"
+    assert has_spark == "False"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +189,7 @@ def test_what_ends_a_run_is_said_without_a_traceback(
 
     monkeypatch.setattr(cli, "_on_spark", fail)
 
-    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    shown = asked(CAPTURED, "--out", tmp_path / "out", "--engine", "spark")
 
     assert shown.exit_code == code
     assert said.format(out=tmp_path / "out") in shown.output
