@@ -255,8 +255,12 @@ def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, 
         # The way back leads to what was, and only where that differs.
         only = changed_partitions(before, state)
         state = before
-    name = f"reassignment-{state.zxid:x}.json"
-    Output(out).keep(name, as_reassignment_json(state, only))
-    click.echo(f"to go back to zxid {state.zxid:#x}: kafka-reassign-partitions --reassignment-json-file {out}/{name}")
-    for found in damage:
+    if state.since and not state.assignments:
+        click.echo(f"nothing to go back to at zxid {state.zxid:#x}: no partition is known")
+    else:
+        name = f"reassignment-{state.zxid:x}.json"
+        Output(out).keep(name, as_reassignment_json(state, only))
+        tool = f"kafka-reassign-partitions --reassignment-json-file {out}/{name}"
+        click.echo(f"to go back to zxid {state.zxid:#x}: {tool}")
+    for found in dict.fromkeys(damage):
         click.echo(f"damaged: {found}", err=True)

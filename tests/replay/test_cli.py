@@ -17,6 +17,7 @@ from metrics.replay.cli import replay
 from metrics.replay.output import Output
 from tests.replay.conftest import CAPTURED
 from tests.unit.storage import zk_files as zk
+from zk_layout.storage import operations as ops
 
 FIXTURES = CAPTURED.parent
 
@@ -42,6 +43,21 @@ def test_a_difference_is_shown_and_the_way_back_names_only_what_differs(tmp_path
     )
     (entry,) = json.loads((tmp_path / "reassignment-d26.json").read_text())["partitions"]
     assert entry == {"topic": "bench-00000", "partition": 0, "replicas": [1, 2, 3]}
+
+
+def test_a_state_of_which_only_a_part_is_known_says_so(tmp_path: Path) -> None:
+    bodies = [zk.header(zxid, ops.CREATE) + zk.create(f"/{zxid}") for zxid in range(5, 9)]
+    (tmp_path / "log.5").write_bytes(zk.log(*bodies))
+    unknown = "only what was written from 0x5 on is known, for no whole snapshot is from before: 0 topics, 0 partitions"
+
+    shown = asked(tmp_path, "--out", tmp_path / "out", "--as-of", 7, "--diff", 6)
+
+    assert shown.stdout.startswith(f"as of zxid 0x7: {unknown}")
+    assert "nothing to go back to at zxid 0x6: no partition is known\n" in shown.stdout
+    assert shown.stderr.count("damaged: ") == 1
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "snapshot.4").write_bytes(zk.snapshot([("/", b"")], zxid=4))
+    assert asked(tmp_path, "--out", tmp_path, "--as-of", 7).stdout.startswith("as of zxid 0x7: 0 topics, 0 partitions")
 
 
 def test_damage_is_told_on_the_way(tmp_path: Path) -> None:

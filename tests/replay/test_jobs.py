@@ -26,7 +26,7 @@ from metrics.replay.report import Summary, report_data, write_report
 from metrics.replay.timelines import read_table
 from tests.replay.any_files import Rows, Tables, differing, happenings, in_order, rows_of
 from tests.replay.conftest import CAPTURED
-from tests.replay.test_any_files import CHROOTS, damaged_files, split_bytes
+from tests.replay.test_any_files import CHROOTS, damaged_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,7 +129,7 @@ def test_both_engines_give_the_same(spark: SparkSession, tmp_path: Path) -> None
     chosen = Random(1)
     (tmp_path / "files").mkdir()
     version = damaged_files(tmp_path / "files", chosen)
-    job = Job((str(tmp_path / "files"),), f"{tmp_path}/local", CHROOTS[version], split_bytes=split_bytes(chosen))
+    job = Job((str(tmp_path / "files"),), f"{tmp_path}/local", CHROOTS[version], split_bytes=10_000)
 
     for asked in (job, in_the_middle(job)):
         here = everything(Local(), asked)
