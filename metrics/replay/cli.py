@@ -41,9 +41,10 @@ AUTO, LOCAL, SPARK = "auto", "local", "spark"
     type=click.Choice([AUTO, LOCAL, SPARK]),
     default=AUTO,
     show_default=True,
-    help="This process, quick for little, or Spark, for any amount; auto: Spark above 64 MiB, or with --master.",
+    help="This process, quick for little, or Spark; auto: Spark above 64 MiB, or with --master or --conf.",
 )
 @click.option("--master", metavar="URL", help="Spark's master, by default local[*].")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
 @click.option("--chroot", default="", help="Kafka's path within ZooKeeper.")
 @click.option(
     "--min-isr", default=1, show_default=True, help="The brokers' min.insync.replicas, for topics that set none."
@@ -62,6 +63,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     diff: str | None,
     engine: str,
     master: str | None,
+    conf: tuple[str, ...],
     chroot: str,
     min_isr: int,
     jute_maxbuffer: int,
@@ -79,8 +81,11 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
     _check_options(as_of, diff, since, until, tables)
-    if engine == LOCAL and master is not None:
-        raise click.UsageError("--master is Spark's, and --engine local does without")
+    settings = _settings(conf)
+    if engine == LOCAL and (master is not None or settings):
+        raise click.UsageError("--master and --conf are Spark's, and --engine local does without")
+    if master is not None or settings:
+        engine = SPARK
     try:
         if as_of is not None:
             _show_state(paths, out, as_of, diff, chroot)
@@ -91,7 +96,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             None if until is None else time_ms(until),
             named(tables) or ALL, min_isr, jute_maxbuffer,
         )  # fmt: skip
-        damaged = _run(job, engine, master)
+        damaged = _run(job, engine, lambda is_brief: _start(master, settings, is_brief=is_brief))
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if damaged and damage_is_fatal:
@@ -109,7 +114,16 @@ def _check_options(
         )
 
 
-def _run(job: Job, engine: str, master: str | None) -> int:
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+    """Settings by key."""
+    pairs = [pair.partition("=") for pair in conf]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise click.UsageError(f"--conf {key}: write key=value")
+    return {key: value for key, _, value in pairs}
+
+
+def _run(job: Job, engine: str, start: Callable[[bool], SparkSession]) -> int:
     """The number of damaged places."""
     from metrics.replay.jobs import is_brief, result_names
     from metrics.replay.output import Output
@@ -118,12 +132,12 @@ def _run(job: Job, engine: str, master: str | None) -> int:
     output = Output(job.out)
     output.claim((*result_names(job), REPORT))
     is_short = is_brief(job)
-    is_local = engine == LOCAL or (engine == AUTO and master is None and is_short)
+    is_local = engine == LOCAL or (engine == AUTO and is_short)
     try:
         if is_local:
             summary, count = _here(job)
         else:
-            summary, count = _with_spark(job, output, lambda: _start(master, is_short))
+            summary, count = _with_spark(job, output, lambda: start(is_short))
     except KeyboardInterrupt:
         click.echo(f"interrupted: {output.standing}", err=True)
         sys.exit(INTERRUPTED)
@@ -171,10 +185,10 @@ def _with_spark(job: Job, output: Output, start: Callable[[], SparkSession]) -> 
             Path(log).unlink(missing_ok=True)
 
 
-def _start(master: str | None, is_brief: bool) -> SparkSession:
+def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkSession:
     from metrics.replay import session
 
-    return session.start(master or session.HERE, is_brief=is_brief)
+    return session.start(master or session.HERE, settings, is_brief=is_brief)
 
 
 def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Progress) -> tuple[Summary, int]:

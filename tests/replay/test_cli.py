@@ -108,7 +108,9 @@ def test_mistakes_are_answered_in_one_line(tmp_path: Path) -> None:
         assert f"Error: {answer}" in shown.output
     for arguments, answer in (
         ((CAPTURED, "--diff", "5"), "--diff needs --as-of"),
-        ((CAPTURED, "--engine", "local", "--master", "local[2]"), "--master is Spark's"),
+        ((CAPTURED, "--engine", "local", "--master", "local[2]"), "--master and --conf are Spark's"),
+        ((CAPTURED, "--engine", "local", "--conf", "a=b"), "--master and --conf are Spark's"),
+        ((CAPTURED, "--conf", "spark.executor.memory"), "--conf spark.executor.memory: write key=value"),
         ((CAPTURED, "--as-of", "5", "--since", "2026-01-01"), "--as-of shows one state and writes no tables"),
     ):
         shown = asked(*arguments, "--out", tmp_path / "out")
@@ -210,6 +212,23 @@ def test_what_ends_a_run_is_said_without_a_traceback(
     assert shown.exit_code == code
     assert said.format(out=tmp_path / "out") in shown.output
     assert "at org" not in shown.output
+
+
+def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: Path) -> None:
+    started: list[tuple[str, dict[str, str], bool]] = []
+
+    def start(master: str, settings: dict[str, str], *, is_brief: bool) -> None:
+        started.append((master, settings, is_brief))
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(session, "start", start)
+
+    asked(CAPTURED, "--out", tmp_path / "out", "--conf", "spark.app.name=a=b", "--conf", "spark.task.cpus=1")
+    asked(CAPTURED, "--out", tmp_path / "out", "--master", "spark://there:7077")
+
+    assert started == [
+        ("local[*]", {"spark.app.name": "a=b", "spark.task.cpus": "1"}, True), ("spark://there:7077", {}, True),
+    ]  # fmt: skip
 
 
 def test_a_time_in_which_nothing_happened_is_refused() -> None:
