@@ -10,9 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,42 @@ MOST_NAMED = 5
 AUTO, LOCAL, SPARK = "auto", "local", "spark"
 
 
+class _OrAsk(click.Command):
+    """The replay, or `ask` where that is the first word."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """That of the command that is meant."""
+        if args[:1] == [ask.name]:
+            return ask.make_context(f"{info_name} {ask.name}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that is meant."""
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
 @click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="DIR…")
+@click.argument("partition")
+@click.argument("when")
+@click.option("--chroot", default="", help="Kafka's path within ZooKeeper.")
+@click.option("--json", "as_json", is_flag=True, help="The same for a program.")
+def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_json: bool) -> None:
+    """What happened to PARTITION (as orders-0) at a time or zxid, or before: who moved it, and why it took as long."""
+    try:
+        from metrics.replay.ask import story
+    except ImportError as error:
+        raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
+    try:
+        told = story(paths, partition, when, chroot)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(msgspec.json.encode(told) if as_json else "\n".join(told.lines))
+
+
+@click.command(cls=_OrAsk)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR…")
 @click.option("--out", default="replay", show_default=True, help="Where the tables and the report go.")
 @click.option("--since", metavar="TIME", help="Show what happened from this time on (ISO form, UTC by default).")
@@ -74,6 +110,8 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
 
     DIR is a data directory of a ZooKeeper server, live or copied, or single files of it; give both where logs
     and snapshots are apart. Files are only read. Writes Parquet tables and report.html below --out.
+
+    `replay ask DIR… PARTITION WHEN` tells the story of one partition instead.
     """
     try:
         from metrics.replay.as_of import time_ms
