@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from metrics.replay.intervals import GONE
 from metrics.replay.min_isr import Setting, in_pieces
-from metrics.replay.reduction import Engine, Reduction, Source, as_time, grouped, ms, reduced, whole
+from metrics.replay.reduction import Engine, Reduction, Source, as_time, exploded, grouped, ms, reduced, whole
 from metrics.replay.schemas import TIME
 
 # What brokers ask for where nobody set anything.
@@ -204,12 +204,6 @@ def _with_shortages(pieces: pa.Table) -> pa.Table:
 
 def _where(when: Any, lasted: Any) -> Any:
     return pc.if_else(when, lasted, pa.scalar(0, pa.int64()))
-
-
-def exploded(lists: Any) -> tuple[Any, Any]:
-    """Each element of the lists, beside the place of its list."""
-    column = whole(lists)
-    return pc.list_parent_indices(column), pc.list_flatten(column)
 
 
 def _contains(lists: Any, place: Any, broker: Any) -> Any:

@@ -127,3 +127,9 @@ def as_time(times_ms: Any) -> Any:
 def whole(column: Any) -> Any:
     """A column in one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def exploded(lists: Any) -> tuple[Any, Any]:
+    """Each element of the lists, beside the place of its list."""
+    column = whole(lists)
+    return pc.list_parent_indices(column), pc.list_flatten(column)

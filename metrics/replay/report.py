@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from importlib.resources import files
+from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -209,22 +212,43 @@ def _span(ask: _Tables) -> dict[str, Any]:
 
 
 def _counts(ask: _Tables) -> dict[str, Any]:
-    columns = ("topic", "partition", "outcome", "is_stalled", "duration_ms", "topic_writes", "state_writes")
-    moves = ask.rows("reassignments", *columns)
-    outcomes = Counter(move["outcome"] for move in moves)
-    ended = sorted((m for m in moves if m["duration_ms"] is not None), key=lambda m: m["duration_ms"])
-    counts: dict[str, Any] = {**outcomes, "moves": len(moves), "stalled": sum(move["is_stalled"] for move in moves)}
-    if ended:
-        slowest = min(
-            (m for m in ended if m["duration_ms"] == ended[-1]["duration_ms"]),
-            key=lambda m: (m["topic"], m["partition"]),
-        )
-        counts["slowest"] = {"at": f"{slowest['topic']}-{slowest['partition']}", "ms": slowest["duration_ms"]}
-        for name, share in (("median_ms", 50), ("p99_ms", 99)):
-            counts[name] = ended[-(-len(ended) * share // 100) - 1]["duration_ms"]
-    for name in ("topic_writes", "state_writes"):
-        counts[name] = sum(move[name] for move in moves)
-    return counts
+    sums = ("moves", "stalled", "topic_writes", "state_writes")
+
+    def part(rows: pa.Table) -> pa.Table:
+        made = [rows["outcome"], pa.repeat(1, rows.num_rows), rows["is_stalled"], rows[sums[2]], rows[sums[3]]]
+        numbers = [made[0], *(column.cast(pa.int64()) for column in made[1:])]
+        return combine(pa.table(numbers, names=["outcome", *sums]))
+
+    def combine(rows: pa.Table) -> pa.Table:
+        return grouped(rows, ("outcome",), dict.fromkeys(sums, "sum"))
+
+    found = ask.reduced({"reassignments": Source(("outcome", "is_stalled", *sums[2:]), part)}, combine)
+    counts: dict[str, Any] = {row["outcome"]: row["moves"] for row in found}
+    return counts | {name: sum(row[name] for row in found) for name in sums} | _durations(ask)
+
+
+def _durations(ask: _Tables) -> dict[str, Any]:
+    """How long moves took: half of them, nearly all, and the slowest."""
+
+    def part(rows: pa.Table) -> pa.Table:
+        one = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+        return combine(rows.append_column("moves", one))
+
+    def combine(rows: pa.Table) -> pa.Table:
+        how = {"moves": "sum", "topic": "first", "partition": "first"}
+        return grouped(rows, ("duration_ms",), how, order=("topic", "partition"))
+
+    columns, has_ended = ("duration_ms", "topic", "partition"), pc.field("duration_ms").is_valid()
+    found = ask.reduced({"reassignments": Source(columns, part, has_ended)}, combine)
+    if not found:
+        return {}
+    rows = sorted(found, key=itemgetter("duration_ms"))
+    slowest, upto = rows[-1], [*accumulate(row["moves"] for row in rows)]
+    ranks = {name: -(-upto[-1] * percent // 100) for name, percent in (("median_ms", 50), ("p99_ms", 99))}
+    return {
+        "slowest": {"at": f"{slowest['topic']}-{slowest['partition']}", "ms": slowest["duration_ms"]},
+        **{name: rows[bisect_left(upto, rank)]["duration_ms"] for name, rank in ranks.items()},
+    }
 
 
 _OF_MOVES = (
@@ -255,9 +279,19 @@ def _moves(ask: _Tables) -> list[list[Any]]:
 
 def _pairs(ask: _Tables) -> list[dict[str, Any]]:
     """From which broker to which replicas moved, and how many."""
-    moves = ask.rows("reassignments", "removing", "adding")
-    pairs = Counter(pair for move in moves for pair in zip(move["removing"] or (), move["adding"] or (), strict=False))
-    return [{"from": a, "to": b, "count": count} for (a, b), count in sorted(pairs.items())]
+
+    def part(rows: pa.Table) -> pa.Table:
+        moves = zip(rows["removing"].to_pylist(), rows["adding"].to_pylist(), strict=True)
+        pairs = [pair for removing, adding in moves for pair in zip(removing or (), adding or (), strict=False)]
+        columns = [pa.array([pair[n] for pair in pairs], pa.int32()) for n in (0, 1)]
+        return combine(pa.table([*columns, pa.repeat(pa.scalar(1, pa.int64()), len(pairs))], names=names))
+
+    def combine(rows: pa.Table) -> pa.Table:
+        return grouped(rows, names[:2], {"count": "sum"})
+
+    names = ["from", "to", "count"]
+    found = ask.reduced({"reassignments": Source(("removing", "adding"), part)}, combine)
+    return sorted(found, key=itemgetter("from", "to"))
 
 
 def _load(ask: _Tables) -> list[dict[str, Any]]:

@@ -8,9 +8,8 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.health import exploded
 from metrics.replay.intervals import STATE
-from metrics.replay.reduction import Engine, Reduction, Source, grouped, reduced
+from metrics.replay.reduction import Engine, Reduction, Source, exploded, grouped, reduced
 from metrics.replay.schemas import TIME
 
 MOST = 1000
