@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core.state.cluster import ClusterState
-from metrics.replay.state import END_OF_TIME, History, state_at, zxid_at
+from metrics.replay.state import END_OF_TIME, History, state_since, zxid_at
 from zk_layout.facts import Fact
 from zk_layout.ids import NO_LEADER, TopicPartition
 from zk_layout.storage.cluster_facts import facts_of
@@ -20,7 +20,11 @@ from zk_layout.znodes.topics import Assignment
 
 
 class PointInTime(Struct, frozen=True):
-    """The cluster as ZooKeeper showed it after one transaction."""
+    """The cluster as ZooKeeper showed it after one transaction.
+
+    Shape:
+        `since` is the transaction from which on it is known, where nothing shows what was there before; else 0.
+    """
 
     zxid: int
     assignments: dict[TopicPartition, Assignment]
@@ -28,6 +32,7 @@ class PointInTime(Struct, frozen=True):
     brokers: frozenset[int]
     controller: int | None
     controller_epoch: int
+    since: int = 0
 
     @property
     def topics(self) -> frozenset[str]:
@@ -58,7 +63,9 @@ class PointInTime(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """The state in one line."""
+        only = f"only what was written from {self.since:#x} on is known, for no whole snapshot is from before: "
         return (
+            f"{only if self.since else ''}"
             f"{len(self.topics)} topics, {len(self.assignments)} partitions on {len(self.brokers)} brokers; "
             f"{len(self.moving)} moving, {len(self.under_replicated)} under-replicated, "
             f"{len(self.leaderless)} leaderless; controller "
@@ -68,8 +75,8 @@ class PointInTime(Struct, frozen=True):
 
 def cluster_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME, chroot: str = "") -> PointInTime:
     """The cluster after the transaction `as_of`."""
-    tree = state_at(history, damage, as_of)
-    return folded(facts_of(tree, chroot), tree.last_zxid)
+    tree, since = state_since(history, damage, as_of)
+    return structs.replace(folded(facts_of(tree, chroot), tree.last_zxid), since=since)
 
 
 def folded(facts: Iterable[Fact], zxid: int) -> PointInTime:

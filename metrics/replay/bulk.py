@@ -61,9 +61,9 @@ def join_edges(out: str, most: int) -> bool:
 
 
 def written(out: str, table: str) -> Any:
-    """A table below `out` that was written from the logs, to be read without Spark."""
+    """A table below `out`, to be read without Spark."""
     filesystem, inside = filesystem_of(f"{out}/{table}")
-    return ds.dataset(inside, schema=SCHEMAS[table], format="parquet", filesystem=filesystem)
+    return ds.dataset(inside, schema=SCHEMAS.get(table), format="parquet", filesystem=filesystem)
 
 
 def write_table(out: str, table: str, rows: pa.Table) -> None:

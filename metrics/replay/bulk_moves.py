@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from metrics.replay.bulk import Each, Files, Tables, make_directory, written
 from metrics.replay.moves import Happened, Move, moves_of
-from metrics.replay.partition_fold import batched, folded, rows_of
+from metrics.replay.partition_fold import OF_EVENTS, OF_STATES, batched, folded, in_order, rows_of
 from metrics.replay.reassignments import SCHEMA, row_of
 from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
 from metrics.replay.terms import Terms
@@ -24,16 +24,6 @@ from metrics.replay.terms import Terms
 Read = Callable[[str], Any]
 
 _KEYS = ["topic", "partition"]
-_ORDER = [(name, "ascending") for name in ("topic", "partition", "zxid", "part")]
-_OF_EVENTS = [
-    *_KEYS, "zxid", "part", "time", "session", "op", "kind", "replicas", "adding", "removing", "version", "fence",
-    "is_first",
-]  # fmt: skip
-_OF_STATES = {
-    "topic": "topic", "partition": "partition", "zxid": "zxid", "part": "part", "started_at": "time",
-    "session": "session", "op": "op", "what": "kind", "leader": "leader", "leader_epoch": "leader_epoch",
-    "controller_epoch": "controller_epoch", "isr": "isr", "version": "version", "fence": "fence",
-}  # fmt: skip
 
 
 class Window(Struct, frozen=True):
@@ -78,20 +68,20 @@ def _histories(read: Read, bucket: int, buckets: int) -> pa.Table:
     """All that happened to the moved partitions of a bucket, in order."""
     is_ours = _remainder(pc.field("partition"), buckets) == bucket
     kinds = pc.field("kind").isin(["assignment", "legacy_move", "znode_move"]) & pc.field("topic").is_valid()
-    events = read("events").to_table(columns=_OF_EVENTS, filter=kinds & is_ours)
+    events = read("events").to_table(columns=[*OF_EVENTS], filter=kinds & is_ours)
     moved = events.filter(_names_a_move(events)).select(_KEYS).group_by(_KEYS).aggregate([])
     if not moved.num_rows:
-        return _as_happened(events.slice(0, 0))
+        return in_order([events.slice(0, 0)])
     topics = pc.field("topic").isin(pc.unique(moved["topic"]))
-    states = read("partitions").to_table(columns=[*_OF_STATES], filter=(pc.field("what") == "state") & is_ours & topics)
-    states = states.rename_columns([_OF_STATES[name] for name in states.column_names])
+    states = read("partitions").to_table(columns=[*OF_STATES], filter=(pc.field("what") == "state") & is_ours & topics)
+    states = states.rename_columns([OF_STATES[name] for name in states.column_names])
     gone = pc.field("kind") == "state"
-    deleted = read("events").to_table(columns=_OF_EVENTS, filter=gone & is_ours & topics)
-    together = pa.concat_tables([_as_happened(t) for t in (events, states, deleted)])
+    deleted = read("events").to_table(columns=[*OF_EVENTS], filter=gone & is_ours & topics)
+    together = in_order([events, states, deleted])
     places = pa.array(range(together.num_rows), pa.int64())
     keyed = pa.table([together["topic"], together["partition"], places], names=[*_KEYS, "place"])
-    kept = keyed.join(moved, _KEYS, join_type="left semi")["place"]
-    return together.take(kept).sort_by(_ORDER)
+    kept = keyed.join(moved, _KEYS, join_type="left semi")
+    return together.take(kept.sort_by("place")["place"])
 
 
 def _remainder(field: Any, by: int) -> Any:
@@ -102,29 +92,3 @@ def _names_a_move(events: pa.Table) -> pa.Array:
     names = pc.or_(*(pc.greater(pc.list_value_length(events[column]), 0) for column in ("adding", "removing")))
     later = pc.and_(pc.equal(events["op"], "set"), pc.invert(pc.fill_null(events["is_first"], False)))
     return pc.and_(pc.equal(events["kind"], "assignment"), pc.or_(names, later))
-
-
-def _as_happened(rows: pa.Table) -> pa.Table:
-    """The columns of `Happened`, with what a table lacks as nulls."""
-    made = []
-    for field in _HAPPENED:
-        name, kind = field.name, field.type
-        source = "time" if name == "time_ms" else name
-        if source not in rows.column_names:
-            made.append(pa.nulls(rows.num_rows, kind))
-        elif name == "time_ms":
-            made.append(pc.divide(rows["time"].cast(pa.int64()), 1000))
-        else:
-            made.append(rows[source])
-    return pa.table(made, schema=pa.schema(_HAPPENED))
-
-
-_INTS = pa.list_(pa.int32())
-_HAPPENED = [
-    pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("part", pa.int32()),
-    pa.field("zxid", pa.int64()), pa.field("time_ms", pa.int64()), pa.field("session", pa.int64()),
-    pa.field("op", pa.string()), pa.field("kind", pa.string()), pa.field("leader", pa.int32()),
-    pa.field("leader_epoch", pa.int32()), pa.field("controller_epoch", pa.int32()), pa.field("isr", _INTS),
-    pa.field("replicas", _INTS), pa.field("adding", _INTS), pa.field("removing", _INTS),
-    pa.field("version", pa.int32()), pa.field("fence", pa.int32()), pa.field("is_first", pa.bool_()),
-]  # fmt: skip

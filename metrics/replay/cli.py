@@ -10,30 +10,77 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
-    from metrics.replay.jobs import Job
+    from metrics.replay.jobs import Job, Looked
+    from metrics.replay.output import Output
+    from metrics.replay.reduction import Engine
     from metrics.replay.report import Summary
     from metrics.replay.state import History
 
 INTERRUPTED = 130  # as a shell counts what a signal ended
 MOST_NAMED = 5
+AUTO, LOCAL, SPARK = "auto", "local", "spark"
+
+
+class _OrAsk(click.Command):
+    """The replay, or `ask` where that is the first word."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """That of the command that is meant."""
+        if args[:1] == [ask.name]:
+            return ask.make_context(f"{info_name} {ask.name}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that is meant."""
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
 
 
 @click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="DIR…")
+@click.argument("partition")
+@click.argument("when")
+@click.option("--chroot", default="", help="Kafka's path within ZooKeeper.")
+@click.option("--json", "as_json", is_flag=True, help="The same for a program.")
+def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_json: bool) -> None:
+    """What happened to PARTITION (as orders-0) at a time or zxid, or before: who moved it, and why it took as long."""
+    try:
+        from metrics.replay.ask import story
+    except ImportError as error:
+        raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
+    try:
+        told = story(paths, partition, when, chroot)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(msgspec.json.encode(told) if as_json else "\n".join(told.lines))
+
+
+@click.command(cls=_OrAsk)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR…")
 @click.option("--out", default="replay", show_default=True, help="Where the tables and the report go.")
 @click.option("--since", metavar="TIME", help="Show what happened from this time on (ISO form, UTC by default).")
 @click.option("--until", metavar="TIME", help="Show what happened up to this time.")
 @click.option("--as-of", "as_of", metavar="WHEN", help="Only the state after this time or zxid.")
 @click.option("--diff", "diff", metavar="WHEN", help="With --as-of: what changed since this earlier time or zxid.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option(
+    "--engine",
+    type=click.Choice([AUTO, LOCAL, SPARK]),
+    default=AUTO,
+    show_default=True,
+    help="This process, quick for little, or Spark; auto: Spark above 64 MiB, or with --master or --conf.",
+)
+@click.option("--master", metavar="URL", help="Spark's master, by default local[*].")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
 @click.option("--chroot", default="", help="Kafka's path within ZooKeeper.")
 @click.option(
     "--min-isr", default=1, show_default=True, help="The brokers' min.insync.replicas, for topics that set none."
@@ -50,7 +97,9 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     until: str | None,
     as_of: str | None,
     diff: str | None,
-    master: str,
+    engine: str,
+    master: str | None,
+    conf: tuple[str, ...],
     chroot: str,
     min_isr: int,
     jute_maxbuffer: int,
@@ -61,6 +110,8 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
 
     DIR is a data directory of a ZooKeeper server, live or copied, or single files of it; give both where logs
     and snapshots are apart. Files are only read. Writes Parquet tables and report.html below --out.
+
+    `replay ask DIR… PARTITION WHEN` tells the story of one partition instead.
     """
     try:
         from metrics.replay.as_of import time_ms
@@ -68,6 +119,11 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
     _check_options(as_of, diff, since, until, tables)
+    settings = _settings(conf)
+    if engine == LOCAL and (master is not None or settings):
+        raise click.UsageError("--master and --conf are Spark's, and --engine local does without")
+    if master is not None or settings:
+        engine = SPARK
     try:
         if as_of is not None:
             _show_state(paths, out, as_of, diff, chroot)
@@ -78,7 +134,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             None if until is None else time_ms(until),
             named(tables) or ALL, min_isr, jute_maxbuffer,
         )  # fmt: skip
-        damaged = _run(job, master)
+        damaged = _run(job, engine, lambda is_brief: _start(master, settings, is_brief=is_brief))
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if damaged and damage_is_fatal:
@@ -96,12 +152,17 @@ def _check_options(
         )
 
 
-def _run(job: Job, master: str) -> int:
-    """The number of damaged places."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+    """Settings by key."""
+    pairs = [pair.partition("=") for pair in conf]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise click.UsageError(f"--conf {key}: write key=value")
+    return {key: value for key, _, value in pairs}
 
-    from metrics.replay import session
+
+def _run(job: Job, engine: str, start: Callable[[bool], SparkSession]) -> int:
+    """The number of damaged places."""
     from metrics.replay.jobs import is_brief, result_names
     from metrics.replay.output import Output
     from metrics.replay.report import REPORT
@@ -109,20 +170,47 @@ def _run(job: Job, master: str) -> int:
     output = Output(job.out)
     output.claim((*result_names(job), REPORT))
     is_short = is_brief(job)
+    is_local = engine == LOCAL or (engine == AUTO and is_short)
+    try:
+        if is_local:
+            summary, count = _here(job)
+        else:
+            summary, count = _with_spark(job, output, lambda: start(is_short))
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {output.standing}", err=True)
+        sys.exit(INTERRUPTED)
+    click.echo(summary.sentence)
+    for line in summary.damage:
+        click.echo(f"damaged: {line}", err=True)
+    click.echo(f"{count} tables and report.html below {job.out}")
+    return len(summary.damage)
+
+
+def _here(job: Job) -> tuple[Summary, int]:
+    """Compute the tables and the report in this process; and how many tables there are."""
+    from metrics.replay.engines import Local
+    from metrics.replay.jobs import look
+
+    _say_ignored(job.paths)
+    with _progress() as bars:
+        bar = bars.add_task("looking through the logs", total=None)
+        return _computed(Local(), job, look(job, Local.cores), bars, bar)
+
+
+def _with_spark(job: Job, output: Output, start: Callable[[], SparkSession]) -> tuple[Summary, int]:
+    """The same by Spark; what it and its Java say is kept only if it fails."""
+    from metrics.replay import session
+
     try:
         session.check_java()
     except session.NoJava as error:
         raise click.ClickException(str(error)) from error
     _say_ignored(job.paths)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     said, log = tempfile.mkstemp(prefix="replay-spark-", suffix=".log")
     is_wanted = False
     try:
-        with session.logged_to(log), Progress(*columns, console=Console(file=_stderr())) as bars:
-            summary, count = _on_spark(job, lambda: session.start(master, is_brief=is_short), said, bars)
-    except KeyboardInterrupt:
-        click.echo(f"interrupted: {output.standing}", err=True)
-        sys.exit(INTERRUPTED)
+        with session.logged_to(log), _progress() as bars:
+            return _on_spark(job, start, said, bars)
     except (OSError, ValueError):
         raise
     except Exception as error:
@@ -133,18 +221,19 @@ def _run(job: Job, master: str) -> int:
         os.close(said)
         if not is_wanted:
             Path(log).unlink(missing_ok=True)
-    click.echo(summary.sentence)
-    for line in summary.damage:
-        click.echo(f"damaged: {line}", err=True)
-    click.echo(f"{count} tables and report.html below {job.out}")
-    return len(summary.damage)
+
+
+def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkSession:
+    from metrics.replay import session
+
+    return session.start(master or session.HERE, settings, is_brief=is_brief)
 
 
 def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Progress) -> tuple[Summary, int]:
     """Look at the files while Spark starts, compute the tables and write the report; and how many tables there are."""
     from metrics.replay import session
-    from metrics.replay.jobs import look, run
-    from metrics.replay.report import write_report
+    from metrics.replay.engines import OnSpark
+    from metrics.replay.jobs import look
 
     bar = bars.add_task("starting Spark", total=None)
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -153,19 +242,32 @@ def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Prog
             warnings.simplefilter("ignore")
             spark = start()
     session.end_at_interruption()
+    try:
+        return _computed(OnSpark(spark), job, looking.result(), bars, bar)
+    finally:
+        with suppress(Exception):  # Java may be gone already
+            spark.stop()
+
+
+def _computed(engine: Engine, job: Job, looked: Looked, bars: Progress, bar: TaskID) -> tuple[Summary, int]:
+    from metrics.replay.jobs import run
+    from metrics.replay.report import write_report
 
     def show(name: str, done: int, total: int) -> None:
         bars.update(bar, description=name, completed=done, total=total + 1)
 
-    try:
-        looked = looking.result()
-        looked.check(job)
-        result = run(spark, job, show, looked)
-        bars.update(bar, description="report")
-        return write_report(spark, job, result), len(result.tables)
-    finally:
-        with suppress(Exception):  # Java may be gone already
-            spark.stop()
+    looked.check(job)
+    result = run(engine, job, show, looked)
+    bars.update(bar, description="report")
+    return write_report(engine, job, result), len(result.tables)
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(file=_stderr()))
 
 
 def _stderr() -> TextIO:
@@ -205,8 +307,12 @@ def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, 
         # The way back leads to what was, and only where that differs.
         only = changed_partitions(before, state)
         state = before
-    name = f"reassignment-{state.zxid:x}.json"
-    Output(out).keep(name, as_reassignment_json(state, only))
-    click.echo(f"to go back to zxid {state.zxid:#x}: kafka-reassign-partitions --reassignment-json-file {out}/{name}")
-    for found in damage:
+    if state.since and not state.assignments:
+        click.echo(f"nothing to go back to at zxid {state.zxid:#x}: no partition is known")
+    else:
+        name = f"reassignment-{state.zxid:x}.json"
+        Output(out).keep(name, as_reassignment_json(state, only))
+        tool = f"kafka-reassign-partitions --reassignment-json-file {out}/{name}"
+        click.echo(f"to go back to zxid {state.zxid:#x}: {tool}")
+    for found in dict.fromkeys(damage):
         click.echo(f"damaged: {found}", err=True)

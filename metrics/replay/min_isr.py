@@ -10,21 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
+from metrics.replay.reduction import ms, whole
 from metrics.replay.schemas import TIME
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = ("zxid", "part", "time", "op", "topic", "path", "min_isr")
 SCHEMA = pa.schema(
     [
         pa.field("topic", pa.string()), pa.field("min_isr", pa.int32()), pa.field("source", pa.string()),
         pa.field("started_at", TIME), pa.field("ended_at", TIME),
+    ]
+)  # fmt: skip
+_RULES = pa.schema(
+    [
+        pa.field("rule_topic", pa.string()), pa.field("rule_min_isr", pa.int32()), pa.field("since", pa.int64()),
+        pa.field("until", pa.int64()),
     ]
 )  # fmt: skip
 _END = 2**62
@@ -90,41 +96,49 @@ def as_table(found: Sequence[Setting]) -> pa.Table:
     return pa.Table.from_pylist([{name: getattr(s, name) for name in columns} for s in found], schema=SCHEMA)
 
 
-def in_pieces(timeline: DataFrame, until_ms: int, found: Sequence[Setting]) -> DataFrame:
-    """Each row of `partitions`, cut where what is asked for changed.
+def in_pieces(timeline: pa.Table, until_ms: int, found: Sequence[Setting]) -> pa.Table:
+    """Each row of `partitions`, cut where what is asked for changed; those that still last end at `until_ms`.
 
     Adds `min_isr`, no more than there are replicas, `lasted_ms`, and `is_begin` where it is the row's first piece.
     """
-    from pyspark.sql import functions as f
+    rules = _rules(found)
+    began = ms(timeline["started_at"])
+    ended = pc.coalesce(ms(timeline["ended_at"]), pc.max_element_wise(pa.scalar(until_ms, pa.int64()), began))
+    has_own = pc.is_in(timeline["topic"], value_set=whole(pc.unique(rules["rule_topic"])))
+    keyed = {
+        "place": pa.array(range(timeline.num_rows), pa.int64()),
+        "rule_topic": pc.if_else(has_own, timeline["topic"], ""),
+        "began": began,
+        "ended": ended,
+    }
+    pieces = pa.table(keyed).join(rules, "rule_topic", join_type="inner")
+    began, ended, since, until = (pieces[name] for name in ("began", "ended", "since", "until"))
+    is_begin = pc.and_(pc.greater_equal(began, since), pc.less(began, until))
+    is_later = pc.and_(pc.greater(since, began), pc.less(since, ended))
+    lasted = pc.subtract(pc.min_element_wise(ended, until), pc.max_element_wise(began, since))
+    pieces = pieces.append_column("is_begin", is_begin).append_column("lasted_ms", lasted)
+    pieces = pieces.filter(pc.or_(is_begin, is_later))
+    rows = timeline.take(pieces["place"])
+    count = pc.list_value_length(rows["replicas"])
+    asked = pieces["rule_min_isr"]
+    least = pc.if_else(pc.fill_null(pc.greater(count, 0), False), pc.min_element_wise(asked, count), asked)
+    rows = rows.append_column("min_isr", least).append_column("lasted_ms", pieces["lasted_ms"])
+    return rows.append_column("is_begin", pieces["is_begin"])
 
-    rules = _rules(timeline.sparkSession, found)
-    own = rules.select(f.col("rule_topic").alias("own")).where("own <> ''").distinct()
-    rows = timeline.withColumn("_from", f.unix_millis("started_at"))
-    ended = f.coalesce(f.unix_millis("ended_at"), f.greatest(f.lit(until_ms), f.col("_from")))
-    rows = rows.withColumn("_to", ended)
-    keyed = rows.join(f.broadcast(own), rows["topic"] == own["own"], "left").fillna("", ["own"])
-    is_begin = (f.col("_from") >= f.col("since")) & (f.col("_from") < f.col("until"))
-    is_later = (f.col("since") > f.col("_from")) & (f.col("since") < f.col("_to"))
-    same = f.col("own") == f.col("rule_topic")
-    pieces = keyed.join(f.broadcast(rules), same & (is_begin | is_later))
-    lasted = f.least("_to", "until") - f.greatest("_from", "since")
-    least = f.when(f.size("replicas") > 0, f.least("rule_min_isr", f.size("replicas"))).otherwise(f.col("rule_min_isr"))
-    wanted = pieces.withColumns({"min_isr": least, "lasted_ms": lasted, "is_begin": is_begin})
-    return wanted.drop("own", "rule_topic", "rule_min_isr", "since", "until", "_from", "_to")
 
-
-def _rules(spark: SparkSession, found: Sequence[Setting]) -> DataFrame:
+def _rules(found: Sequence[Setting]) -> pa.Table:
     """The settings over all time, under the topic's name or, for topics that set nothing, an empty one."""
     default = [s for s in found if s.topic is None]
     rows = [("", s.min_isr, *_span(s)) for s in default]
-    for topic in sorted({s.topic for s in found if s.topic is not None}):
-        own = [(s.min_isr, *_span(s)) for s in found if s.topic == topic]
-        rows += [(topic, *step) for step in own]
+    for topic, settings_of_it in groupby((s for s in found if s.topic is not None), key=lambda s: s.topic):
+        own = [(s.min_isr, *_span(s)) for s in settings_of_it]
+        rows += [(topic or "", *step) for step in own]
         for since, until in _gaps([(a, b) for _, a, b in own]):
             for value, a, b in ((s.min_isr, *_span(s)) for s in default):
                 if max(a, since) < min(b, until):
-                    rows.append((topic, value, max(a, since), min(b, until)))
-    return spark.createDataFrame(rows, "rule_topic string, rule_min_isr int, since bigint, until bigint")
+                    rows.append((topic or "", value, max(a, since), min(b, until)))
+    names = [field.name for field in _RULES]
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=_RULES)
 
 
 def _span(setting: Setting) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
 from metrics.replay.moves import Happened
 
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 
 _COLUMNS = Happened._fields
 _BATCH_ROWS = 20_000
+
+_ORDER = [(name, "ascending") for name in ("topic", "partition", "zxid", "part")]
+# What `Happened` takes of the tables `events` and, under names of its own, `partitions`.
+OF_EVENTS = (
+    "topic", "partition", "zxid", "part", "time", "session", "op", "kind", "leader", "leader_epoch",
+    "controller_epoch", "isr", "replicas", "adding", "removing", "version", "fence", "is_first",
+)  # fmt: skip
+OF_STATES = {
+    "topic": "topic", "partition": "partition", "zxid": "zxid", "part": "part", "started_at": "time",
+    "session": "session", "op": "op", "what": "kind", "leader": "leader", "leader_epoch": "leader_epoch",
+    "controller_epoch": "controller_epoch", "isr": "isr", "version": "version", "fence": "fence",
+}  # fmt: skip
 
 # topic, partition, its events in order -> rows of the result
 Fold = Callable[[str, int, Iterable[Happened]], Iterable[dict[str, Any]]]
@@ -84,3 +97,34 @@ def batched(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.Re
             held = []
     if held:
         yield pa.RecordBatch.from_pylist(held, schema=schema)
+
+
+def in_order(tables: Iterable[pa.Table]) -> pa.Table:
+    """Rows of OF_EVENTS, or of the values of OF_STATES, with the columns of `Happened`, by partition and time."""
+    return pa.concat_tables([_as_happened(rows) for rows in tables]).sort_by(_ORDER)
+
+
+def _as_happened(rows: pa.Table) -> pa.Table:
+    """The columns of `Happened`, with what a table lacks as nulls."""
+    made = []
+    for field in _HAPPENED:
+        name, kind = field.name, field.type
+        source = "time" if name == "time_ms" else name
+        if source not in rows.column_names:
+            made.append(pa.nulls(rows.num_rows, kind))
+        elif name == "time_ms":
+            made.append(pc.divide(rows["time"].cast(pa.int64()), 1000))
+        else:
+            made.append(rows[source])
+    return pa.table(made, schema=pa.schema(_HAPPENED))
+
+
+_INTS = pa.list_(pa.int32())
+_HAPPENED = [
+    pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("part", pa.int32()),
+    pa.field("zxid", pa.int64()), pa.field("time_ms", pa.int64()), pa.field("session", pa.int64()),
+    pa.field("op", pa.string()), pa.field("kind", pa.string()), pa.field("leader", pa.int32()),
+    pa.field("leader_epoch", pa.int32()), pa.field("controller_epoch", pa.int32()), pa.field("isr", _INTS),
+    pa.field("replicas", _INTS), pa.field("adding", _INTS), pa.field("removing", _INTS),
+    pa.field("version", pa.int32()), pa.field("fence", pa.int32()), pa.field("is_first", pa.bool_()),
+]  # fmt: skip

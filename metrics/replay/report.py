@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
+from bisect import bisect_left
+from collections import Counter
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from operator import itemgetter
+from typing import Any
 
 import msgspec
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay import timelines
-from metrics.replay.jobs import Job, Result, rows_of
+from metrics.replay import health
+from metrics.replay.bulk import written
+from metrics.replay.jobs import Job, Result
 from metrics.replay.output import Output
+from metrics.replay.reduction import Engine, Reduction, Source, grouped, ms, reduced
 from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 REPORT = "report.html"
 MOST_MOVES = 20_000
@@ -35,9 +39,9 @@ class Summary(Struct, frozen=True):
     damage: tuple[str, ...]
 
 
-def write_report(spark: SparkSession, job: Job, result: Result) -> Summary:
+def write_report(engine: Engine, job: Job, result: Result) -> Summary:
     """Write `report.html` below the job's output, from the tables that are there."""
-    data = report_data(spark, result)
+    data = report_data(engine, job.out, result)
     summary = Summary(
         data["sentence"], tuple(f"{d['file']} at byte {d['offset']}: {d['what']}" for d in data["damage"])
     )
@@ -53,35 +57,83 @@ def page(data: dict[str, Any]) -> str:
     return template.replace('"THE DATA"', json)
 
 
-def report_data(spark: SparkSession, result: Result) -> dict[str, Any]:
+def report_data(engine: Engine, out: str, result: Result) -> dict[str, Any]:
     """Everything that the page shows, small enough for a browser."""
-    ask = partial(_rows, spark, result)
+    ask = _Tables(engine, out, result)
+    span = _span(ask)
     data: dict[str, Any] = {
-        "span": _span(ask),
+        "span": span,
         "counts": _counts(ask),
         "moves": _moves(ask),
-        "pairs": ask("reassignments", _pairs),
+        "pairs": _pairs(ask),
         "load": _load(ask),
         "health": _health(ask),
-        "changes": _changes_by_topic(ask),
-        "controllers": ask("controllers", _controllers),
-        "brokers": ask("brokers", lambda t: t.selectExpr("broker", *_FROM_TO, "ended_by").orderBy("broker", "from")),
-        "topics": ask("topic_health", _worst_topics),
-        "broker_health": ask("broker_health", lambda t: t.orderBy("broker")),
-        "growth": ask("znode_growth", _nearest_the_limit),
+        "changes": _changes_by_topic(ask, span["from"], span["to"]),
+        "controllers": ask.rows("controllers", "broker", *_FROM_TO, "controller_epoch", "vacancy_ms", "ended_by",
+                                order=[("from", "ascending")]),
+        "brokers": ask.rows("brokers", "broker", *_FROM_TO, "ended_by",
+                            order=[("broker", "ascending"), ("from", "ascending")]),
+        "topics": ask.rows("topic_health", order=_WORST_TOPICS, most=TOPICS),
+        "broker_health": ask.rows("broker_health", order=[("broker", "ascending")]),
+        "growth": [_in_ms(row, "full_at", without=("first_at", "last_at"))
+                   for row in ask.rows("znode_growth", order=_LARGEST, most=MOST_ZNODES)],
         "sizes": _sizes(ask),
-        "znodes": ask("znodes", lambda t: t.drop("last_at").limit(MOST_ZNODES)),
-        "audit": sorted(ask("audit", _verdicts), key=lambda row: _GRAVEST.index(row["verdict"])),
-        "findings": ask("audit", _unexplained),
-        "damage": ask("damage", lambda t: t.limit(1000)),
+        "znodes": [_in_ms(row, without=("last_at",)) for row in ask.rows("znodes", most=MOST_ZNODES)],
+        "audit": _verdicts(ask),
+        "findings": _unexplained(ask),
+        "damage": ask.rows("damage", most=1000),
         "seconds": {name: round(seconds, 1) for name, seconds in result.seconds.items()},
-    }
+    }  # fmt: skip
     data["sentence"] = sentence(data)
     return data
 
 
 _GRAVEST = (VIOLATION, LISTED, KAFKA, EXPLAINED)
-_FROM_TO = ("unix_millis(started_at) as `from`", "unix_millis(ended_at) as `to`")
+_FROM_TO = ("started_at", "ended_at")
+_SHOWN_AS = {"started_at": "from", "ended_at": "to"}
+_LARGEST = [("share", "descending"), ("path", "ascending")]
+_WORST_TOPICS = [
+    *((name, "descending") for name in ("leaderless_ms", "under_min_isr_ms", "under_replicated_ms", "changes")),
+    ("topic", "ascending"),
+]
+
+
+class _Tables:
+    """The tables that were written, those that the report may ask."""
+
+    def __init__(self, engine: Engine, out: str, result: Result) -> None:
+        self._engine = engine
+        self._out = out
+        self._there = frozenset(result.tables)
+
+    def rows(
+        self, table: str, *columns: str, order: list[tuple[str, str]] | None = None, most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The rows of a small table, times in milliseconds as `from` and `to`."""
+        if table not in self._there:
+            return []
+        found = written(self._out, table).to_table(columns=[*columns] or None)
+        for number, name in enumerate(found.column_names):
+            if name in columns and name in _SHOWN_AS:
+                found = found.set_column(number, _SHOWN_AS[name], ms(found[name]))
+        found = found.sort_by(order) if order else found
+        return list((found if most is None else found.slice(0, most)).to_pylist())
+
+    def reduced(self, sources: dict[str, Source], combine: Any) -> list[dict[str, Any]]:
+        """The rows that tables of any length are summed up to."""
+        if not self._there >= {*sources}:
+            return []
+        return list(reduced(self._engine, self._out, Reduction(sources, combine)).to_pylist())
+
+    def health_steps(self) -> list[dict[str, Any]]:
+        """Second by second, by how much the numbers of partitions that lack something changed."""
+        return list(health.health_steps(self._engine, self._out).to_pylist())
+
+
+def _in_ms(row: dict[str, Any], *times: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The row with times in milliseconds."""
+    made = {name: value for name, value in row.items() if name not in without}
+    return made | {name: None if row[name] is None else int(row[name].timestamp() * 1000) for name in times}
 
 
 def sentence(data: dict[str, Any]) -> str:
@@ -135,83 +187,118 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _rows(spark: SparkSession, result: Result, table: str, query: Any) -> list[dict[str, Any]]:
-    return rows_of(spark, result.tables, table, query) if table in result.tables else []
+def _span(ask: _Tables) -> dict[str, Any]:
+    how = {"from": "min", "to": "max", "first_zxid": "min", "last_zxid": "max", "events": "sum"}
 
+    def part(at: str) -> Any:
+        def of(rows: pa.Table) -> pa.Table:
+            one = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+            columns = [pc.not_equal(rows["op"], "known"), ms(rows[at]), ms(rows[at]), rows["zxid"], rows["zxid"], one]
+            return combine(pa.table(columns, names=["is_news", *how]))
 
-def _span(ask: Any) -> dict[str, Any]:
-    ends = "unix_millis(min({0})) as `from`", "unix_millis(max({0})) as `to`", "min(zxid) as first_zxid"
-    more = "max(zxid) as last_zxid", "count(*) as events"
-    spans = []
-    for table, column in (("events", "time"), ("partitions", "started_at")):
-        columns = [text.format(column) for text in (*ends, *more)]
-        spans += ask(table, partial(_selected, columns))
-    spans = [span for span in spans if span["events"]]
-    if not spans:
-        return _moment(ask)
-    return {
-        "from": min((s["from"] for s in spans), default=0),
-        "to": max((s["to"] for s in spans), default=0),
-        "first_zxid": min((s["first_zxid"] for s in spans), default=0),
-        "last_zxid": max((s["last_zxid"] for s in spans), default=0),
-        "events": sum(s["events"] for s in spans),
-    }
+        return of
 
+    def combine(rows: pa.Table) -> pa.Table:
+        return grouped(rows, ("is_news",), how)
 
-def _moment(ask: Any) -> dict[str, Any]:
-    """Of a snapshot alone there is only one moment."""
-    columns = ("unix_millis(max(started_at)) as at", "max(zxid) as zxid")
-    (found,) = ask("partitions", lambda t: t.selectExpr(*columns)) or [{}]
-    at, zxid = found.get("at") or 0, found.get("zxid") or 0
+    columns = {"events": "time", "partitions": "started_at"}
+    sources = {table: Source(("op", "zxid", at), part(at)) for table, at in columns.items()}
+    found = {row.pop("is_news"): row for row in ask.reduced(sources, combine)}
+    if True in found:
+        return found[True]
+    # Of a snapshot alone there is only one moment.
+    at, zxid = (found[False]["to"], found[False]["last_zxid"]) if found else (0, 0)
     return {"from": at, "to": at + 1, "first_zxid": zxid, "last_zxid": zxid, "events": 0}
 
 
-def _selected(columns: list[str], table: DataFrame) -> DataFrame:
-    return table.where("op <> 'known'").selectExpr(*columns)
+def _counts(ask: _Tables) -> dict[str, Any]:
+    sums = ("moves", "stalled", "topic_writes", "state_writes")
+
+    def part(rows: pa.Table) -> pa.Table:
+        made = [rows["outcome"], pa.repeat(1, rows.num_rows), rows["is_stalled"], rows[sums[2]], rows[sums[3]]]
+        numbers = [made[0], *(column.cast(pa.int64()) for column in made[1:])]
+        return combine(pa.table(numbers, names=["outcome", *sums]))
+
+    def combine(rows: pa.Table) -> pa.Table:
+        return grouped(rows, ("outcome",), dict.fromkeys(sums, "sum"))
+
+    found = ask.reduced({"reassignments": Source(("outcome", "is_stalled", *sums[2:]), part)}, combine)
+    counts: dict[str, Any] = {row["outcome"]: row["moves"] for row in found}
+    return counts | {name: sum(row[name] for row in found) for name in sums} | _durations(ask)
 
 
-def _counts(ask: Any) -> dict[str, Any]:
-    outcomes = ask("reassignments", lambda t: t.groupBy("outcome").count())
-    counts: dict[str, Any] = {row["outcome"]: row["count"] for row in outcomes}
-    counts["moves"] = sum(row["count"] for row in outcomes)
-    rest = ask(
-        "reassignments",
-        lambda t: t.selectExpr(
-            "count_if(is_stalled) as stalled",
-            "max_by(named_struct('at', concat(topic, '-', partition), 'ms', duration_ms), duration_ms) as slowest",
-            "cast(percentile_approx(duration_ms, 0.5) as bigint) as median_ms",
-            "cast(percentile_approx(duration_ms, 0.99) as bigint) as p99_ms",
-            "sum(topic_writes) as topic_writes", "sum(state_writes) as state_writes",
-        ),
-    )  # fmt: skip
-    return counts | (dict(rest[0]) if rest else {})
+def _durations(ask: _Tables) -> dict[str, Any]:
+    """How long moves took: half of them, nearly all, and the slowest."""
+
+    def part(rows: pa.Table) -> pa.Table:
+        one = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+        return combine(rows.append_column("moves", one))
+
+    def combine(rows: pa.Table) -> pa.Table:
+        how = {"moves": "sum", "topic": "first", "partition": "first"}
+        return grouped(rows, ("duration_ms",), how, order=("topic", "partition"))
+
+    columns, has_ended = ("duration_ms", "topic", "partition"), pc.field("duration_ms").is_valid()
+    found = ask.reduced({"reassignments": Source(columns, part, has_ended)}, combine)
+    if not found:
+        return {}
+    rows = sorted(found, key=itemgetter("duration_ms"))
+    slowest, upto = rows[-1], [*accumulate(row["moves"] for row in rows)]
+    ranks = {name: -(-upto[-1] * percent // 100) for name, percent in (("median_ms", 50), ("p99_ms", 99))}
+    return {
+        "slowest": {"at": f"{slowest['topic']}-{slowest['partition']}", "ms": slowest["duration_ms"]},
+        **{name: rows[bisect_left(upto, rank)]["duration_ms"] for name, rank in ranks.items()},
+    }
 
 
-def _moves(ask: Any) -> list[list[Any]]:
-    def query(table: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as f
+_OF_MOVES = (
+    "topic", "partition", "started_at", "ended_at", "outcome", "origin", "from_replicas", "to_replicas",
+    "catching_up_ms", "handing_over_ms", "letting_go_ms", "is_stalled", "topic_writes", "state_writes",
+    "stalled_because",
+)  # fmt: skip
 
-        chosen = table.orderBy(f.desc("is_stalled"), f.desc_nulls_first("duration_ms")).limit(MOST_MOVES)
-        return chosen.selectExpr(
-            "topic", "partition", "unix_millis(started_at)", "unix_millis(ended_at)", "outcome", "origin",
-            "from_replicas", "to_replicas", "catching_up_ms", "handing_over_ms", "letting_go_ms", "is_stalled",
-            "topic_writes", "state_writes", "stalled_because",
-        )  # fmt: skip
 
-    rows = [list(row.values()) for row in ask("reassignments", query)]
+def _moves(ask: _Tables) -> list[list[Any]]:
+    """The moves that are stalled, have not ended or took longest."""
+
+    def part(rows: pa.Table) -> pa.Table:
+        # What has not ended comes before the slowest.
+        rank = pc.fill_null(rows["duration_ms"], 2**62)
+        made = [ms(rows[name]) if name in _FROM_TO else rows[name] for name in _OF_MOVES]
+        return slowest(pa.table([*made, rank], names=[*_OF_MOVES, "rank"]))
+
+    def slowest(rows: pa.Table) -> pa.Table:
+        order = [("is_stalled", "descending"), ("rank", "descending"), ("topic", "ascending"),
+                 ("partition", "ascending"), ("started_at", "ascending")]  # fmt: skip
+        return rows.sort_by(order).slice(0, MOST_MOVES)
+
+    found = ask.reduced({"reassignments": Source((*_OF_MOVES, "duration_ms"), part)}, slowest)
+    rows = [[row[name] for name in _OF_MOVES] for row in found]
     return sorted(rows, key=lambda row: (row[2], row[0], row[1]))
 
 
-def _pairs(table: DataFrame) -> DataFrame:
-    zipped = table.selectExpr("inline(arrays_zip(removing, adding)) as (`from`, `to`)")
-    return zipped.where("`from` is not null and `to` is not null").groupBy("from", "to").count()
+def _pairs(ask: _Tables) -> list[dict[str, Any]]:
+    """From which broker to which replicas moved, and how many."""
+
+    def part(rows: pa.Table) -> pa.Table:
+        moves = zip(rows["removing"].to_pylist(), rows["adding"].to_pylist(), strict=True)
+        pairs = [pair for removing, adding in moves for pair in zip(removing or (), adding or (), strict=False)]
+        columns = [pa.array([pair[n] for pair in pairs], pa.int32()) for n in (0, 1)]
+        return combine(pa.table([*columns, pa.repeat(pa.scalar(1, pa.int64()), len(pairs))], names=names))
+
+    def combine(rows: pa.Table) -> pa.Table:
+        return grouped(rows, names[:2], {"count": "sum"})
+
+    names = ["from", "to", "count"]
+    found = ask.reduced({"reassignments": Source(("removing", "adding"), part)}, combine)
+    return sorted(found, key=itemgetter("from", "to"))
 
 
-def _load(ask: Any) -> list[dict[str, Any]]:
-    rows = ask("broker_load", lambda t: t.selectExpr("broker", "unix_millis(at) as at", "leaders", "replicas"))
+def _load(ask: _Tables) -> list[dict[str, Any]]:
     by_broker: dict[int, list[list[int]]] = {}
-    for row in sorted(rows, key=lambda r: (r["broker"], r["at"])):
-        by_broker.setdefault(row["broker"], []).append([row["at"], row["leaders"], row["replicas"]])
+    for row in ask.rows("broker_load", order=[("broker", "ascending"), ("at", "ascending")]):
+        at = int(row["at"].timestamp() * 1000)
+        by_broker.setdefault(row["broker"], []).append([at, row["leaders"], row["replicas"]])
     return [{"broker": broker, "points": _thinned(points)} for broker, points in by_broker.items()]
 
 
@@ -220,11 +307,10 @@ def _thinned(points: list[list[int]]) -> list[list[int]]:
     return points[::step] if step <= 1 or points[-1] in points[::step] else [*points[::step], points[-1]]
 
 
-def _health(ask: Any) -> list[list[int]]:
-    rows = ask("partitions", timelines.health_steps)
+def _health(ask: _Tables) -> list[list[int]]:
     under = leaderless = moving = 0
     points = []
-    for row in sorted(rows, key=lambda r: r["at"]):
+    for row in ask.health_steps():
         under += row["under_replicated"]
         leaderless += row["leaderless"]
         moving += row["moving"]
@@ -232,79 +318,71 @@ def _health(ask: Any) -> list[list[int]]:
     return _thinned(points)
 
 
-def _changes_by_topic(ask: Any) -> dict[str, Any]:
-    span = _span(ask)
-    begin, end = span["from"] or 0, span["to"] or 0
+def _changes_by_topic(ask: _Tables, begin: int, end: int) -> dict[str, Any]:
     width = max((end - begin) // BUCKETS, 1)
 
-    def query(table: DataFrame) -> DataFrame:
-        bucket = f"cast((unix_millis(started_at) - {begin}) div {width} as int) as bucket"
-        return (
-            table.where(f"op <> 'known' and unix_millis(started_at) >= {begin}")
-            .selectExpr("topic", bucket)
-            .groupBy("topic", "bucket")
-            .count()
-        )
+    def part(rows: pa.Table) -> pa.Table:
+        at = ms(rows["started_at"])
+        one = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+        made = pa.table([rows["topic"], pc.divide(pc.subtract(at, begin), width), one], names=["topic", "bucket", "n"])
+        return combine(made.filter(pc.greater_equal(at, begin)))
 
-    cells = ask("partitions", query)
-    totals: dict[str, int] = {}
+    def combine(rows: pa.Table) -> pa.Table:
+        return grouped(rows, ("topic", "bucket"), {"n": "sum"})
+
+    cells = ask.reduced({"partitions": Source(("topic", "started_at"), part, pc.field("op") != "known")}, combine)
+    totals: Counter[str] = Counter()
     for cell in cells:
-        totals[cell["topic"]] = totals.get(cell["topic"], 0) + cell["count"]
+        totals[cell["topic"]] += cell["n"]
     topics = sorted(totals, key=lambda t: (-totals[t], t))[:TOPICS]
     row_of = {topic: row for row, topic in enumerate(topics)}
+    shown = sorted((row_of[c["topic"]], c["bucket"], c["n"]) for c in cells if c["topic"] in row_of)
     return {
-        "from": begin, "width": width, "topics": topics, "buckets": BUCKETS,
-        "cells": [[row_of[c["topic"]], c["bucket"], c["count"]] for c in cells if c["topic"] in row_of],
+        "from": begin, "width": width, "topics": topics, "buckets": BUCKETS, "cells": [[*cell] for cell in shown],
     }  # fmt: skip
 
 
-def _nearest_the_limit(table: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    shown = table.orderBy(f.desc("share"), "path").limit(MOST_ZNODES)
-    return shown.withColumn("full_at", f.unix_millis("full_at")).drop("first_at", "last_at")
-
-
-def _sizes(ask: Any) -> list[dict[str, Any]]:
+def _sizes(ask: _Tables) -> list[dict[str, Any]]:
     """The largest znodes over time."""
-
-    def query(table: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as f
-
-        top = table.groupBy("path").agg(f.max("size_bytes").alias("top")).orderBy(f.desc("top"), "path").limit(LINES)
-        return table.join(f.broadcast(top), "path").selectExpr("path", "top", "unix_millis(at) as at", "size_bytes")
-
-    points: dict[tuple[int, str], list[list[int]]] = {}
-    for row in sorted(ask("znode_sizes", query), key=lambda r: r["at"]):
-        points.setdefault((-row["top"], row["path"]), []).append([row["at"], row["size_bytes"]])
-    return [{"path": key[1], "points": points[key]} for key in sorted(points)]
+    points: dict[str, list[list[int]]] = {}
+    for row in ask.rows("znode_sizes", "path", "at", "size_bytes", order=[("at", "ascending")]):
+        points.setdefault(row["path"], []).append([int(row["at"].timestamp() * 1000), row["size_bytes"]])
+    largest = sorted(points, key=lambda path: (-max(size for _, size in points[path]), path))
+    return [{"path": path, "points": points[path]} for path in largest[:LINES]]
 
 
-def _controllers(table: DataFrame) -> DataFrame:
-    return table.selectExpr("broker", *_FROM_TO, "controller_epoch", "vacancy_ms", "ended_by").orderBy("from")
+def _verdicts(ask: _Tables) -> list[dict[str, Any]]:
+    """How many writes have each verdict and rule, the gravest first; the example is the first of them."""
+    shown = ("why", "ours", "zxid")
+
+    def part(rows: pa.Table) -> pa.Table:
+        return combine(rows.append_column("writes", pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)))
+
+    def combine(rows: pa.Table) -> pa.Table:
+        how = {"writes": "sum", **dict.fromkeys(shown, "first")}
+        return grouped(rows, ("verdict", "what", "rule"), how, order=("zxid", "why"))
+
+    found = ask.reduced({"audit": Source(("verdict", "what", "rule", *shown), part)}, combine)
+    rows = [
+        {"verdict": r["verdict"], "what": r["what"], "rule": r["rule"], "writes": r["writes"], "example": r["why"],
+         "ours": r["ours"]}
+        for r in found
+    ]  # fmt: skip
+    return sorted(rows, key=lambda r: (_GRAVEST.index(r["verdict"]), -r["writes"], r["what"], r["rule"]))
 
 
-def _worst_topics(table: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
+def _unexplained(ask: _Tables) -> list[dict[str, Any]]:
+    def first(rows: pa.Table) -> pa.Table:
+        order = [("verdict", "descending"), ("zxid", "ascending"), ("topic", "ascending"), ("partition", "ascending")]
+        return rows.sort_by(order).slice(0, MOST_FINDINGS)
 
-    return table.orderBy(
-        f.desc("leaderless_ms"), f.desc("under_min_isr_ms"), f.desc("under_replicated_ms"), f.desc("changes"), "topic"
-    ).limit(TOPICS)
-
-
-def _verdicts(table: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    return (
-        table.groupBy("verdict", "what", "rule")
-        .agg(f.count("*").alias("writes"), f.first("why").alias("example"), f.first("ours").alias("ours"))
-        .orderBy("verdict", f.desc("writes"))
-    )
-
-
-def _unexplained(table: DataFrame) -> DataFrame:
-    chosen = table.where("verdict in ('violation', 'listed')").selectExpr(
-        "zxid", "unix_millis(time) as at", "what", "coalesce(concat(topic, '-', partition), topic, '') as on_what",
-        "verdict", "rule", "why", "coalesce(ours, '') as ours",
-    )  # fmt: skip
-    return chosen.orderBy("verdict", "zxid", ascending=[False, True]).limit(MOST_FINDINGS)
+    columns = ("zxid", "time", "what", "topic", "partition", "verdict", "rule", "why", "ours")
+    is_unexplained = pc.field("verdict").isin([VIOLATION, LISTED])
+    return [
+        {
+            "zxid": r["zxid"], "at": int(r["time"].timestamp() * 1000), "what": r["what"],
+            "on_what": (r["topic"] or "") if r["partition"] is None else f"{r['topic']}-{r['partition']}",
+            "verdict": r["verdict"], "rule": r["rule"], "why": r["why"], "ours": r["ours"] or "",
+        }
+        for r in ask.reduced({"audit": Source(columns, first, is_unexplained)}, first)
+    ]  # fmt: skip

@@ -8,10 +8,10 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PROJECT = Path(__file__).resolve().parents[2]
 
+HERE = "local[*]"  # the master that uses all cores of this machine
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -38,14 +39,12 @@ _SETTINGS = {
 _BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def start(master: str = "local[*]", settings: dict[str, str] | None = None, *, is_brief: bool = False) -> SparkSession:
+def start(master: str = HERE, settings: dict[str, str] | None = None, *, is_brief: bool = False) -> SparkSession:
     """A session with the data source registered; for a master other than local, its own addresses are kept."""
     return of(context(master, settings, is_brief=is_brief))
 
 
-def context(
-    master: str = "local[*]", settings: dict[str, str] | None = None, *, is_brief: bool = False
-) -> SparkContext:
+def context(master: str = HERE, settings: dict[str, str] | None = None, *, is_brief: bool = False) -> SparkContext:
     """Spark without SQL, which starts in half the time; `is_brief` is for little SQL later, or none."""
     from pyspark import SparkConf, SparkContext
 
@@ -69,15 +68,6 @@ def context(
     conf = SparkConf().setMaster(master).setAppName("kafka-zk-controller replay")
     conf.setAll([*{**chosen, **(settings or {})}.items()])
     return SparkContext.getOrCreate(conf)
-
-
-def each(running: SparkContext) -> Callable[[Callable[[Any], None], Sequence[Any]], None]:
-    """What does something for each of several as Spark's tasks."""
-
-    def do(task: Callable[[Any], None], of: Sequence[Any]) -> None:
-        running.parallelize(of, max(len(of), 1)).foreach(task)
-
-    return do
 
 
 class NoJava(RuntimeError):

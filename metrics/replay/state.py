@@ -305,15 +305,20 @@ def state_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -
     Like ZooKeeper it starts from the newest snapshot that is whole, but never from one that may already show
     what came after `as_of`.
     """
-    tree = _start(history, damage, as_of)
+    return state_since(history, damage, as_of)[0]
+
+
+def state_since(history: History, damage: list[Damage], as_of: int = END_OF_TIME) -> tuple[Tree, int]:
+    """The same, and the transaction from which on it is known, where nothing shows what was there before; else 0."""
+    tree, since = _start(history, damage, as_of)
     for row in history_rows(history, damage, after=tree.last_zxid):
         if row[0] > as_of:
             break
         tree.apply(row)
-    return tree
+    return tree, since
 
 
-def _start(history: History, damage: list[Damage], as_of: int) -> Tree:
+def _start(history: History, damage: list[Damage], as_of: int) -> tuple[Tree, int]:
     for file in history.snapshots:
         if file.zxid > as_of:
             continue
@@ -325,10 +330,11 @@ def _start(history: History, damage: list[Damage], as_of: int) -> Tree:
             continue
         if is_whole and fuzzy_until <= as_of:
             check_fit(file, history, fit, damage)
-            return tree
+            return tree, 0
     first = history.first_zxid
     if 1 < first < END_OF_TIME:
         damage.append(
             Damage(history.pieces[0].file, 0, f"no snapshot before it fits, and it begins only at {first:#x}")
         )
-    return Tree()
+        return Tree(), first
+    return Tree(), 0

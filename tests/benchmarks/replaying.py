@@ -31,12 +31,12 @@ from zk_layout.storage.files import named
 _REPLAY = """
 import json, os, sys
 from concurrent.futures import ThreadPoolExecutor
-from metrics.replay import jobs, session
+from metrics.replay import engines, jobs, session
 job = jobs.Job((sys.argv[1],), sys.argv[2], tables=jobs.TIMELINE)
 with ThreadPoolExecutor(max_workers=1) as pool:
     looking = pool.submit(jobs.look, job, os.cpu_count() or 1)
     spark = session.context(sys.argv[3], is_brief=True)
-result = jobs.run(spark, job, looked=looking.result())
+result = jobs.run(engines.OnSpark(spark), job, looked=looking.result())
 spark.stop()
 print(json.dumps(result.seconds))
 """

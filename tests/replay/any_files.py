@@ -97,6 +97,17 @@ def tables_of(paths: Iterable[Path], split_bytes: int, chroot: str = "") -> Tabl
     return {name: in_order(table.to_pylist()) for name, table in found.items()}
 
 
+def rows_of(out: str, name: str) -> Rows:
+    """The rows of a table that was written."""
+    return list(bulk.written(out, name).to_table().to_pylist())
+
+
+def happenings(out: str) -> Rows:
+    """Everything that happened: the table `events`, and the states that are in `partitions`."""
+    states = (row for row in rows_of(out, "partitions") if row["what"] == "state")
+    return [*rows_of(out, "events"), *({**row, "kind": "state", "time": row["started_at"]} for row in states)]
+
+
 def in_order(rows: Rows) -> Rows:
     return sorted(rows, key=repr)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,9 @@ from metrics.replay.cli import replay
 from metrics.replay.output import Output
 from tests.replay.conftest import CAPTURED
 from tests.unit.storage import zk_files as zk
+from zk_layout.storage import operations as ops
+
+FIXTURES = CAPTURED.parent
 
 
 def asked(*arguments: object) -> Result:
@@ -37,6 +43,21 @@ def test_a_difference_is_shown_and_the_way_back_names_only_what_differs(tmp_path
     )
     (entry,) = json.loads((tmp_path / "reassignment-d26.json").read_text())["partitions"]
     assert entry == {"topic": "bench-00000", "partition": 0, "replicas": [1, 2, 3]}
+
+
+def test_a_state_of_which_only_a_part_is_known_says_so(tmp_path: Path) -> None:
+    bodies = [zk.header(zxid, ops.CREATE) + zk.create(f"/{zxid}") for zxid in range(5, 9)]
+    (tmp_path / "log.5").write_bytes(zk.log(*bodies))
+    unknown = "only what was written from 0x5 on is known, for no whole snapshot is from before: 0 topics, 0 partitions"
+
+    shown = asked(tmp_path, "--out", tmp_path / "out", "--as-of", 7, "--diff", 6)
+
+    assert shown.stdout.startswith(f"as of zxid 0x7: {unknown}")
+    assert "nothing to go back to at zxid 0x6: no partition is known\n" in shown.stdout
+    assert shown.stderr.count("damaged: ") == 1
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "snapshot.4").write_bytes(zk.snapshot([("/", b"")], zxid=4))
+    assert asked(tmp_path, "--out", tmp_path, "--as-of", 7).stdout.startswith("as of zxid 0x7: 0 topics, 0 partitions")
 
 
 def test_damage_is_told_on_the_way(tmp_path: Path) -> None:
@@ -87,6 +108,9 @@ def test_mistakes_are_answered_in_one_line(tmp_path: Path) -> None:
         assert f"Error: {answer}" in shown.output
     for arguments, answer in (
         ((CAPTURED, "--diff", "5"), "--diff needs --as-of"),
+        ((CAPTURED, "--engine", "local", "--master", "local[2]"), "--master and --conf are Spark's"),
+        ((CAPTURED, "--engine", "local", "--conf", "a=b"), "--master and --conf are Spark's"),
+        ((CAPTURED, "--conf", "spark.executor.memory"), "--conf spark.executor.memory: write key=value"),
         ((CAPTURED, "--as-of", "5", "--since", "2026-01-01"), "--as-of shows one state and writes no tables"),
     ):
         shown = asked(*arguments, "--out", tmp_path / "out")
@@ -133,14 +157,35 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_that_there_is_no_java_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    shown = asked(CAPTURED, "--out", tmp_path / "out", "--engine", "spark")
     assert shown.output == f"Error: Spark needs Java 17 or later, and JAVA_HOME={tmp_path}/none holds none\n"
 
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    shown = asked(CAPTURED, "--out", tmp_path / "out", "--master", "local[1]")
     assert shown.output == "Error: Spark needs Java 17 or later: install it, or say in JAVA_HOME where it is\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_little_needs_neither_java_nor_spark(tmp_path: Path) -> None:
+    script = """
+import sys
+from metrics.replay.cli import replay
+try:
+    replay(sys.argv[1:])
+finally:
+    print("pyspark" in sys.modules)
+"""
+    history = FIXTURES / "native" / "kafka-2.4.1"
+    argv = [sys.executable, "-c", script, str(history), "--out", str(tmp_path / "out")]
+
+    without_java = {**os.environ, "PATH": "", "JAVA_HOME": str(tmp_path)}
+    run_it = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60, env=without_java)
+
+    sentence, places, has_spark = run_it.stdout.splitlines()
+    assert sentence.startswith("16 moves, 1 cancelled, the slowest, gone-1, took")
+    assert places == f"15 tables and report.html below {tmp_path}/out"
+    assert has_spark == "False"
 
 
 @pytest.mark.parametrize(
@@ -162,11 +207,28 @@ def test_what_ends_a_run_is_said_without_a_traceback(
 
     monkeypatch.setattr(cli, "_on_spark", fail)
 
-    shown = asked(CAPTURED, "--out", tmp_path / "out")
+    shown = asked(CAPTURED, "--out", tmp_path / "out", "--engine", "spark")
 
     assert shown.exit_code == code
     assert said.format(out=tmp_path / "out") in shown.output
     assert "at org" not in shown.output
+
+
+def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: Path) -> None:
+    started: list[tuple[str, dict[str, str], bool]] = []
+
+    def start(master: str, settings: dict[str, str], *, is_brief: bool) -> None:
+        started.append((master, settings, is_brief))
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(session, "start", start)
+
+    asked(CAPTURED, "--out", tmp_path / "out", "--conf", "spark.app.name=a=b", "--conf", "spark.task.cpus=1")
+    asked(CAPTURED, "--out", tmp_path / "out", "--master", "spark://there:7077")
+
+    assert started == [
+        ("local[*]", {"spark.app.name": "a=b", "spark.task.cpus": "1"}, True), ("spark://there:7077", {}, True),
+    ]  # fmt: skip
 
 
 def test_a_time_in_which_nothing_happened_is_refused() -> None:

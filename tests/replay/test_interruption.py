@@ -29,7 +29,7 @@ def test_an_interrupted_run_says_so_in_one_line_and_leaves_nothing(tmp_path: Pat
     (tmp_path / "tmp").mkdir()
     with said.open("wb") as file:
         running = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND, str(CAPTURED), "--out", str(out)],
+            [sys.executable, "-c", _COMMAND, str(CAPTURED), "--out", str(out), "--engine", "spark"],
             stdout=file, stderr=file, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         )  # fmt: skip
     try:

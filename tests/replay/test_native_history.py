@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from controller.core.state.cluster import ClusterState
-from metrics.replay.jobs import Job, Result, all_events, read_table, run
+from metrics.replay.engines import Local
+from metrics.replay.jobs import Job, Result, run
 from metrics.replay.report import write_report
 from metrics.replay.sources import stored_files
 from metrics.replay.state import state_at, survey
+from tests.replay.any_files import Rows, happenings, rows_of
 from zk_layout.storage.cluster_facts import facts_of
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),
-    pytest.mark.timeout(600, func_only=False),
-]
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "native"
 CHROOTS = {"2.4.1": "", "2.8.2": "/kafka"}
@@ -45,32 +41,30 @@ TABLES = (
 
 class Replayed(NamedTuple):
     version: str
-    spark: SparkSession
     job: Job
     result: Result
 
-    def table(self, name: str) -> DataFrame:
-        return read_table(self.spark, self.result.tables, name)
+    def table(self, name: str) -> Rows:
+        return rows_of(self.job.out, name)
 
 
 @pytest.fixture(scope="module", params=["2.4.1", "2.8.2"])
-def replayed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     version = request.param
     out: Path = tmp_path_factory.mktemp("native")
     job = Job((str(FIXTURES / f"kafka-{version}"),), str(out), CHROOTS[version], tables=TABLES)
-    return Replayed(version, spark, job, run(spark, job))
+    return Replayed(version, job, run(Local(), job))
 
 
 def test_every_write_is_explained(replayed: Replayed) -> None:
     audit = replayed.table("audit")
-    counts = {(r.verdict, r.rule): r["count"] for r in audit.groupBy("verdict", "rule").count().collect()}
-    unexplained = audit.where("verdict in ('listed', 'violation')").collect()
-    events = all_events(replayed.spark, replayed.result.tables)
-    writes = events.where("kind in ('state', 'assignment') and op <> 'known'").count()
+    counts = Counter((r["verdict"], r["rule"]) for r in audit)
+    events = happenings(replayed.job.out)
+    writes = sum(e["kind"] in ("state", "assignment") and e["op"] != "known" for e in events)
 
-    assert unexplained == []
-    assert audit.where("what in ('state', 'assignment')").count() == writes > 100
-    assert audit.where("verdict = 'kafka''s own way' and ours is null").count() == 0
+    assert [r for r in audit if r["verdict"] in ("listed", "violation")] == []
+    assert sum(r["what"] in ("state", "assignment") for r in audit) == writes > 100
+    assert [r for r in audit if r["verdict"] == "kafka's own way" and r["ours"] is None] == []
     # What was done, as the audit names its rule.
     for rule in ("creation", "election", "isr", "preferred", "shutdown", "reassignment", "claim", "deletion", "legacy"):
         assert counts.get(("explained", rule), 0) > 0 or rule == "legacy"
@@ -80,72 +74,70 @@ def test_every_write_is_explained(replayed: Replayed) -> None:
 
 
 def test_every_move_is_found_with_its_origin_and_end(replayed: Replayed) -> None:
-    moves = replayed.table("reassignments").collect()
-    found = {(m.topic, m.origin, m.outcome) for m in moves}
+    moves = replayed.table("reassignments")
+    found = {(m["topic"], m["origin"], m["outcome"]) for m in moves}
 
     assert ("orders", "api", "finished") in found
     assert ("gone", "api", "cancelled") in found
-    assert sum(m.origin == "legacy" for m in moves) == 2
-    assert {m.origin for m in moves} == {"api", "legacy"}
-    assert all(m.outcome in ("finished", "cancelled") for m in moves)
-    assert sum(m.topic == "orders" for m in moves) >= 2 * PARTITIONS
+    assert sum(m["origin"] == "legacy" for m in moves) == 2
+    assert {m["origin"] for m in moves} == {"api", "legacy"}
+    assert all(m["outcome"] in ("finished", "cancelled") for m in moves)
+    assert sum(m["topic"] == "orders" for m in moves) >= 2 * PARTITIONS
 
 
 def test_a_broker_that_was_stopped_ends_otherwise_than_those_that_were_killed(replayed: Replayed) -> None:
-    ends = [
-        row.ended_by for row in replayed.table("brokers").where("ended_by is not null").orderBy("ended_at").collect()
-    ]
+    ended = sorted((row for row in replayed.table("brokers") if row["ended_by"]), key=itemgetter("ended_at"))
 
-    assert ends == ["expire", "expire", "close", "expire", "expire"]
+    assert [row["ended_by"] for row in ended] == ["expire", "expire", "close", "expire", "expire"]
 
 
 def test_a_fail_over_shows_its_vacancy(replayed: Replayed) -> None:
-    terms = replayed.table("controllers").orderBy("started_at").collect()
+    terms = sorted(replayed.table("controllers"), key=itemgetter("started_at"))
 
-    assert [t.controller_epoch for t in terms] == [1, 2]
-    assert terms[0].ended_by == "expire"
-    assert terms[1].vacancy_ms is not None
+    assert [t["controller_epoch"] for t in terms] == [1, 2]
+    assert terms[0]["ended_by"] == "expire"
+    assert terms[1]["vacancy_ms"] is not None
 
 
 def test_min_isr_is_taken_from_each_topics_settings_as_they_changed(replayed: Replayed) -> None:
-    rows = replayed.table("min_isr").orderBy("topic", "started_at").collect()
-    orders = [r.min_isr for r in rows if r.topic == "orders"]
-    payments = [(r.min_isr, r.ended_at is None) for r in rows if r.topic == "payments"]
+    rows = sorted((r for r in replayed.table("min_isr") if r["topic"]), key=itemgetter("started_at"))
+    orders = [r["min_isr"] for r in rows if r["topic"] == "orders"]
+    payments = [(r["min_isr"], r["ended_at"] is None) for r in rows if r["topic"] == "payments"]
 
     assert orders[-1] == 1
     assert payments == [(2, False), (3, True)]
-    health = {r.topic: r for r in replayed.table("topic_health").collect()}
+    health = {r["topic"]: r for r in replayed.table("topic_health")}
     # Each death of a broker brought payments, with three replicas and a minimum of two, to that minimum.
-    assert health["payments"].at_min_isr_ms > 0
-    assert health["payments"].min_isr == 3
+    assert health["payments"]["at_min_isr_ms"] > 0
+    assert health["payments"]["min_isr"] == 3
 
 
 def test_what_the_brokers_suffered_adds_up(replayed: Replayed) -> None:
-    rows = replayed.table("broker_health").collect()
+    rows = replayed.table("broker_health")
 
-    assert {r.broker for r in rows} == {1, 2, 3}
-    assert sum(r.under_replicated_ms for r in rows) > 0
-    assert all(r.at_min_isr_ms >= 0 and r.leaderless_ms >= 0 for r in rows)
+    assert {r["broker"] for r in rows} == {1, 2, 3}
+    assert sum(r["under_replicated_ms"] for r in rows) > 0
+    assert all(r["at_min_isr_ms"] >= 0 and r["leaderless_ms"] >= 0 for r in rows)
 
 
 def test_a_topics_znode_is_written_whole_for_each_partition_that_changes(replayed: Replayed) -> None:
-    topic = replayed.table("znodes").where("path like '%/brokers/topics/orders'").collect()[0]
+    (topic,) = (row for row in replayed.table("znodes") if row["path"].endswith("/brokers/topics/orders"))
 
-    assert topic.writes >= topic.changes / PARTITIONS > 0
-    assert topic.amplification == round(topic.bytes / topic.changed_bytes, 1) > 2
+    assert topic["writes"] >= topic["changes"] / PARTITIONS > 0
+    assert topic["amplification"] == round(topic["bytes"] / topic["changed_bytes"], 1) > 2
 
 
 def test_sizes_grow_towards_the_limit_as_seen(replayed: Replayed) -> None:
-    growth = {row.path: row for row in replayed.table("znode_growth").collect()}
+    growth = {row["path"]: row for row in replayed.table("znode_growth")}
     root = CHROOTS[replayed.version]
     orders, listed = growth[f"{root}/brokers/topics/orders"], growth[f"{root}/brokers/topics (list of children)"]
-    sizes = replayed.table("znode_sizes").where(f"path = '{orders.path}'").collect()
+    sizes = [row["size_bytes"] for row in replayed.table("znode_sizes") if row["path"] == orders["path"]]
 
-    assert orders.largest_bytes == max(s.size_bytes for s in sizes)
-    assert orders.share == round(orders.largest_bytes / 1_048_575, 6)
+    assert orders["largest_bytes"] == max(sizes)
+    assert orders["share"] == round(orders["largest_bytes"] / 1_048_575, 6)
     # orders, payments and, until it was deleted, gone; each name with the four bytes of its length.
-    assert (listed.last_bytes, listed.largest_bytes) == (4 + 10 + 12, 4 + 10 + 12 + 8)
-    assert all(row.full_at is None or row.bytes_a_day > 0 for row in growth.values())
+    assert (listed["last_bytes"], listed["largest_bytes"]) == (4 + 10 + 12, 4 + 10 + 12 + 8)
+    assert all(row["full_at"] is None or row["bytes_a_day"] > 0 for row in growth.values())
 
 
 def test_the_tables_end_with_the_state_that_a_controller_folds(replayed: Replayed) -> None:
@@ -155,14 +147,14 @@ def test_the_tables_end_with_the_state_that_a_controller_folds(replayed: Replaye
     views = cluster.topics.views.values()
     settings = {view.name: cluster.topics.config(view.name) for view in views}
 
-    events = all_events(replayed.spark, replayed.result.tables).orderBy("zxid", "part").toArrow().to_pylist()
-    standing = replayed.table("min_isr").where("source = 'topic' and ended_at is null").collect()
+    events = sorted(happenings(replayed.job.out), key=itemgetter("zxid", "part"))
+    standing = [row for row in replayed.table("min_isr") if row["source"] == "topic" and row["ended_at"] is None]
 
     assert last_of_partitions(events) == {
         (view.name, number): (held.assignment, held.state) for view in views for number, held in view.partitions.items()
     }
-    assert {r.broker for r in replayed.table("brokers").where("ended_at is null").collect()} == set(cluster.brokers)
-    assert {r.topic: str(r.min_isr) for r in standing} == {
+    assert {r["broker"] for r in replayed.table("brokers") if r["ended_at"] is None} == set(cluster.brokers)
+    assert {r["topic"]: str(r["min_isr"]) for r in standing} == {
         name: held.config.config[MIN_ISR]
         for name, held in settings.items()
         if held is not None and MIN_ISR in held.config.config
@@ -191,7 +183,7 @@ def last_of_partitions(
 
 
 def test_the_report_says_it_first(replayed: Replayed) -> None:
-    sentence = write_report(replayed.spark, replayed.job, replayed.result).sentence
+    sentence = write_report(Local(), replayed.job, replayed.result).sentence
 
     assert sentence.startswith("16 moves, 1 cancelled, the slowest, gone-1, took 1")
     assert sentence.endswith("; 1 fail-over; 0 violations, 0 writes not explained.")

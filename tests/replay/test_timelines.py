@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from metrics.replay import timelines
 from metrics.replay.as_of import cluster_at
+from metrics.replay.engines import Local
+from metrics.replay.health import health_steps
+from metrics.replay.jobs import Job, run
 from metrics.replay.sources import stored_files
 from metrics.replay.state import survey
-from tests.replay.any_files import tables_of
+from tests.replay.any_files import rows_of, tables_of
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # replicas, adding, removing, ISR, and whether Kafka calls that under-replicated
 CASES = [
@@ -60,19 +58,13 @@ def test_the_state_at_a_time_counts_them_alike(log: Path) -> None:
     assert {at.topic for at in state.under_replicated} == {f"t{n}" for n, case in enumerate(CASES) if case[-1]}
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-@pytest.mark.timeout(600, func_only=False)
-def test_tables_and_charts_count_them_alike(spark: SparkSession, log: Path) -> None:
-    import pyarrow as pa
+def test_tables_and_charts_count_them_alike(log: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    run(Local(), Job((str(log),), out, until_ms=2000))
 
-    from metrics.replay.schemas import PARTITIONS, spark_schema
-
-    rows = tables_of([log], 1 << 30)["partitions"]
-    timeline = spark.createDataFrame(pa.Table.from_pylist(rows, schema=PARTITIONS), spark_schema("partitions"))
-
-    topics = {row.topic: row.under_replicated_ms > 0 for row in timelines.health(timeline, 2000).collect()}
-    brokers = sum(row.under_replicated_ms for row in timelines.broker_health(timeline, 2000).collect())
-    under = sum(row.under_replicated for row in timelines.health_steps(timeline).collect())
+    topics = {row["topic"]: row["under_replicated_ms"] > 0 for row in rows_of(out, "topic_health")}
+    brokers = sum(row["under_replicated_ms"] for row in rows_of(out, "broker_health"))
+    under = sum(row["under_replicated"] for row in health_steps(Local(), out).to_pylist())
 
     wanted = {f"t{n}": case[-1] for n, case in enumerate(CASES)}
     assert topics == wanted
