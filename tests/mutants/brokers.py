@@ -21,6 +21,7 @@ MUTANTS = (
         "if seen is None or broker in self._departing:",
         "if seen is None:",
         (unit("containment"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "takes a bounce for nothing",
@@ -98,6 +99,7 @@ MUTANTS = (
         "return held is not None and held.epoch == answer.broker_epoch",
         "return held is not None",
         (unit("log_directories"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "tells nobody that a broker has died",
@@ -126,6 +128,7 @@ MUTANTS = (
         "if (seen.leader in fresh or broker in fresh) and self._cluster.is_registered(broker):",
         "if broker in fresh and self._cluster.is_registered(broker):",
         (story("log_directory_fails"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "sends every deletion that was decided",
@@ -133,6 +136,7 @@ MUTANTS = (
         "not stop.is_deletion or _may_delete(broker, stop, cluster)",
         "True",
         (unit("owed_deletions"),),
+        unseen="the second lock: what decides about deletions holds them back already",
     ),
     Mutant(
         "has replicas deleted before their leader knows",
@@ -147,6 +151,7 @@ MUTANTS = (
         "if not wait.topics or wait.until <= out.now]",
         "if not wait.topics]",
         (unit("containment"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "takes other controllers for brokers",

@@ -62,6 +62,7 @@ MUTANTS = (
         "return cluster.is_online(replica, case.at) and cluster.may_have_records(replica, case.at)",
         "return cluster.is_online(replica, case.at)",
         (unit("election"), story("unclean_election_during_a_move")),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "stops a leader that shuts down though nobody can follow it",
@@ -139,6 +140,7 @@ MUTANTS = (
         "replicas = in_force(held.assignment, held.state).replicas",
         "replicas = held.assignment.replicas",
         (unit("ends_of_moves"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "raises the leader epoch with the ISR",
@@ -153,6 +155,7 @@ MUTANTS = (
         "    if proposal.partition_epoch < held.epoch:\n        return ErrorCode.INVALID_UPDATE_VERSION\n",
         "",
         (law("rules"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "ignores ISRs that leaders write themselves",

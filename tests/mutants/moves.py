@@ -35,6 +35,7 @@ MUTANTS = (
         "unlisted = tuple(r for r in state.isr if r not in assignment.replicas)",
         "unlisted: Replicas = ()",
         (unit("foreign_writes"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "forgets where a move began when it gets another target",
@@ -70,6 +71,7 @@ MUTANTS = (
         "next((r for r in target if r in isr and cluster.is_online(r, case.at)), None)",
         "next((r for r in target if r in isr), None)",
         (unit("reassignment"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "keeps the leaving ones in the ISR when it hands over",
@@ -168,6 +170,7 @@ MUTANTS = (
         " and child.mzxid > topic.czxid:",
         ":",
         (unit("reassignment_znodes"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "follows a child though its partition is set aside",

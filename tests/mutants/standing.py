@@ -31,6 +31,7 @@ MUTANTS = (
         " or seen is None or seen.is_released:",
         " or seen is None:",
         (unit("candidacy"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "begins a term though the session of its claim was lost",
@@ -38,6 +39,7 @@ MUTANTS = (
         "if self._is_session_new:",
         "if self._is_session_new and self.holder is not None:",
         (unit("candidacy"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "skips the fence",
@@ -52,6 +54,7 @@ MUTANTS = (
         "if request.size_bytes > self._max_request_bytes:",
         "if request.size_bytes > self._max_request_bytes and self.is_fenced:",
         (zk("writer"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "blames the first write for what another has met",

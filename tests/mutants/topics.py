@@ -25,6 +25,7 @@ MUTANTS = (
         "is_meant = mark is not None and (mark.is_hidden or mark.czxid > view.czxid)",
         "is_meant = mark is not None and mark.czxid > view.czxid",
         (trap("hidden_znodes"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "removes a topic before its logs are deleted",
@@ -60,6 +61,7 @@ MUTANTS = (
         "has_begun = former is not None and not is_another and any(former.told.values())",
         "has_begun = False",
         (unit("topic_deletions"),),
+        unseen="nobody in a world takes a request to delete a topic back",
     ),
     Mutant(
         "gives a topic another id when an old tool has dropped it",
@@ -67,6 +69,7 @@ MUTANTS = (
         "step.planned.give_id(topic.topic_id)",
         "step.planned.give_id(self._shared.random.topic_id())",
         (story("topic_id_lost"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "answers that a topic is there before it is led",
@@ -123,6 +126,7 @@ MUTANTS = (
         'return _refusal(f"{PATH} cannot be read; repair it, or write the last allocated block into it")',
         "first = 0",
         (unit("producer_ids"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "gives producer ids that ZooKeeper has not accepted",

@@ -24,6 +24,7 @@ MUTANTS = (
         "most = EVERY if self._aside.of(name).is_limited else self._shared.settings.budget.requested",
         "most = EVERY",
         (unit("turns_are_bounded"),),
+        unseen="only turns become long, and worlds measure none",
     ),
     Mutant(
         "forgets what is left of the requests about a topic",
@@ -31,6 +32,7 @@ MUTANTS = (
         "if self._shared.settings.budget.requested < waiting > self._shared.requests.waiting(name) > 0:",
         "if False:",
         (unit("turns_are_bounded"),),
+        unseen="no world asks for more about one topic than a turn takes",
     ),
     Mutant(
         "tells of all partitions of a topic that goes at once",
@@ -38,6 +40,7 @@ MUTANTS = (
         "numbers, now.left = now.left[:most], now.left[most:]",
         "numbers, now.left = now.left, []",
         (unit("turns_are_bounded"),),
+        unseen="only turns become long, and worlds measure none",
     ),
     Mutant(
         "applies an older fact",
@@ -52,6 +55,7 @@ MUTANTS = (
         "return fact.is_present and not is_held_present",
         "return False",
         (law("folding"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "counts the state of an earlier topic",
@@ -59,6 +63,7 @@ MUTANTS = (
         "if view is not None and fact.as_of < view.czxid:",
         "if view is not None and fact.as_of < NEVER:",
         (law("folding"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "takes a topic that was created again for the same",
@@ -66,6 +71,7 @@ MUTANTS = (
         "if view is not None and view.czxid != stat.czxid:",
         "if view is not None and view.czxid > stat.czxid:",
         (law("folding"), trap("weaknesses")),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "owes what an earlier topic of the name owed",
@@ -73,6 +79,7 @@ MUTANTS = (
         "is_ours = value is not None and record.owed_as_of >= view.czxid and value.topic_id in (None, view.topic_id)",
         "is_ours = value is not None",
         (unit("owed_deletions"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "counts a replica where it has left",
@@ -101,6 +108,7 @@ MUTANTS = (
         " and not self._queue.is_within_one:",
         ":",
         (unit("turns_are_bounded"),),
+        unseen="no world reads more at once than a turn takes",
     ),
     Mutant(
         "sleeps while events are left",
@@ -122,6 +130,7 @@ MUTANTS = (
         "        out.wake(TryAgain(subject), out.now + wait)\n",
         "",
         (unit("transactions"),),
+        unseen="lived through 200 worlds",
     ),
     Mutant(
         "does not read what a transaction has conflicted with",
@@ -185,6 +194,7 @@ MUTANTS = (
         'out.step_down("another controller has raised the controller epoch")',
         "pass",
         (unit("term_ends"),),
+        unseen="lived through 200 worlds: ZooKeeper refuses every write, and the session sees the other's claim",
     ),
     Mutant(
         "does not look whether what it has created is still there",

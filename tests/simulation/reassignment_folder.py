@@ -75,6 +75,11 @@ class ReassignmentFolder:
         else:
             self._write(RemoveNode(_path(self.random.choice(list(self._children)))))
 
+    def ask_for(self, at: TopicPartition) -> None:
+        """Somebody wants just this partition to move."""
+        if self.keepers and at.topic in self.world.checker.topics:
+            self._write(MakeNode(_path(at), self._data(at)))
+
     def _create(self) -> None:
         name = self.random.choice([name for name, topic in self.world.checker.topics.items() if topic.partitions])
         at = TopicPartition(name, self.random.choice(list(self.world.checker.topics[name].partitions)))

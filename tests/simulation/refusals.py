@@ -46,7 +46,7 @@ PLACES = (
     ("/kafka_zk_controller", (CHILDREN,)),
 )
 LEFT_FOR_GOOD = 0.4
-MOST_REFUSED, REFUSED_WITHIN_S = 100, 10.0
+MOST_REFUSED, REFUSED_WITHIN_S = 30, 10.0
 
 
 class Concern(IntFlag):
@@ -86,11 +86,25 @@ class Refusals:
 
     def strike(self) -> None:
         """Take some rights at one znode, mostly one of a topic, and mostly for a while only."""
+        if self.world.folder.keepers and self.random.random() < 0.4:
+            self._hinder_a_move()
         found = self._of_some_topic() if self.random.random() < 0.6 else ()
         for right in found or (self._of_a_place(),):
             self._take(right)
             if self.random.random() < 0.7:
                 self.world.clock.after(self.random.uniform(0.5, 25.0), partial(self._give_back, right))
+
+    def _hinder_a_move(self) -> None:
+        """A child asks for a move of which some znode may not be written."""
+        topics = {name: topic for name, topic in self.world.checker.topics.items() if topic.partitions}
+        if topics:
+            name = self.random.choice(list(topics))
+            at = TopicPartition(name, self.random.choice(list(topics[name].partitions)))
+            path = self.random.choice((StateAddress(at.topic, at.partition).path, _path(name)))
+            right = Right(path, WRITE, name, at.partition, Concern.LEADING | Concern.MOVING)
+            self._take(right)
+            self.world.folder.ask_for(at)
+            self.world.clock.after(self.random.uniform(5.0, 20.0), partial(self._give_back, right))
 
     def heal(self) -> None:
         """Give everything back; in some worlds one topic loses something for good."""
