@@ -57,7 +57,7 @@ STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT, os_signal.SIGHUP)
 TELL_SIGNALS = (os_signal.SIGUSR1, os_signal.SIGUSR2, os_signal.SIGQUIT)
 _CLOSE_WITHIN_S = 10.0
 # Collections of the middle generation stay short, and those of the oldest rare.
-COLLECTION_THRESHOLDS = (20_000, 5, 2_500)
+COLLECTION_THRESHOLDS = (10_000, 4, 6_000)
 
 
 def run(settings: Settings, *, is_new_cluster: bool = False) -> int:

@@ -1,7 +1,7 @@
 """How does the term take a long request without a long turn? In parts that have nothing to do with each other.
 
 Only requests are divided whose entries are decided one by one. AlterPartitionReassignments is not: all its moves are
-one request, with one id and one status.
+one request, with one id and one status; the term takes it in over several turns.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import assert_never
 
 from msgspec import Struct
@@ -62,6 +62,7 @@ class Item(Struct, frozen=True):
 class _Open(Struct):
     request: Divided
     items: list[Item]
+    rest: Iterator[Item]
     results: list[Result | None]
     missing: int
 
@@ -91,13 +92,28 @@ class OpenRequests:
     ) -> None:
         """Take in a request; the parts in `refused`, by their place, are settled already."""
         size = len(items) + len(refused)
-        held = self._open[call] = _Open(request, list(items), [None] * size, size)
+        held = self._open[call] = _Open(request, list(items), iter(()), [None] * size, size)
         for item in items:
             self._inbox.setdefault(item.at.topic, []).append(item)
         for index, result in refused:
             held.results[index] = result
             held.missing -= 1
         self._close_if_done(call, out)
+
+    def open_bit_by_bit(self, call: CallId, request: Divided, items: Iterator[Item], size: int, out: Outbox) -> None:
+        """Take in a request of so many parts that a turn would be long; `go_on` makes them wait for their topics."""
+        self._open[call] = _Open(request, [], items, [None] * size, size)
+        self._close_if_done(call, out)
+
+    def go_on(self, call: CallId, most: int) -> list[Item]:
+        """So many more parts of a request that is being taken in wait for their topics from now on; none at its end."""
+        held = self._open.get(call)
+        items = [] if held is None else list(islice(held.rest, most))
+        if held is not None:
+            held.items += items
+        for item in items:
+            self._inbox.setdefault(item.at.topic, []).append(item)
+        return items
 
     def is_open(self, call: CallId) -> bool:
         """Whether somebody still waits for its answer."""
@@ -154,7 +170,7 @@ class OpenRequests:
         for heard in self._on_given_up:
             heard(call)
         error = ErrorCode.REQUEST_TIMED_OUT
-        for item in held.items:
+        for item in chain(held.items, held.rest):
             if held.results[item.index] is None:
                 held.results[item.index] = refused(item, error, MESSAGES[error])
         reply = _reply(held.request, [r for r in held.results if r is not None])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 from controller.core.clients.open_requests import Item, denied, moved
 from controller.core.clients.refusal import refusal
 from controller.core.duty import Report
 from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Acknowledged, Alarm, Asked
+from controller.core.events import Acknowledged, Again, Alarm, Asked, CallId
 from controller.core.outbox import Outbox
 from controller.core.reassignment import alter_reassignments, own_replica, rule
 from controller.core.reassignment.removal import GATHER_S, Removal
@@ -24,6 +25,8 @@ from controller.core.view import Cluster
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import TopicAddress
+
+TAKEN_IN_AT_ONCE = 20_000
 
 
 class PatienceOver(Alarm, frozen=True):
@@ -51,6 +54,7 @@ class Moves(TopicDuty):
         self._letting_go: list[TopicPartition] = []
         self._gathered: list[TopicPartition] = []
         self._ends_moves = False
+        self._taking_in: deque[CallId] = deque()
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
@@ -70,10 +74,23 @@ class Moves(TopicDuty):
             return
         wanted = {wanted.topic_partition: wanted for wanted in request.reassignments}
         request = AlterReassignments(tuple(wanted.values()), request.mode, request.timeout_ms)
-        items = [Item(asked.call, i, w.topic_partition, w) for i, w in enumerate(request.reassignments)]
-        self._shared.requests.open(asked.call, request, items, (), out)
-        for name in dict.fromkeys(item.at.topic for item in items):
-            self._shared.agenda.add(name, is_urgent=True)
+        items = (Item(asked.call, i, w.topic_partition, w) for i, w in enumerate(request.reassignments))
+        self._shared.requests.open_bit_by_bit(asked.call, request, items, len(wanted), out)
+        self._taking_in.append(asked.call)
+        self._take_in(out)
+
+    def _take_in(self, out: Outbox) -> None:
+        """A request of very many moves is taken in over several turns."""
+        left = TAKEN_IN_AT_ONCE
+        while self._taking_in and left > 0:
+            items = self._shared.requests.go_on(self._taking_in[0], left)
+            if not items:
+                self._taking_in.popleft()
+            left -= len(items)
+            for name in dict.fromkeys(item.at.topic for item in items):
+                self._shared.agenda.add(name, is_urgent=True)
+        if self._taking_in:
+            out.wake(Again(), out.now)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """Move a partition, redirect its move, or cancel it."""
@@ -104,7 +121,8 @@ class Moves(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Forget what no longer matters once a partition has changed."""
+        """Go on with large requests, and forget what no longer matters once a partition has changed."""
+        self._take_in(out)
         if self._removal.is_idle:
             return
         for name, numbers in changes.partitions.items():

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from controller.core.clients.open_requests import Divided, Item
+from controller.core.clients.open_requests import Divided, Item, OpenRequests
 from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import CallId, LogDirsDescribed, Observed, ReplicaSize
+from controller.core.outbox import Outbox
+from controller.core.reassignment import moves
+from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import (
     AlterPartition,
     AlterReassignments,
@@ -291,6 +294,42 @@ def test_parts_of_a_request_that_are_refused_do_not_keep_the_others_waiting(rig:
 
     errors = [result.error for result in rig.replies[call].results]  # type: ignore[union-attr]
     assert errors == [ErrorCode.INVALID_REPLICA_ASSIGNMENT] * 400
+
+
+def test_a_very_long_request_is_taken_in_bit_by_bit_and_answered_for_each_of_its_parts(
+    rig: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "TAKEN_IN_AT_ONCE", 7)
+    ats = [TopicPartition(rig.topic_name(t), PartitionId(n)) for t in range(10) for n in range(10)]
+    wanted = tuple(PartitionReassignment(at, (BrokerId(77),)) for at in ats)
+    turns = rig.storm.turns
+
+    call = rig.ask(AlterReassignments(wanted))
+    rig.run()
+
+    reply = rig.replies[call]
+    assert isinstance(reply, ReassignmentsAltered)
+    assert [result.topic_partition for result in reply.results] == ats
+    assert rig.storm.turns - turns >= len(ats) // 14
+
+
+def test_a_request_whose_time_ends_while_it_is_taken_in_is_answered_for_each_of_its_parts() -> None:
+    requests, call = OpenRequests(), CallId(1)
+    ats = [TopicPartition(WIDE, PartitionId(n)) for n in range(5)]
+    request = AlterReassignments(tuple(PartitionReassignment(at, (BrokerId(1),)) for at in ats))
+    items = (Item(call, n, w.topic_partition, w) for n, w in enumerate(request.reassignments))
+    out = Outbox(0.0, {call: request})
+
+    requests.open_bit_by_bit(call, request, items, len(ats), out)
+    assert [item.at for item in requests.go_on(call, 2)] == ats[:2]
+    requests.give_up(call, out)
+
+    (answer,) = (effect for effect in out.effects if isinstance(effect, Answer))
+    assert isinstance(answer.reply, ReassignmentsAltered)
+    assert [(r.topic_partition, r.error) for r in answer.reply.results] == [
+        (at, ErrorCode.REQUEST_TIMED_OUT) for at in ats
+    ]
+    assert requests.go_on(call, 2) == []
 
 
 def test_requests_that_name_one_topic_very_often_leave_none_of_their_parts_behind(rig: Counted) -> None:
