@@ -102,6 +102,8 @@ def _limits(settings: Settings) -> Limits:
         most_for_address=by_address(counts_in(str(settings.values["max.connections.per.ip.overrides"] or ""))),
         most_per_listener=settings.most_connections,
         most_new_per_s=settings.number("max.connection.creation.rate"),
+        send_buffer_bytes=settings.number("socket.send.buffer.bytes"),
+        receive_buffer_bytes=settings.number("socket.receive.buffer.bytes"),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import structlog
 
+from controller.server.limits import Limits
 from controller.server.repeated_lines import RepeatedLines
 
 _log = structlog.get_logger(__name__)
@@ -23,8 +24,8 @@ Welcome = Callable[[socket.socket, str, int], None]
 """Takes over a connection from this address and port; it must not wait."""
 
 
-async def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets for all addresses of a host; an empty one means all interfaces.
+async def listen(host: str, port: int, limits: Limits) -> list[socket.socket]:
+    """Sockets for all addresses of a host; an empty one means all interfaces. What is accepted has their buffers.
 
     Raises:
         OSError: an address is taken or not ours.
@@ -34,7 +35,7 @@ async def listen(host: str, port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            sockets.append(_listening(family, kind, protocol, address))
+            sockets.append(_listening(family, kind, protocol, address, limits))
     except OSError as error:
         for opened in sockets:
             opened.close()
@@ -42,13 +43,19 @@ async def listen(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...], limits: Limits) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        for option, size in (
+            (socket.SO_SNDBUF, limits.send_buffer_bytes),
+            (socket.SO_RCVBUF, limits.receive_buffer_bytes),
+        ):
+            if size >= 0:
+                made.setsockopt(socket.SOL_SOCKET, option, size)
         made.bind(address)
         made.listen(_BACKLOG)
     except OSError:

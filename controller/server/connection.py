@@ -269,7 +269,7 @@ class Connection:
         Raises:
             NothingKnown: there is no term; a broker can be asked, which names the leader.
         """
-        body = await self._service.metadata.body(request, header.api_version, caller)
+        body = await self._service.metadata.body(request, header.api_version, caller, self._wire.has_hung_up)
         return framed_apart(encode_response_header(header), body)
 
     async def _pass_on(self, frame: bytes, relay: Relay) -> Chunks:

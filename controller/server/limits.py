@@ -30,6 +30,8 @@ class Limits(Struct, frozen=True):
         of requests that are arriving; those of brokers have as much again.
         `unsent_bytes`: of answers that clients have not taken.
         `most_new_per_s`: Kafka's `max.connection.creation.rate`.
+        `send_buffer_bytes` and `receive_buffer_bytes`: Kafka's `socket.send.buffer.bytes` and
+        `socket.receive.buffer.bytes`, of memory that the system takes for a connection; -1: as it likes.
     """
 
     most_request_bytes: int = 16 * _MEBIBYTE
@@ -43,6 +45,8 @@ class Limits(Struct, frozen=True):
     most_for_address: Mapping[str, int] = _NONE
     most_per_listener: Mapping[str, int] = _NONE
     most_new_per_s: int = 2**31 - 1
+    send_buffer_bytes: int = 102_400
+    receive_buffer_bytes: int = 102_400
 
 
 def connections_within(most_connections: int, *, is_relaying: bool) -> int:

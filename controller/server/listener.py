@@ -85,7 +85,7 @@ class Server:
         """
         try:
             for settings in self._listeners:
-                self._sockets[settings.name] = await listen(settings.host, settings.port)
+                self._sockets[settings.name] = await listen(settings.host, settings.port, self._limits)
         except OSError:
             await self.close()
             raise

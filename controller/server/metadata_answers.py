@@ -1,16 +1,15 @@
 """How is everybody told of the cluster without holding up whoever else wants something?
 
 The term describes a part of the cluster at a time, other parts of the process get as much time in between, and only
-one part is described at once. An answer with all topics is made once for all who wait for it, and kept while the
-cluster does not change.
+one large part is described at once. An answer with all topics is made once for all who wait for it, one at a time, and
+kept while the cluster does not change. Who has hung up while it waited is forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct
@@ -27,6 +26,7 @@ from zk_layout.ids import TopicName, TopicPartition
 MOST_PARTITIONS = 500
 MOST_NAMES = 200
 FEW_NAMES = 50
+FEW_AT_ONCE = 8
 MOST_KEPT = 4
 PIECES_AT_ONCE = 5_000
 _LONGEST_PAUSE_S = 0.05
@@ -37,6 +37,10 @@ class _Kept(Struct, frozen=True):
     generation: int
 
 
+def _stays() -> bool:
+    return False
+
+
 class MetadataAnswers:
     """The bodies of Metadata answers."""
 
@@ -45,8 +49,8 @@ class MetadataAnswers:
         self._inquiries = inquiries
         self._generation = 0
         self._kept: dict[tuple[str, int], _Kept] = {}
-        self._building: defaultdict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._few, self._many = asyncio.Lock(), asyncio.Lock()
+        self._building = asyncio.Lock()
+        self._few, self._many = asyncio.Semaphore(FEW_AT_ONCE), asyncio.Lock()
 
     def changed(self, events: Sequence[Event]) -> None:
         """The term had a turn: whatever it was told may have changed what clients see, unless they only asked."""
@@ -58,16 +62,20 @@ class MetadataAnswers:
         self._generation += 1
         self._kept.clear()
 
-    async def body(self, request: DescribeCluster, version: int, caller: Caller) -> bytes:
+    async def body(
+        self, request: DescribeCluster, version: int, caller: Caller, has_hung_up: Callable[[], bool] = _stays
+    ) -> bytes:
         """The answer to a request in this version, without its header.
 
         Raises:
             NothingKnown: this process does not lead.
+            ConnectionResetError: the client has hung up meanwhile.
         """
         if request.topics is not None:
-            return await self._of_some(request.topics, version, caller)
+            return await self._of_some(request.topics, version, caller, has_hung_up)
         key, asked_at = (caller.listener, version), self._generation
-        async with self._building[key]:
+        async with self._building:
+            _demand_somebody(has_hung_up)
             kept = self._kept.pop(key, None)
             if kept is None or kept.generation < asked_at:
                 generation = self._generation
@@ -81,23 +89,32 @@ class MetadataAnswers:
         made = _Answer(MetadataEncoder(version))
         while True:
             request = DescribeCluster(None, made.last, MOST_PARTITIONS, made.within)
-            found = await self._part(request, caller, made, self._many)
+            found = await self._part(request, caller, made, self._many, _stays)
             if found.is_whole:
                 return made.body(found)
 
-    async def _of_some(self, topics: Sequence[TopicReference], version: int, caller: Caller) -> bytes:
+    async def _of_some(
+        self, topics: Sequence[TopicReference], version: int, caller: Caller, has_hung_up: Callable[[], bool]
+    ) -> bytes:
         made = _Answer(MetadataEncoder(version))
         lane = self._few if len(topics) <= FEW_NAMES else self._many
         while True:
             wanted = tuple(topics[made.count : made.count + MOST_NAMES])
-            found = await self._part(DescribeCluster(wanted, None, MOST_PARTITIONS, made.within), caller, made, lane)
+            request = DescribeCluster(wanted, None, MOST_PARTITIONS, made.within)
+            found = await self._part(request, caller, made, lane, has_hung_up)
             if made.count >= len(topics) or not found.topics:
                 return made.body(found)
 
     async def _part(
-        self, request: DescribeCluster, caller: Caller, made: _Answer, lane: asyncio.Lock
+        self,
+        request: DescribeCluster,
+        caller: Caller,
+        made: _Answer,
+        lane: asyncio.Lock | asyncio.Semaphore,
+        has_hung_up: Callable[[], bool],
     ) -> ClusterDescription:
         async with lane:
+            _demand_somebody(has_hung_up)
             began = time.thread_time()
             found = await self._inquiries.ask(request, caller)
             assert isinstance(found, ClusterDescription)
@@ -105,6 +122,11 @@ class MetadataAnswers:
                 await asyncio.sleep(0)
             await asyncio.sleep(min(time.thread_time() - began, _LONGEST_PAUSE_S) if lane is self._many else 0)
         return found
+
+
+def _demand_somebody(has_hung_up: Callable[[], bool]) -> None:
+    if has_hung_up():
+        raise ConnectionResetError("the client has hung up before its turn came")
 
 
 class _Answer:

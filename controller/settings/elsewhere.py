@@ -77,8 +77,6 @@ IRRELEVANT = frozenset(
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
         "socket.listen.backlog.size",
-        "socket.receive.buffer.bytes",
-        "socket.send.buffer.bytes",
         "super.users",
         "telemetry.max.bytes",
         "unstable.api.versions.enable",

@@ -181,6 +181,18 @@ SETTINGS: tuple[Setting, ...] = (
         "Memory for requests above 16 KiB that are being received, in bytes; further ones wait. -1: no limit, as is "
         "Kafka's default.",
     ),
+    Setting(
+        "socket.send.buffer.bytes",
+        number(-1),
+        102400,
+        "What the system keeps of answers that a client has not read, for each connection. -1: as much as it likes.",
+    ),
+    Setting(
+        "socket.receive.buffer.bytes",
+        number(-1),
+        102400,
+        "What the system keeps of requests that were not received yet, for each connection. -1: as much as it likes.",
+    ),
     Setting("connections.max.idle.ms", MILLISECONDS, 600000, "Connections idle for longer are closed."),
     Setting(
         "max.connections",

@@ -13,13 +13,20 @@ import click
 import msgspec
 
 from controller.app import COLLECTION_THRESHOLDS
-from tests.benchmarks import fail_over, machine, reassigning, replaying, turns
+from tests.benchmarks import crowds, fail_over, machine, reassigning, replaying, turns
 from tests.benchmarks import reigns as many_reigns
 from tests.benchmarks.contenders import Contender, Kafkas, Ours
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.storms import Storm
-from tests.benchmarks.tables import fail_over_table, reassignment_table, reigns_table, replay_table, turns_table
+from tests.benchmarks.tables import (
+    crowds_table,
+    fail_over_table,
+    reassignment_table,
+    reigns_table,
+    replay_table,
+    turns_table,
+)
 
 _OURS, _KAFKA = "ours", "kafka"
 
@@ -158,6 +165,35 @@ def replay_command(
                 click.echo(result, err=True)
                 results.append(result)
     _report(output, [*results], lambda: replay_table(results))
+
+
+@main.command("crowds")
+@click.option("--partitions", default=100_000, help="All partitions of the cluster.")
+@click.option("--topic-size", default=50, help="Partitions of each topic.")
+@click.option("--crowd", "names", multiple=True, type=click.Choice(list(crowds.CROWDS)), help="This; may be repeated.")
+@click.option("--timeout", default=600.0, help="Seconds until a controller is given up.")
+@_only
+@_patience
+@_heap
+@_output
+def crowds_command(
+    partitions: int,
+    topic_size: int,
+    names: tuple[str, ...],
+    timeout: float,
+    only: str | None,
+    patience: float,
+    kafka_heap: str,
+    output: str,
+) -> None:
+    """Memory, and the time that others wait, while crowds of demanding or hostile clients besiege the controller."""
+    results: list[crowds.Endured] = []
+    with Stage(Shape(partitions // topic_size, topic_size), are_leading=False, heap="2g") as stage:
+        for make in _contenders(stage, 1, only, kafka_heap, None):
+            for result in crowds.measure(stage, make(), names, timeout_s=timeout, patience_s=patience):
+                click.echo(result, err=True)
+                results.append(result)
+    _report(output, [*results], lambda: crowds_table(results))
 
 
 @main.command("turns")

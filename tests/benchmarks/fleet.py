@@ -19,11 +19,13 @@ from msgspec import Struct
 from controller.core.commands import LeaderAndIsr, UpdateMetadata
 from controller.core.requests import IsrProposal, TopicReference
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
-from controller.wire.broker_side import Told, decode_command
+from controller.wire.broker_side import COMMANDS, Told, decode_command
 from controller.wire.requests import decode_header
 from controller.wire.versions import ApiKey
 from tests.benchmarks.filling import Shape
 from zk_layout.ids import BrokerId, TopicPartition
+
+_UNDERSTOOD = COMMANDS | {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_LOG_DIRS}
 
 
 class Progress(Struct, frozen=True):
@@ -62,6 +64,8 @@ class _Recorder(SimulatedBroker):
 
     def _answer(self, frame: bytes) -> bytes:
         self.heard.append((time.time(), frame))
+        if decode_header(frame).api_key not in _UNDERSTOOD:
+            raise ConnectionResetError  # what clients ask of it through a controller
         return super()._answer(frame)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks.crowds import Endured
 from tests.benchmarks.fail_over import FailOver
 from tests.benchmarks.reassigning import Reassigned
 from tests.benchmarks.reigns import Reign
@@ -70,6 +71,42 @@ def reassignment_table(results: Sequence[Reassigned]) -> str:
             _seconds(result.used_s["contender"]),
             _seconds(result.used_s["brokers"]),
             f"{result.others_s:.1f} ({result.measured_s:.1f}) s",
+        )
+    return _text(table)
+
+
+def crowds_table(results: Sequence[Endured]) -> str:
+    """A line a crowd."""
+    table = Table(title="Crowds: what others wait for the list of brokers meanwhile")
+    for heading in ("controller", "clients that"):
+        table.add_column(heading)
+    for heading in (
+        "clients",
+        "answered",
+        "held",
+        "closed",
+        "received",
+        "took",
+        "others' median",
+        "longest",
+        "before",
+        "peak memory",
+    ):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            result.contender,
+            result.crowd,
+            str(result.clients),
+            str(result.answered),
+            str(result.held),
+            str(result.closed),
+            f"{result.received_bytes / _MEGABYTE:.1f} MB",
+            _seconds(result.took_s),
+            f"{result.others_median_s * 1000:.1f} ms",
+            _seconds(result.others_longest_s),
+            f"{result.before_mib:.0f} MiB",
+            f"{result.peak_mib:.0f} MiB",
         )
     return _text(table)
 

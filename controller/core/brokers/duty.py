@@ -57,7 +57,7 @@ class Brokers(Duty):
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
         self._refusals = Refusals(shared)
         self._readmitted: dict[BrokerId, None] = {}
-        self._leaving: list[tuple[CallId, ControlledShutdown]] = []
+        self._leaving: list[tuple[CallId, ControlledShutdown, bool]] = []
         self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = False
 
     # ---- who is there ---------------------------------------------------------------------------------------
@@ -139,9 +139,11 @@ class Brokers(Duty):
     def _touch(self, changes: Changes, out: Outbox) -> None:
         """As many of them as this turn has room for, and only beside others that have been seen before."""
         leaving, self._leaving = self._leaving, []
-        for call, request in leaving:
-            self._look_at_hosted(request.broker)
+        for call, request, is_news in leaving:
             hosted = self._cluster.hosted.get(request.broker, {})
+            look_at = self._look_at if is_news else self._shared.agenda.add  # who asks again is told of to nobody
+            for name, numbers in hosted.items():
+                look_at(name, numbers)
             self._shared.rest.put_off(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
         memory_touched, self._memory.touched = self._memory.touched, {}
         for at in memory_touched:
@@ -271,14 +273,15 @@ class Brokers(Duty):
         if error is not ErrorCode.NONE:
             out.answer(asked.call, ShutdownPermitted((), error))
             return
-        if broker not in cluster.shutting_down:
+        is_news = broker not in cluster.shutting_down
+        if is_news:
             endangered = controlled_shutdown.endangered(broker, cluster, redundancy)
             if endangered:
                 out.notice("refused shutdown", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
                 out.answer(asked.call, ShutdownPermitted(endangered))
                 return
         self._memory.shutting_down[broker] = None
-        self._leaving.append((asked.call, request))
+        self._leaving.append((asked.call, request, is_news))
         out.wake(Again(), out.now)  # the others hear of it with the next turn, and it is answered after that
         for name, numbers in cluster.hosted.get(broker, {}).items():
             self._shared.agenda.add(name, numbers)

@@ -417,6 +417,17 @@ def test_a_shutdown_is_answered_before_its_broker_gives_up_though_zookeeper_is_s
     assert some(play.do("reply", "shutdown 1"), "answer NONE remaining: none")
 
 
+def test_who_asks_to_shut_down_again_is_answered_and_nobody_is_told_anything_anew() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2 1=2,1", "elect")
+    assert play.do("shutdown 1", "time +1s")
+    assert play.theatre.told
+
+    lines = play.do("shutdown 1", "time +1s")
+
+    assert some(lines, "answer NONE remaining: none")
+    assert play.theatre.told == []
+
+
 def test_a_broker_that_is_back_is_let_in_when_nothing_has_come_to_rest_for_long() -> None:
     play = Play("brokers 1,2", "topic orders 0=1,2", "elect", "hold reply")
 

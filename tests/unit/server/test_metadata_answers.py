@@ -91,3 +91,47 @@ def test_a_topic_that_goes_while_it_is_described_is_not_half_there(topics: tuple
     expected = term.describe(DescribeCluster(topics))
     assert gone not in [t.name for t in expected.topics if t.partitions]
     assert body == MetadataEncoder(12).encode(expected)
+
+
+class Slow(Asking):
+    """A term that needs a while for each answer."""
+
+    async def ask(self, request: Request, caller: Caller) -> Reply:
+        reply = await super().ask(request, caller)
+        await asyncio.sleep(0.01)
+        return reply
+
+
+def test_who_has_hung_up_keeps_nobody_waiting() -> None:
+    term = Slow()
+
+    async def story() -> int:
+        answers = MetadataAnswers(term)
+        request = DescribeCluster(())
+        gone = [asyncio.create_task(answers.body(request, 12, CALLER, lambda: True)) for _ in range(1000)]
+        for _ in range(5):  # they wait for their turn
+            await asyncio.sleep(0)
+        asked_before = len(term.asked)
+        await answers.body(request, 12, CALLER)
+        assert all(isinstance(e, ConnectionResetError) for e in await asyncio.gather(*gone, return_exceptions=True))
+        return len(term.asked) - asked_before
+
+    assert asyncio.run(story()) == 1
+
+
+def test_small_questions_are_asked_together_and_large_answers_made_one_by_one() -> None:
+    term = Slow()
+
+    async def story() -> tuple[float, list[DescribeCluster]]:
+        answers, loop = MetadataAnswers(term), asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.gather(*(answers.body(DescribeCluster(()), 12, CALLER) for _ in range(80)))
+        took_s = loop.time() - began
+        term.asked.clear()
+        await asyncio.gather(*(answers.body(DescribeCluster(None), version, CALLER) for version in (9, 10, 11)))
+        return took_s, term.asked
+
+    took_s, asked = asyncio.run(story())
+
+    assert took_s < 0.4  # one by one it would be 0.8
+    assert asked == asked[: len(asked) // 3] * 3
