@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import urllib.error
-import urllib.request
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 import structlog
@@ -21,6 +18,8 @@ from controller.reassign.command import reassign
 from controller.release import release
 from controller.settings import BadSettings, Settings, documentation, environment_name, load
 from controller.settings.table import SETTINGS
+from controller.status import status
+from controller.switchover import switchover
 from controller.wire.versions import parse_wanted
 from metrics import measures
 from metrics.replay.cli import replay
@@ -47,6 +46,8 @@ def main() -> None:
     Look before it leads:          kafka-zk-controller run --config controller.properties --check-cluster
     Run it beside a cluster:       kafka-zk-controller run --config controller.properties
     Check a running replica:       kafka-zk-controller status
+    See all of them:               kafka-zk-controller status --config controller.properties
+    Let another replica lead:      kafka-zk-controller switchover --to 902 --config controller.properties
     Give the cluster back:         kafka-zk-controller release --config controller.properties
     Move partitions:               kafka-zk-controller reassign --help
     """
@@ -166,37 +167,6 @@ def metrics(output: str) -> None:
 
 
 @main.command()
-@click.option("--url", help="Its http.host and http.port; http://127.0.0.1:9640 where neither option is given.")
-@click.option("--config", type=CONFIG, help="Its properties file, instead of --url.")
-@as_text_or_json
-def status(url: str | None, config: Path | None, output: str) -> None:
-    """Show a replica's state and which replica leads.
-
-    \b
-      kafka-zk-controller status
-      kafka-zk-controller status --config controller.properties
-      kafka-zk-controller status --url controller-2:9640 --output json
-
-    Exit codes: 0 ready (leading or standing by), 1 not ready, 2 usage error, 3 unreachable.
-    """
-    url = _http_address(url, config)
-    try:
-        found = _ask(f"{url}/leader")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        click.echo(f"no controller answers at {url}: {reason}; check http.host and http.port", err=True)
-        sys.exit(UNREACHABLE)
-    if output == "json":
-        click.echo(json.dumps(found, indent=2))
-    else:
-        table = Table(show_header=False)
-        for key, value in found.items():
-            table.add_row(key.replace("_", " "), _worded(key, value))
-        _console().print(table)
-    sys.exit(OK if found.get("is_ready") else FAILED)
-
-
-@main.command()
 @click.option("--kafka-version", default="3.9.1", show_default=True, help="Version of the brokers.")
 @click.option("--partitions", default=12, show_default=True, help="Partitions of the topic to move.")
 @click.option("--keep", is_flag=True, help="Leave the cluster running, and print how to use it.")
@@ -224,6 +194,8 @@ def demo(kafka_version: str, partitions: int, keep: bool, output: str) -> None:
     sys.exit(story.main(kafka_version=kafka_version, partitions=partitions, keep=keep, output=output))
 
 
+main.add_command(status)
+main.add_command(switchover)
 main.add_command(release)
 main.add_command(replay)
 main.add_command(reassign)
@@ -260,43 +232,6 @@ def _log_keys_not_acted_on(found: Settings) -> None:
         log.warning("a setting has no effect", reason=text)
     if found.ignored:
         log.info("ignoring settings that a controller does not use", keys=list(found.ignored))
-
-
-def _http_address(url: str | None, config: Path | None) -> str:
-    """Where a replica answers by HTTP; an address without a scheme is meant so."""
-    if config is None:
-        given = (url or "127.0.0.1:9640").rstrip("/")
-        return given if "://" in given else f"http://{given}"
-    if url is not None:
-        raise click.UsageError("give either --url or --config")
-    try:
-        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
-    except BadSettings as error:
-        raise click.UsageError("\n".join(error.problems)) from None
-    host, port = settings.text("http.host"), settings.number("http.port")
-    if not port:
-        raise click.UsageError("http.port is 0: this replica has no HTTP server to ask")
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _ask(url: str) -> dict[str, Any]:
-    """A controller is asked directly, whatever proxy the environment names for the rest of the world."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=5) as answer:
-        found = json.load(answer)
-    if not isinstance(found, dict):
-        raise ValueError("the server at this address is not a controller")
-    return found
-
-
-def _worded(key: str, value: object) -> str:
-    if key == "since" and isinstance(value, int | float):
-        return datetime.fromtimestamp(value).astimezone().isoformat(sep=" ", timespec="seconds")
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return "\n".join(map(str, value))
-    return "unknown" if value is None else str(value)
 
 
 def _console() -> Console:

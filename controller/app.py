@@ -15,6 +15,7 @@ from typing import assert_never
 import msgspec
 import structlog
 
+from controller.announcing import Announcing
 from controller.brokers.dialing import PlaintextDialer
 from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
@@ -156,6 +157,9 @@ class Daemon:
         self._claimant = Claimant(settings, preflight, self._happened)
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(settings, self._claimant, self._monitoring, self._happened)
+        self._announcing = Announcing(
+            self._own_id, lambda: self._claimant.bridge if self._claimant.has_passed else None, self.status, http
+        )
 
     async def live(self) -> int:
         """Stand by, lead, stand by again, until told to stop; the exit code."""
@@ -226,9 +230,10 @@ class Daemon:
 
     async def _live(self) -> int:
         async with asyncio.TaskGroup() as tasks:
-            reaching = tasks.create_task(self._claimant.reach())
+            beside = [tasks.create_task(part) for part in (self._claimant.reach(), self._announcing.keep())]
             code = await self._carry_out_orders(tasks)
-            reaching.cancel()
+            for task in beside:
+                task.cancel()
         return code
 
     def _happened(self, event: Event) -> None:
@@ -277,7 +282,9 @@ class Daemon:
 
     async def _claim(self, order: Claim) -> None:
         try:
-            outcome = await self._claimant.claim(replace=order.replace, raise_by=order.raise_by)
+            outcome = await self._claimant.claim(
+                replace=order.replace, raise_by=order.raise_by, replaces_ours=order.replaces_ours
+            )
         except Exception as error:
             _log.exception("a claim failed; it is made again later")
             outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)

@@ -113,6 +113,11 @@ class Claimant:
         """In which manner brokers are to be led by the next term: as the operator has set it, or as they tell."""
         return self._set_protocol or self._spoken.value
 
+    @property
+    def has_passed(self) -> bool:
+        """Whether this process has found the cluster sound: before, it writes nothing to ZooKeeper."""
+        return self._has_passed
+
     async def reach(self) -> None:
         """Watch `/controller`, however long it takes until ZooKeeper can be reached; then look at the cluster, however
         long it takes until we may lead it; tells how that goes."""
@@ -260,7 +265,7 @@ class Claimant:
             self._found = found
             _log.info("pre-flight passed", **found)
 
-    async def claim(self, *, replace: bool, raise_by: int = 1) -> ClaimOutcome:
+    async def claim(self, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False) -> ClaimOutcome:
         """Try to become the controller, and what came of it.
 
         What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
@@ -268,7 +273,9 @@ class Claimant:
         try:
             if not self._is_sure and (reason := await self._session.hindrance()):
                 return Lost(reason, needs_mending=True)
-            outcome = await self._session.claim(self._registration, replace=replace, raise_by=raise_by)
+            outcome = await self._session.claim(
+                self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours
+            )
         except SessionEnded as error:
             return ClaimFailed(str(error))
         except Refused as error:

@@ -1,7 +1,9 @@
-"""How is the cluster given to Kafka's own controllers, and taken back? What `kafka-zk-controller release` does.
+"""How is the cluster given to Kafka's own controllers, taken back, or given to another replica? What the commands
+`release` and `switchover` do.
 
-Every replica watches one znode. While it exists the leading one finishes what is in flight and gives `/controller` up,
-and none claims it; so a broker's native controller is elected, and stays.
+Every replica watches two znodes. While that of a release exists the leading one finishes what is in flight and gives
+`/controller` up, and none claims it; so a broker's native controller is elected, and stays. While that of a switchover
+exists, the replica that it names claims `/controller` over another replica's claim, so that it is never vacant.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import getpass
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -20,14 +22,19 @@ from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from zk_layout import catalog
-from zk_layout.ids import BrokerId
-from zk_layout.znodes import release, replica_deletions
-from zk_layout.znodes.controller import ControllerAddress, ControllerClaim
+from zk_layout.ids import BrokerId, ControllerEpoch
+from zk_layout.znodes import release, replica_deletions, replicas, switchover
+from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.release import Release, ReleaseAddress
+from zk_layout.znodes.replicas import Replica, ReplicaAddress
+from zk_layout.znodes.switchover import Switchover, SwitchoverAddress
 
 _RELEASE: Final = ReleaseAddress()
+_SWITCHOVER: Final = SwitchoverAddress()
 _CONTROLLER: Final = ControllerAddress()
+_EPOCH: Final = ControllerEpochAddress()
 _LOOK_EVERY_S: Final = 0.1
+T = TypeVar("T")
 
 
 class Outcome(Struct, frozen=True):
@@ -50,6 +57,24 @@ class NobodyToTakeOver(Exception):
     """No broker is registered that could become the controller."""
 
 
+class CannotSwitch(Exception):
+    """The replica cannot take over; says why, and what can be done."""
+
+
+class Standing(Struct, frozen=True):
+    """Who holds `/controller`, and the replicas of ours that run.
+
+    Shape:
+        `replicas` are by id; one whose word about itself cannot be read is None.
+    """
+
+    controller: BrokerId | None
+    is_ours: bool
+    epoch: ControllerEpoch | None
+    released: Release | None
+    replicas: dict[BrokerId, Replica | None]
+
+
 async def give(settings: ZooKeeperSettings, reason: str, *, timeout_s: float, is_forced: bool = False) -> Outcome:
     """Release the cluster, and wait until a native controller holds `/controller`.
 
@@ -69,7 +94,26 @@ async def undo(settings: ZooKeeperSettings, *, timeout_s: float) -> Outcome:
     return await _with(settings, lambda bridge: _undo(bridge, timeout_s))
 
 
-async def _with(settings: ZooKeeperSettings, do: Callable[[Bridge], Awaitable[Outcome]]) -> Outcome:
+async def switch(settings: ZooKeeperSettings, to: BrokerId, *, timeout_s: float) -> Outcome:
+    """Let a certain replica lead instead of another, and wait until it does. Whoever waits no longer asks no longer.
+
+    Raises:
+        CannotSwitch: it does not run, is not ready, or no replica of ours leads.
+        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
+    """
+    return await _with(settings, lambda bridge: _switch(bridge, to, timeout_s))
+
+
+async def standing(settings: ZooKeeperSettings) -> Standing:
+    """Who leads, and which replicas run.
+
+    Raises:
+        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
+    """
+    return await _with(settings, _standing)
+
+
+async def _with(settings: ZooKeeperSettings, do: Callable[[Bridge], Awaitable[T]]) -> T:
     bridge = Bridge(settings)
     await bridge.start()
     try:
@@ -94,6 +138,75 @@ async def _undo(bridge: Bridge, timeout_s: float) -> Outcome:
     if reply.code not in (protocol.OK, protocol.NO_NODE):
         raise Refused(_RELEASE.path, reply.code)
     return await _wait_for(bridge, timeout_s, is_ours=True)
+
+
+async def _switch(bridge: Bridge, to: BrokerId, timeout_s: float) -> Outcome:
+    found = await _standing(bridge)
+    if found.controller == to:
+        return Outcome(is_done=True, controller=to, is_ours=True, released=found.released)
+    if (why := _hindrance(found, to)) is not None:
+        raise CannotSwitch(why)
+    wanted = Switchover(to, f"{getpass.getuser()}@{socket.gethostname()}", int(time.time() * 1000))
+    full = bridge.full(_SWITCHOVER.path)
+    reply = await bridge.read(protocol.Create(full, switchover.encode(wanted), ephemeral=True, acl=bridge.settings.acl))
+    if reply.code == protocol.NODE_EXISTS:
+        raise CannotSwitch("another switchover is under way: wait until it has ended")
+    if reply.code != protocol.OK:
+        raise Refused(_SWITCHOVER.path, reply.code)
+    return await _wait_until_led_by(bridge, to, timeout_s)
+
+
+def _hindrance(found: Standing, to: BrokerId) -> str | None:
+    names = ", ".join(map(str, found.replicas)) or "none"
+    if to not in found.replicas:
+        return f"no replica {to} runs; those that do: {names}"
+    if found.released is not None:
+        return "the cluster is released to Kafka's own controllers: take it back with `release --undo`"
+    if not found.is_ours:
+        holder = "nobody" if found.controller is None else f"broker {found.controller}"
+        return f"{holder} holds /controller, not a replica of this controller: there is nothing to switch"
+    replica = found.replicas[to]
+    if replica is not None and not replica.is_ready:
+        return f"replica {to} is not ready: {replica.reason}"
+    return None
+
+
+async def _wait_until_led_by(bridge: Bridge, to: BrokerId, timeout_s: float) -> Outcome:
+    """Until it holds `/controller` and has loaded what ZooKeeper holds."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = await _look(bridge)
+        replica = await _replica(bridge, to)
+        is_done = found.controller == to and replica is not None and replica.phase == "active"
+        if is_done or time.monotonic() >= deadline:
+            return Outcome(is_done, found.controller, found.is_ours, found.released)
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _standing(bridge: Bridge) -> Standing:
+    names, _ = await bridge.children(replicas.ROOT)
+    ids = sorted(BrokerId(int(name)) for name in names or () if name.isdecimal())
+    found, (epoch, _), *words = await asyncio.gather(
+        _look(bridge), bridge.get(_EPOCH.path), *(_replica(bridge, replica) for replica in ids)
+    )
+    number = None if epoch is None else catalog.decode(_EPOCH, epoch.data)
+    return Standing(
+        found.controller,
+        found.is_ours,
+        ControllerEpoch(number) if isinstance(number, int) else None,
+        found.released,
+        dict(zip(ids, words, strict=True)),
+    )
+
+
+async def _replica(bridge: Bridge, replica: BrokerId) -> Replica | None:
+    address = ReplicaAddress(replica)
+    try:
+        node, _ = await bridge.get(address.path)
+    except Refused:
+        return None
+    value = None if node is None else catalog.decode(address, node.data)
+    return value if isinstance(value, Replica) else None
 
 
 async def _wait_for(bridge: Bridge, timeout_s: float, *, is_ours: bool) -> Outcome:

@@ -59,6 +59,7 @@ class Leading:
     def serve(self, server: Server) -> None:
         """Let clients in."""
         if self._term is not None:
+            self._monitoring.take_gauges()
             server.begin_term(self._term.emit)
 
     def drain(self) -> None:

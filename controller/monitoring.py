@@ -201,6 +201,15 @@ class Monitoring:
         self.recorder.record("controller_epoch", epoch)
         self.recorder.record("term_started_timestamp_seconds", time.time())
 
+    def take_gauges(self) -> None:
+        """Show the figures of this moment, as far as they are known: a term that serves is never shown without."""
+        snapshot = None if self._machine is None else self._machine.snapshot()
+        if self._machine is not None and snapshot is not None and snapshot.is_loaded:
+            for name, value in self._machine.figures().items():
+                self.recorder.record(name, value)
+            self.set_aside = self._machine.set_aside()
+            self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
+
     def term_ended(self) -> None:
         """A term is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
         if self._machine is not None:
@@ -228,10 +237,5 @@ class Monitoring:
             for reason, count in logs.lost().items():
                 self.recorder.record("log_lines_dropped", count - dropped.get(reason, 0), (reason,))
                 dropped[reason] = count
-            snapshot = None if self._machine is None else self._machine.snapshot()
-            if self._machine is not None and snapshot is not None and snapshot.is_loaded:
-                for name, value in self._machine.figures().items():
-                    self.recorder.record(name, value)
-                self.set_aside = self._machine.set_aside()
-                self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
+            self.take_gauges()
             await asyncio.sleep(GAUGES_EVERY_S)

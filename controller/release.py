@@ -58,18 +58,18 @@ def release(  # noqa: PLR0913 (one parameter an option)
     Exit codes: 0 done, 1 refused or timed out, 2 usage error, 3 ZooKeeper cannot be reached.
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    where = _zookeeper(zookeeper, config)
+    where = way_to_zookeeper(zookeeper, config)
     try:
         if undo:
             outcome = asyncio.run(handing_over.undo(where, timeout_s=timeout_s))
         else:
             outcome = asyncio.run(handing_over.give(where, reason, timeout_s=timeout_s, is_forced=force))
     except NobodyToTakeOver:
-        _fail("no broker is registered that could take the cluster over: start one, or use --force", FAILED)
+        fail("no broker is registered that could take the cluster over: start one, or use --force", FAILED)
     except Refused as error:
-        _fail(f"ZooKeeper refused: {error}", FAILED)
+        fail(f"ZooKeeper refused: {error}", FAILED)
     except (Disconnected, SessionEnded) as error:
-        _fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
+        fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))
     else:
@@ -78,15 +78,16 @@ def release(  # noqa: PLR0913 (one parameter an option)
     sys.exit(OK if outcome.is_done else FAILED)
 
 
-def _zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
+def way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
+    """How a command connects: by one of its two options. It ends the process where that cannot be known."""
     if (connect is None) == (config is None):
-        _fail("give either --zookeeper or --config", MISUSED)
+        fail("give either --zookeeper or --config", MISUSED)
     if connect is not None:
         return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
     try:
         settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
     except BadSettings as error:
-        _fail("\n".join(error.problems), MISUSED)
+        fail("\n".join(error.problems), MISUSED)
     return ZooKeeperSettings(
         settings.text("zookeeper.connect"),
         settings.number("zookeeper.session.timeout.ms"),
@@ -124,6 +125,7 @@ def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
     return lines
 
 
-def _fail(message: str, exit_code: int) -> NoReturn:
+def fail(message: str, exit_code: int) -> NoReturn:
+    """End the process with one clear error."""
     click.echo(f"error: {message}", err=True)
     sys.exit(exit_code)

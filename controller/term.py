@@ -12,6 +12,7 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
+from controller.audit import AuditTrail
 from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
@@ -36,6 +37,7 @@ from controller.core.effects import (
     Read,
     ReadAgain,
     ReadChildren,
+    Recorded,
     StepDown,
     Survey,
     Tell,
@@ -181,6 +183,7 @@ class Term:
         )
         self.links = parts.new_links(parts, self.emit, self._broken)
         self._log_dirs = parts.new_log_dirs(parts, self.emit)
+        self._audit = AuditTrail(asyncio.get_running_loop().call_later)
         self._pump = Pump(
             self.machine,
             {
@@ -196,12 +199,13 @@ class Term:
                 Answer: parts.answer,
                 Notice: self._notice,
                 Measured: parts.counter.measured,
+                Recorded: self._audit.record,
                 StepDown: lambda step_down: self._end(TermFailed(step_down.reason, step_down.is_outranked)),
                 Drained: lambda _: self._end(TermDrained()),
             },
             Clock(asyncio.get_running_loop()),
             self._broken,
-            observers=(*parts.turn_observers, *([parts.journal] if parts.journal is not None else [])),
+            observers=(*parts.turn_observers, self._audit, *([parts.journal] if parts.journal is not None else [])),
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -230,6 +234,7 @@ class Term:
             _log.warning("some brokers have not acknowledged all commands", waited_s=self._parts.drain_timeout_s)
         await self.links.close()
         await self._log_dirs.close()
+        self._audit.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

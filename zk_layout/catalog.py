@@ -27,6 +27,8 @@ from zk_layout.znodes import (
     reassignments,
     release,
     replica_deletions,
+    replicas,
+    switchover,
     topics,
 )
 
@@ -57,6 +59,8 @@ Address = (
     | reassignments.ReassignmentsAddress
     | reassignments.ReassignmentAddress
     | release.ReleaseAddress
+    | replicas.ReplicaAddress
+    | switchover.SwitchoverAddress
     | delegation_tokens.DelegationTokenAddress
     | delegation_tokens.DelegationTokenChangeAddress
     | acls.AclAddress
@@ -84,6 +88,8 @@ Value = (
     | reassignments.FolderKeeper
     | reassignments.Reassignment
     | release.Release
+    | replicas.Replica
+    | switchover.Switchover
     | reassignment_status.StatusRoot
     | delegation_tokens.TokenTimes
     | delegation_tokens.TokenChange
@@ -113,6 +119,8 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     reassignments.ReassignmentsAddress: reassignments.decode_keeper,
     reassignments.ReassignmentAddress: reassignments.decode,
     release.ReleaseAddress: release.decode,
+    replicas.ReplicaAddress: replicas.decode,
+    switchover.SwitchoverAddress: switchover.decode,
     reassignment_status.StatusRootAddress: reassignment_status.decode_root,
     delegation_tokens.DelegationTokenAddress: delegation_tokens.decode,
     delegation_tokens.DelegationTokenChangeAddress: delegation_tokens.decode_change,
@@ -141,6 +149,8 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     reassignments.FolderKeeper: reassignments.encode_keeper,
     reassignments.Reassignment: reassignments.encode,
     release.Release: release.encode,
+    replicas.Replica: replicas.encode,
+    switchover.Switchover: switchover.encode,
     reassignment_status.StatusRoot: reassignment_status.encode_root,
     delegation_tokens.TokenTimes: delegation_tokens.encode,
     delegation_tokens.TokenChange: delegation_tokens.encode_change,
@@ -163,6 +173,7 @@ _FIXED: dict[str, Address] = {
         reassignment_status.StatusRootAddress(),
         reassignments.ReassignmentsAddress(),
         release.ReleaseAddress(),
+        switchover.SwitchoverAddress(),
         delegation_tokens.DelegationTokenChangeAddress(),
     )
 }
@@ -191,6 +202,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
             lambda t, p: partition_state.StateAddress(TopicName(t), PartitionId(int(p))),
         ),
         (rf"{topics.ROOT}/{_TOPIC}", lambda t: topics.TopicAddress(TopicName(t))),
+        (rf"{replicas.ROOT}/{_NUMBER}", lambda b: replicas.ReplicaAddress(BrokerId(int(b)))),
         (rf"{brokers.ROOT}/{_NUMBER}", lambda b: brokers.BrokerAddress(BrokerId(int(b)))),
         (
             rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from controller.core.commands import Command
@@ -166,6 +168,26 @@ class Measured(Struct, frozen=True):
     labels: tuple[str, ...] = ()
 
 
+class Record(StrEnum):
+    """What the audit trail tells of, besides requests."""
+
+    ELECTION = "election"
+    MOVE = "move"
+    TOPIC = "topic"
+
+
+class Recorded(Struct, frozen=True):
+    """What has come about in this turn, for the audit trail.
+
+    Shape:
+        `lines` are sentences about the first few; `count` is of all of them.
+    """
+
+    record: Record
+    lines: tuple[str, ...]
+    count: int
+
+
 class StepDown(Struct, frozen=True):
     """This process must stop being controller at once; it may stand again.
 
@@ -195,6 +217,7 @@ Effect = (
     | Wake
     | Notice
     | Measured
+    | Recorded
     | StepDown
     | Drained
 )

@@ -118,7 +118,7 @@ class Machine:
         elif self._queue.has_more or (self._is_loaded and self._state.has_changes_left(self._half_read)):
             out.wake(Again(), out.now)
         self._is_over = out.is_over or is_drained
-        return out.effects
+        return out.close()
 
     def _decide(self, out: Outbox) -> None:
         changes = self._state.take_changes(self._budget.followed, self._half_read)

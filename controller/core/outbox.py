@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from controller.core.commands import Command
-from controller.core.effects import Answer, Effect, Measured, Notice, Read, StepDown, Tell, Wake
+from controller.core.effects import Answer, Effect, Measured, Notice, Read, Record, Recorded, StepDown, Tell, Wake
 from controller.core.events import Alarm, CallId
 from controller.core.replies import Reply
 from controller.core.requests import Request
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
+
+MOST_LINES = 5
 
 
 class Outbox:
@@ -23,6 +26,8 @@ class Outbox:
         self.told: list[Tell] = []
         self.is_over = False
         self._unanswered = unanswered
+        self._recorded: dict[Record, list[str]] = {}
+        self._counts: Counter[Record] = Counter()
 
     def add(self, effect: Effect) -> None:
         """Anything that has no method of its own here."""
@@ -35,6 +40,19 @@ class Outbox:
     def measured(self, measure: str, value: float = 1.0, *labels: str) -> None:
         """A figure for the metrics."""
         self.effects.append(Measured(measure, value, labels))
+
+    def record(self, record: Record, line: str) -> None:
+        """Something for the audit trail; of very many of a kind only the first are told, and all are counted."""
+        self._counts[record] += 1
+        lines = self._recorded.setdefault(record, [])
+        if len(lines) < MOST_LINES:
+            lines.append(line)
+
+    def close(self) -> list[Effect]:
+        """Nothing more is said in this turn: all of it."""
+        for record, lines in self._recorded.items():
+            self.effects.append(Recorded(record, tuple(lines), self._counts[record]))
+        return self.effects
 
     def wake(self, alarm: Alarm, at: float) -> None:
         """Ring at this time, in monotonic seconds."""

@@ -5,23 +5,44 @@ The Kafka protocol is one way, ZooKeeper the other, and a simulated cluster the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from controller.reassign.plans import Replica
+from controller.reassign.plans import Replica, listed, plural
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
 
 class Node(Struct, frozen=True):
-    """A live broker, or the controller beside them."""
+    """A live broker, or a controller of ours beside them, which hosts no replicas."""
 
     host: str
     port: int
     rack: str | None = None
+    is_controller: bool = False
+
+
+def hosting(nodes: Mapping[BrokerId, Node]) -> dict[BrokerId, Node]:
+    """The nodes that can have replicas."""
+    return {broker: node for broker, node in nodes.items() if not node.is_controller}
+
+
+def unfit(brokers: Iterable[BrokerId], nodes: Mapping[BrokerId, Node]) -> list[str]:
+    """Why replicas cannot be placed on some of these."""
+    named = sorted(set(brokers))
+    reasons = []
+    if unknown := [broker for broker in named if broker not in nodes]:
+        alive = listed(sorted(hosting(nodes)))
+        reasons.append(f"Unknown broker id{plural(unknown)} {listed(unknown)}; alive are {alive}")
+    reasons += [
+        f"{broker} is a controller, which hosts no replicas: leave it out"
+        for broker in named
+        if broker in nodes and nodes[broker].is_controller
+    ]
+    return reasons
 
 
 class PartitionState(Struct, frozen=True):

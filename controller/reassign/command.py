@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -16,9 +16,10 @@ from controller.reassign.answer import Answer
 from controller.reassign.cancelling import Cancellation, cancel, demand_mode
 from controller.reassign.client_properties import ClientSettings, read_client_properties
 from controller.reassign.cluster import Cluster, Mode
-from controller.reassign.executing import Clock, Execution, execute
+from controller.reassign.executing import Clock, Execution, execute, read_plan_file
 from controller.reassign.generating import Proposal, generate
 from controller.reassign.listing import request_sentence, show_moves
+from controller.reassign.plans import demand_executable, read_brokers, read_topics, told
 from controller.reassign.refusals import INTERRUPTED, Stopped, Unusable
 from controller.reassign.selecting import Selection
 from controller.reassign.verifying import verify
@@ -200,6 +201,7 @@ def reassign(**given: object) -> None:
     clock = Clock(time.monotonic, time.sleep)
     try:
         action = demand_consistent(options)
+        demand_readable(action, options)
         cluster = connect(options, answer)
         try:
             _act(cluster, action, options, answer, clock)
@@ -225,27 +227,63 @@ def demand_consistent(options: Options) -> str:
     if len(actions) != 1:
         raise Unusable(f"Command must include exactly one action: {', '.join(map(option, ACTIONS))}")
     (action,) = actions
-    if options.bootstrap_server is None and options.zookeeper is None:
-        raise Unusable("Please specify --bootstrap-server")
-    if lacking := [name for name in _REQUIRED.get(action, ()) if name not in options.given]:
-        raise Unusable(f"{option(action)} needs {' and '.join(map(option, lacking))}")
-    _demand_nothing_foreign(action, options)
-    if options.gentle and options.force:
-        raise Unusable("--gentle and --force contradict each other")
-    if action == "cancel" and options.selection.is_everything:
-        raise Unusable("--cancel needs --reassignment-json-file or --topic; --cancel-all stops everything")
+    if mistakes := list(_mistakes(action, options)):
+        raise Unusable(told(mistakes))
     return action
 
 
-def _demand_nothing_foreign(action: str, options: Options) -> None:
+def _mistakes(action: str, options: Options) -> Iterator[str]:
+    if options.bootstrap_server is None and options.zookeeper is None:
+        yield "Please specify --bootstrap-server"
+    if lacking := [name for name in _REQUIRED.get(action, ()) if name not in options.given]:
+        yield f"{option(action)} needs {' and '.join(map(option, lacking))}"
+    yield from _out_of_place(action, options)
+    if options.gentle and options.force:
+        yield "--gentle and --force contradict each other"
+    if action == "cancel" and options.selection.is_everything:
+        yield "--cancel needs --reassignment-json-file or --topic; --cancel-all stops everything"
+    if options.partition and len(options.topic) != 1:
+        yield "--partition needs exactly one --topic that it belongs to"
+
+
+def _out_of_place(action: str, options: Options) -> Iterator[str]:
     allowed = {action, *_CONNECTION, *_REQUIRED.get(action, ()), *_PERMITTED[action]}
     if options.bootstrap_server is not None:
         allowed.add("zookeeper")
-    if foreign := sorted(options.given - allowed):
-        raise Unusable(f'Option "{option(foreign[0])}" can\'t be used with action "{option(action)}"')
-    beyond_zookeeper = [name for name in _NEEDS_BOOTSTRAP if name in options.given]
-    if options.bootstrap_server is None and beyond_zookeeper:
-        raise Unusable(f'You must specify --bootstrap-server when using "[{option(beyond_zookeeper[0])[2:]}]"')
+    for foreign in sorted(options.given - allowed):
+        yield f'Option "{option(foreign)}" can\'t be used with action "{option(action)}"'
+    for name in _NEEDS_BOOTSTRAP if options.bootstrap_server is None else ():
+        if name in options.given & allowed:
+            yield f'You must specify --bootstrap-server when using "[{option(name)[2:]}]"'
+
+
+def demand_readable(action: str, options: Options) -> None:
+    """Read everything that was named, before a cluster is asked anything.
+
+    Raises:
+        Unusable: all that is wrong with the files and lists.
+    """
+    mistakes = []
+
+    def attempt(read: Callable[[], object]) -> None:
+        try:
+            read()
+        except Unusable as mistake:
+            mistakes.append(str(mistake))
+
+    if (topics := options.topics_to_move_json_file) is not None:
+        attempt(lambda: read_topics(topics.read_bytes(), topics.name))
+    if (brokers := options.broker_list) is not None:
+        attempt(lambda: read_brokers(brokers))
+    if (plan := options.reassignment_json_file) is not None:
+        if action == "execute":
+            attempt(lambda: demand_executable(read_plan_file(plan), plan.name))
+        else:
+            attempt(lambda: read_plan_file(plan))
+    if (properties := options.command_config) is not None:
+        attempt(lambda: read_client_properties(properties))
+    if mistakes:
+        raise Unusable("\n".join(mistakes))
 
 
 def connect(options: Options, answer: Answer) -> Cluster:

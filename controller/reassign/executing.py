@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.reassign.answer import Answer
-from controller.reassign.cluster import Answered, Cluster, Configured, Mode, Settings
+from controller.reassign.cluster import Answered, Cluster, Configured, Mode, Settings, unfit
 from controller.reassign.plans import (
     Plan,
     Replica,
@@ -170,13 +170,10 @@ def _current(cluster: Cluster, plan: Plan) -> dict[TopicPartition, Replicas]:
         TopicPartition(t, p): state.replicas for t, partitions in topics.items() for p, state in partitions.items()
     }
     live = cluster.nodes()
-    reasons = []
-    if unknown := sorted({b for target in plan.targets.values() for b in target if b not in live}):
-        hosting = {b for replicas in found.values() for b in replicas}
-        down = [b for b in unknown if b in hosting]
-        reasons.append(f"Unknown broker id{plural(unknown)} {listed(unknown)}; alive are {listed(sorted(live))}")
-        if down:
-            reasons.append(f"broker{plural(down)} {listed(down)}: hosting replicas, but not alive; start it first")
+    wanted = {broker for target in plan.targets.values() for broker in target}
+    reasons = unfit(wanted, live)
+    if down := sorted({b for replicas in found.values() for b in replicas if b in wanted and b not in live}):
+        reasons.append(f"broker{plural(down)} {listed(down)}: hosting replicas, but not alive; start it first")
     reasons += [f"Topic {topic} not found." for topic in sorted({at.topic for at in plan.targets} - set(topics))]
     missing = sorted(at for at in plan.targets if at.topic in topics and at not in found)
     if missing:

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from controller.core.topics.placement import Start, Unspreadable, spread
 from controller.reassign.answer import Answer
-from controller.reassign.cluster import Cluster
-from controller.reassign.plans import as_plan, as_plan_json, listed, plural, read_brokers, read_topics
+from controller.reassign.cluster import Cluster, unfit
+from controller.reassign.plans import as_plan, as_plan_json, read_brokers, read_topics
 from controller.reassign.refusals import Refused
 from zk_layout.ids import BrokerId, Replicas, TopicPartition
 
@@ -56,8 +56,8 @@ def generate(cluster: Cluster, asked: Proposal, answer: Answer, random: Random) 
 
 def _racks(cluster: Cluster, brokers: Replicas, *, is_rack_aware: bool) -> dict[BrokerId, str | None]:
     nodes = cluster.nodes()
-    if unknown := [broker for broker in brokers if broker not in nodes]:
-        raise Refused(f"Unknown broker id{plural(unknown)} {listed(unknown)}; alive are {listed(sorted(nodes))}")
+    if reasons := unfit(brokers, nodes):
+        raise Refused("\n".join(reasons))
     racks = {broker: nodes[broker].rack if is_rack_aware else None for broker in brokers}
     if None in racks.values() and set(racks.values()) != {None}:
         raise Refused(

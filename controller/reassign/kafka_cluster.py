@@ -93,7 +93,15 @@ class KafkaCluster:
     def nodes(self) -> dict[BrokerId, Node]:
         """Everybody that Metadata names."""
         found = self._patiently(lambda: self._metadata(()), "the brokers")
-        return {b.node_id: Node(b.host, b.port, b.rack) for b in found.brokers}
+        ours = found.controller_id if self._is_led_by_ours() else None
+        return {b.node_id: Node(b.host, b.port, b.rack, is_controller=b.node_id == ours) for b in found.brokers}
+
+    def _is_led_by_ours(self) -> bool:
+        """Only the controller can tell; where none answers, nobody is taken for it."""
+        try:
+            return self.listing(()).controller is not None
+        except (Refused, Unreachable):
+            return False
 
     def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:
         """As the next best broker knows them."""

@@ -22,22 +22,24 @@ NOT_OURS = "{what} needs kafka-zk-controller: this cluster is led by Kafka's own
 
 
 def show_moves(cluster: Cluster, selection: Selection, request_id: int | None, answer: Answer) -> None:
-    """Every move selected, in order; with a request's id also what became of that request."""
+    """Every move selected, in order; with a request's id only its own, and what became of that request."""
     listing = cluster.listing(selected(cluster, selection), request_id)
+    moves = listing.moves
     if request_id is not None:
         request = demand_request(listing, request_id)
+        moves = {at: move for at, move in moves.items() if move.progress and move.progress.request_id == request_id}
         answer.document["request"] = msgspec.to_builtins(request)
         answer.say(request_sentence(request))
-    if listing.moves:
+    if moves:
         answer.say("Current partition reassignments:")
     else:
         answer.say("No partition reassignments found.")
-    for at, move in sorted(listing.moves.items()):
+    for at, move in sorted(moves.items()):
         answer.say(move_sentence(at, move))
         if move.progress is not None and move.progress.waits_for:
             answer.say(f"    {move.progress.stage}: {move.progress.waits_for}")
     answer.document["controller"] = listing.controller
-    answer.document["reassignments"] = [as_document(at, move) for at, move in sorted(listing.moves.items())]
+    answer.document["reassignments"] = [as_document(at, move) for at, move in sorted(moves.items())]
 
 
 def demand_request(listing: Listing, request_id: int) -> RequestStatus:

@@ -20,6 +20,7 @@ ANY = "any"
 """The log directory of a replica that may be anywhere on its broker."""
 
 T = TypeVar("T")
+MOST_MISTAKES = 20
 _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
@@ -76,7 +77,7 @@ class _PartitionJson(Struct):
 
 class _PlanJson(Struct):
     version: int = 1
-    partitions: tuple[_PartitionJson, ...] = ()
+    partitions: tuple[msgspec.Raw, ...] = ()
 
 
 class _TopicJson(Struct):
@@ -85,7 +86,7 @@ class _TopicJson(Struct):
 
 class _TopicsJson(Struct):
     version: int = 1
-    topics: tuple[_TopicJson, ...] = ()
+    topics: tuple[msgspec.Raw, ...] = ()
 
 
 def read_plan(data: bytes, name: str) -> Plan:
@@ -96,16 +97,18 @@ def read_plan(data: bytes, name: str) -> Plan:
     """
     json = _decode(data, name, _PlanJson)
     _demand_version(json.version, name)
-    planned = []
-    for entry in json.partitions:
+    planned, mistakes = [], []
+    for entry in _entries(data, name, "partitions", json.partitions, _PartitionJson):
         at = TopicPartition(entry.topic, entry.partition)
         log_dirs = (ANY,) * len(entry.replicas) if entry.log_dirs is None else entry.log_dirs
         if len(log_dirs) != len(entry.replicas):
-            raise Unusable(
+            mistakes.append(
                 f"{name}: Size of replicas list {list(entry.replicas)} is different from size of log dirs list "
                 f"[{', '.join(log_dirs)}] for partition {at}"
             )
         planned.append(PlannedPartition(at, entry.replicas, log_dirs))
+    if mistakes:
+        raise Unusable(told(mistakes))
     return Plan(tuple(planned))
 
 
@@ -115,17 +118,19 @@ def demand_executable(plan: Plan, name: str) -> None:
     Raises:
         Unusable: nothing to move, a partition without replicas, or something named twice.
     """
+    mistakes = []
     if not plan.partitions:
-        raise Unusable(f"{name}: Partition reassignment list cannot be empty")
-    empty = [planned.at for planned in plan.partitions if not planned.replicas]
-    if empty:
-        raise Unusable(f"{name}: Partition replica list cannot be empty: {listed(empty)}")
+        mistakes.append("Partition reassignment list cannot be empty")
+    if empty := [planned.at for planned in plan.partitions if not planned.replicas]:
+        mistakes.append(f"Partition replica list cannot be empty: {listed(empty)}")
     if twice := repeated(planned.at for planned in plan.partitions):
-        raise Unusable(f"{name}: Partition reassignment contains duplicate topic partitions: {listed(twice)}")
+        mistakes.append(f"Partition reassignment contains duplicate topic partitions: {listed(twice)}")
     doubled = [(planned.at, repeated(planned.replicas)) for planned in plan.partitions if repeated(planned.replicas)]
     if doubled:
         named = ". ".join(f"{at} contains multiple entries for {listed(brokers)}" for at, brokers in doubled)
-        raise Unusable(f"{name}: Partition replica lists may not contain duplicate entries: {named}")
+        mistakes.append(f"Partition replica lists may not contain duplicate entries: {named}")
+    if mistakes:
+        raise Unusable(told(f"{name}: {mistake}" for mistake in mistakes))
 
 
 def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
@@ -136,7 +141,7 @@ def read_topics(data: bytes, name: str) -> tuple[TopicName, ...]:
     """
     json = _decode(data, name, _TopicsJson)
     _demand_version(json.version, name)
-    topics = tuple(entry.topic for entry in json.topics)
+    topics = tuple(entry.topic for entry in _entries(data, name, "topics", json.topics, _TopicJson))
     if not topics:
         raise Unusable(f'{name}: no topic to move is named; expected {{"version":1,"topics":[{{"topic":"orders"}}]}}')
     if twice := repeated(topics):
@@ -197,6 +202,13 @@ def repeated(values: Iterable[T]) -> list[T]:
     return [value for value, times in Counter(values).items() if times > 1]
 
 
+def told(mistakes: Iterable[str]) -> str:
+    """So many mistakes as an answer has room for, one a line."""
+    every = list(mistakes)
+    more = [f"... and {len(every) - MOST_MISTAKES} more"] if len(every) > MOST_MISTAKES else []
+    return "\n".join(every[:MOST_MISTAKES] + more)
+
+
 def plural(values: Sequence[object]) -> str:
     """The letter that makes "reassignment" several."""
     return "" if len(values) == 1 else "s"
@@ -215,11 +227,32 @@ def _decode(data: bytes, name: str, shape: type[T]) -> T:
         raise Unusable(f"{name}{_place(data, str(error))}: The input string is not a valid JSON: {error}") from None
 
 
+def _entries(data: bytes, name: str, key: str, entries: Sequence[msgspec.Raw], shape: type[T]) -> list[T]:
+    """All entries of a list; every one that is wrong is named, with its place in the file."""
+    found, mistakes, at = [], [], data.index(b"[") if entries else 0
+    for number, entry in enumerate(entries):
+        at = data.index(bytes(entry), at)
+        try:
+            found.append(msgspec.json.decode(entry, type=shape))
+        except msgspec.ValidationError as error:
+            within = f"{key}[{number}]"
+            reason = str(error)
+            reason = reason.replace("`$", f"`{within}") if "`$" in reason else f"{reason} - at `{within}`"
+            mistakes.append(f"{name}{_place_of(data, at)}: {reason}")
+        at += len(bytes(entry))
+    if mistakes:
+        raise Unusable(told(mistakes))
+    return found
+
+
 def _place(data: bytes, reason: str) -> str:
     """Line and column of the byte that a reason names; a text that just breaks off is wrong at its end."""
     found = _BYTE.search(reason)
-    before = data[: int(found[1]) if found else len(data)]
-    line_end = b"\n"
+    return _place_of(data, int(found[1]) if found else len(data))
+
+
+def _place_of(data: bytes, at: int) -> str:
+    before, line_end = data[:at], b"\n"
     return f", line {before.count(line_end) + 1}, column {len(before) - before.rfind(line_end)}"
 
 

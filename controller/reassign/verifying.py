@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.reassign.answer import Answer
-from controller.reassign.cluster import Cluster, Directories
+from controller.reassign.cluster import Cluster, Directories, hosting
 from controller.reassign.executing import read_plan_file
 from controller.reassign.plans import Plan, Replica, listed, plural
 from controller.reassign.refusals import Unusable
@@ -90,7 +90,7 @@ def clear_throttles(
 
     A broker that is not alive keeps its own: only it can change them.
     """
-    live = cluster.nodes()
+    live = hosting(cluster.nodes())
     named = sorted({*live, *brokers})
     reachable = named if not cluster.has_log_dirs else sorted(live)
     answer.say(f"Clearing broker-level throttles on broker{plural(named)} {listed(named)}")

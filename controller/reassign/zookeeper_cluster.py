@@ -70,14 +70,15 @@ class ZooKeeperCluster:
             raise Unreachable(f"no ZooKeeper answers at {connect} within {timeout_ms / 1000:g} s") from None
 
     def nodes(self) -> dict[BrokerId, Node]:
-        """Who is registered, without controllers that are none of the brokers."""
+        """Who is registered."""
         found = {}
         for name in self._ask(lambda: self._client.get_children(brokers.ROOT)):
             broker = BrokerId(int(name))
             data = self._read(BrokerAddress(broker).path)
-            if data is not None and not (registration := _decoded(brokers.decode, data)).is_ours:
+            if data is not None:
+                registration = _decoded(brokers.decode, data)
                 endpoint = registration.endpoints[0]
-                found[broker] = Node(endpoint.host, endpoint.port, registration.rack)
+                found[broker] = Node(endpoint.host, endpoint.port, registration.rack, registration.is_ours)
         return found
 
     def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:

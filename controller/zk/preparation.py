@@ -38,10 +38,10 @@ async def create_parents(bridge: Bridge) -> None:
     Raises:
         Refused: we may not.
     """
-    await asyncio.gather(*(_create_missing(bridge, path) for path in PERSISTENT))
+    await asyncio.gather(*(create_missing(bridge, path) for path in PERSISTENT))
 
 
-async def _create_missing(bridge: Bridge, path: str) -> None:
+async def create_missing(bridge: Bridge, path: str) -> None:
     full = bridge.full(path)
     ends = [at for at, letter in enumerate(full) if letter == "/" and at] + [len(full)]
     if (await bridge.exists(path))[0] is not None:

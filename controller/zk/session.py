@@ -40,10 +40,12 @@ from zk_layout.znodes import brokers, controller
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.release import ReleaseAddress
+from zk_layout.znodes.switchover import Switchover, SwitchoverAddress
 
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _RELEASE: Final = ReleaseAddress()
+_SWITCHOVER: Final = SwitchoverAddress()
 _PATIENCE_S: Final = 0.05
 _LOOK_AGAIN_S: Final = 0.5
 _LONGEST_LOOK_AGAIN_S: Final = 8.0
@@ -116,8 +118,11 @@ class Session:
         found = (await self._view()).registration
         return None if found is None or _is_of(found, self._bridge.session) else self._clash(found, registration)
 
-    async def claim(self, registration: Registration, *, replace: bool, raise_by: int = 1) -> Claimed | Lost | IdClash:
-        """Register as a broker and become controller in one transaction; with `replace` also instead of a native one.
+    async def claim(
+        self, registration: Registration, *, replace: bool, raise_by: int = 1, replaces_ours: bool = False
+    ) -> Claimed | Lost | IdClash:
+        """Register as a broker and become controller in one transaction; with `replace` also instead of a native one,
+        with `replaces_ours` also instead of another replica.
 
         The controller epoch rises by `raise_by`, as long as brokers can know it.
 
@@ -142,7 +147,7 @@ class Session:
                 return Lost(f"{_EPOCH.path} does not hold an epoch: {reason}", needs_mending=True)
             if is_in_doubt and attempted == epoch and (claimed := self._adopted(view, epoch, session)) is not None:
                 return claimed
-            obstacle = self._obstacle(view, registration, session, replace=replace)
+            obstacle = self._obstacle(view, registration, session, replace=replace, replaces_ours=replaces_ours)
             if obstacle is not None:
                 return obstacle
             if is_in_doubt and attempted is not None and epoch >= attempted:
@@ -240,7 +245,7 @@ class Session:
         return Claimed(ControllerEpoch(epoch), view.epoch.stat.version, czxid)
 
     def _obstacle(
-        self, view: _View, registration: Registration, session: SessionId, *, replace: bool
+        self, view: _View, registration: Registration, session: SessionId, *, replace: bool, replaces_ours: bool
     ) -> Lost | IdClash | None:
         if view.registration is not None and not _is_of(view.registration, session):
             return self._clash(view.registration, registration)
@@ -252,7 +257,8 @@ class Session:
         if holder.stat.owner == 0:
             reason = f"{_CONTROLLER.path} is held by {name} without a session, as in a migration to KRaft"
             return Lost(reason, needs_mending=True)
-        if not replace or (isinstance(claim, ControllerClaim) and claim.is_ours):
+        is_ours = isinstance(claim, ControllerClaim) and claim.is_ours
+        if not (replaces_ours if is_ours else replace):
             return Lost(f"{_CONTROLLER.path} is held by {name}")
         return None
 
@@ -288,12 +294,12 @@ class Session:
         return protocol.Create(self._bridge.full(path), data, ephemeral, self._bridge.settings.acl)
 
     def _on_watch(self, event: WatchEvent) -> None:
-        if event.path not in (_CONTROLLER.path, _RELEASE.path):
+        if event.path not in (_CONTROLLER.path, _RELEASE.path, _SWITCHOVER.path):
             return
         if event.path == _RELEASE.path:
             # Known at once: the vacancy that follows a release must not look like one to fill.
             self._is_released = event.change is not Change.DELETED
-        elif event.change is Change.DELETED and self._epoch is not None:
+        elif event.path == _CONTROLLER.path and event.change is Change.DELETED and self._epoch is not None:
             self._is_vacant_news = True
             self._emit(HolderSeen(None, False, _known(self._epoch), self._is_released))
         self._look_due.set()
@@ -333,11 +339,12 @@ class Session:
             wait_s = min(2 * wait_s, _LONGEST_LOOK_AGAIN_S)
 
     async def _look(self) -> None:
-        (released, _), _, (node, _), (epoch_node, _) = await asyncio.gather(
+        (released, _), _, (node, _), (epoch_node, _), is_wanted = await asyncio.gather(
             self._bridge.exists(_RELEASE.path, watch=True),
             self._bridge.exists(_CONTROLLER.path, watch=True),
             self._bridge.get(_CONTROLLER.path),
             self._bridge.get(_EPOCH.path),
+            self._look_for_switchover(),
         )
         holder = None if node is None else catalog.decode(_CONTROLLER, node.data)
         assert holder is None or isinstance(holder, ControllerClaim | Malformed)
@@ -345,7 +352,18 @@ class Session:
         self._is_vacant_news = False
         is_mine = _is_of(node, self._bridge.session)
         self._is_released = released is not None
-        self._emit(HolderSeen(holder, is_mine, _known(epoch_node), self._is_released))
+        self._emit(HolderSeen(holder, is_mine, _known(epoch_node), self._is_released, is_wanted))
+
+    async def _look_for_switchover(self) -> bool:
+        """Whether somebody waits for us to lead; what cannot be read asks for nothing."""
+        if (await self._bridge.exists(_SWITCHOVER.path, watch=True))[0] is None:
+            return False
+        try:
+            node, _ = await self._bridge.get(_SWITCHOVER.path)
+        except Refused:
+            return False
+        asked = None if node is None else catalog.decode(_SWITCHOVER, node.data)
+        return isinstance(asked, Switchover) and asked.to == self._own_id
 
 
 def _known(epoch_node: Node | None) -> ControllerEpoch:

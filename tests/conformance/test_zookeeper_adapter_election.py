@@ -35,6 +35,8 @@ from zk_layout.znodes import brokers
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.controller import ControllerClaim
 
+SWITCHOVER = "/kafka_zk_controller/switchover"
+
 
 @asynccontextmanager
 async def candidate(
@@ -124,6 +126,40 @@ def test_a_held_controllership_is_lost_unless_it_is_to_be_replaced(zookeeper: st
             assert isinstance(claimed, Claimed)
             assert claimed.epoch == 2
             await until(lambda: _last_holder(first_saw) == 101)
+
+    asyncio.run(story())
+
+
+def test_a_replica_is_replaced_only_by_one_that_somebody_waits_for(zookeeper: str) -> None:
+    async def story() -> None:
+        async with candidate(zookeeper, 100) as (first, first_saw, _), candidate(zookeeper, 101) as (second, saw, _):
+            assert isinstance(await first.claim(registration(), replace=False), Claimed)
+            with someone(zookeeper) as operator:
+                operator.ensure_path("/kafka_zk_controller")
+                operator.create(SWITCHOVER, b'{"version":1,"to":101,"by":"ann","at_ms":1}', ephemeral=True)
+                await until(lambda: last(saw).is_wanted)
+                assert not last(first_saw).is_wanted
+
+                claimed = await second.claim(registration(9093), replace=True, replaces_ours=True)
+
+                assert isinstance(claimed, Claimed)
+                assert claimed.epoch == 2
+                await until(lambda: _last_holder(first_saw) == 101)
+            await until(lambda: not last(saw).is_wanted)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"version":1,"to":"101","by":"ann","at_ms":1}', b'{"to":-1}'])
+def test_a_switchover_that_nobody_can_read_asks_for_nothing(zookeeper: str, data: bytes) -> None:
+    async def story() -> None:
+        async with candidate(zookeeper, 101) as (_, saw, _):
+            with someone(zookeeper) as operator:
+                operator.ensure_path("/kafka_zk_controller")
+                operator.create(SWITCHOVER, data, ephemeral=True)
+                operator.create("/controller", b'{"version":1,"brokerid":3,"timestamp":"7"}', ephemeral=True)
+                await until(lambda: _last_holder(saw) == 3)
+                assert not last(saw).is_wanted
 
     asyncio.run(story())
 

@@ -57,7 +57,8 @@ HOLDERS = st.sampled_from(
     (None, ControllerClaim(1), ControllerClaim(902, is_ours=True), Malformed("no JSON", 3))  # native, ours, unreadable
 )
 EPOCHS = st.integers(0, 12).map(ControllerEpoch)
-SEEN = st.builds(HolderSeen, HOLDERS, st.just(False), EPOCHS, st.sampled_from((False, False, False, True)))
+RARELY = st.sampled_from((False, False, False, True))
+SEEN = st.builds(HolderSeen, HOLDERS, st.just(False), EPOCHS, RARELY, RARELY)
 MINE = st.builds(
     HolderSeen, st.just(ControllerClaim(901, is_ours=True)), st.just(True), EPOCHS, st.sampled_from((False, True))
 )
@@ -136,8 +137,8 @@ class Observer:
 
     def _ordered(self, order: Order) -> None:
         match order:
-            case Claim(replace):
-                self._may_claim(replace=replace)
+            case Claim():
+                self._may_claim(order)
                 self.is_claiming = True
                 self.claims += 1
             case BeginTerm():
@@ -165,7 +166,7 @@ class Observer:
             case Say():
                 pass
 
-    def _may_claim(self, *, replace: bool) -> None:
+    def _may_claim(self, claim: Claim) -> None:
         assert self.is_watching
         assert not self.is_claiming
         assert not self.is_held
@@ -175,9 +176,10 @@ class Observer:
         assert not self.seen.is_released
         holder = self.seen.holder
         if not self.seen.is_mine and holder is not None:
-            assert replace
-            assert self.settings.take_over is TakeOver.ALWAYS
-            assert not (isinstance(holder, ControllerClaim) and holder.is_ours)
+            is_ours = isinstance(holder, ControllerClaim) and holder.is_ours
+            assert claim.replace
+            assert claim.replaces_ours is is_ours
+            assert self.seen.is_wanted if is_ours else self.settings.take_over is TakeOver.ALWAYS
 
     def _onward(self) -> Event:
         self._epoch += 1

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 CLAIM = "/controller"
 RELEASED = "/kafka_zk_controller/released"
+SWITCHOVER = "/kafka_zk_controller/switchover"
 PROTOCOL = "3.9"
 NOT_ANSWERED = None
 DRAIN_LOOK_S = 0.05

@@ -7,13 +7,14 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulation.chance import some_of
-from tests.simulation.controllers import RELEASED, Controller, Role
+from tests.simulation.controllers import RELEASED, SWITCHOVER, Controller, Role
 from tests.simulation.native import rule_briefly
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from zk_layout import catalog
 from zk_layout.ids import PartitionId
 from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS
 from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.switchover import Switchover
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ JUNK_AT = (
     ("/brokers/topics", "no topic, this"),
     ("/brokers/ids", "junk"),
 )
+
+SWITCHOVERS_A_FAULT = 0.03
 
 
 class Faults:
@@ -73,6 +76,7 @@ class Faults:
             (2, self.put_a_clock_wrong),
         ]
         self._kinds = some_of(kinds, Random(f"{world.seed}/kinds of faults"))
+        self._switchovers = Random(f"{world.seed}/switchovers")
 
     def strike(self) -> str:
         """One fault, and its name."""
@@ -80,6 +84,8 @@ class Faults:
         fault = self.random.choices([kind for _, kind in self._kinds], weights)[0]
         self.world.coverage.struck(fault.__name__, self.world.clock.now)
         fault()
+        if self._switchovers.random() < SWITCHOVERS_A_FAULT:
+            self._ask_for_a_switchover()
         return fault.__name__
 
     # controllers
@@ -183,6 +189,17 @@ class Faults:
             for_s = self.random.uniform(1.0, 20.0)
             self.world.clock.after(for_s, self._take_back)
             self.world.clock.after(self.random.uniform(0.0, 1.0), lambda: self._let_a_broker_rule(for_s))
+
+    def _ask_for_a_switchover(self) -> None:
+        """An operator waits a while for one of ours to lead, whether it runs or not."""
+        if SWITCHOVER not in self.world.zookeeper.nodes:
+            to = self._switchovers.choice(list(self.world.controllers))
+            self.world.say("client", f"waits for controller {to} to lead")
+            self.world.write(MakeNode(SWITCHOVER, catalog.encode(Switchover(to, "an operator", 0))))
+            self.world.clock.after(self._switchovers.uniform(0.1, 20.0), self._wait_no_longer)
+
+    def _wait_no_longer(self) -> None:
+        self.world.write(RemoveNode(SWITCHOVER))
 
     def _take_back(self) -> None:
         self.world.say("client", "takes the cluster back")

@@ -408,7 +408,8 @@ class Candidacy:
         self._go(Phase.CONTENDING, why, named(self.holder))
         # Unless another controller has raised the epoch, brokers remember one that ZooKeeper has lost.
         is_behind = self._is_outranked and self.holder.epoch <= self._epoch
-        self._orders.append(Claim(why is Why.NATIVE, OVERTAKING if is_behind else 1))
+        replace, replaces_ours = why in (Why.NATIVE, Why.SWITCHOVER), why is Why.SWITCHOVER
+        self._orders.append(Claim(replace, OVERTAKING if is_behind else 1, replaces_ours))
 
     def _reason_to_claim(self) -> Why | None:
         """Why it may claim, were it not for the time; None if it may not."""
@@ -421,8 +422,9 @@ class Candidacy:
             return Why.LEFT_OVER  # the session outlived the term that was given up for lost
         if seen.holder is None:
             return Why.VACANT
-        is_ours = isinstance(seen.holder, ControllerClaim) and seen.holder.is_ours
-        return Why.NATIVE if not is_ours and self._settings.take_over is TakeOver.ALWAYS else None
+        if isinstance(seen.holder, ControllerClaim) and seen.holder.is_ours:
+            return Why.SWITCHOVER if seen.is_wanted else None
+        return Why.NATIVE if self._settings.take_over is TakeOver.ALWAYS else None
 
     def _set_alarm(self) -> None:
         if self.phase is Phase.ENDED:

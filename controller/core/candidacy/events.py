@@ -40,13 +40,15 @@ class StartRefused(Struct, frozen=True):
 class HolderSeen(Struct, frozen=True):
     """Who holds `/controller` (None: nobody), whether by our own session, and the epoch as read just after.
 
-    `is_released`: the cluster is to be left to Kafka's own controllers.
+    `is_released`: the cluster is to be left to Kafka's own controllers. `is_wanted`: somebody waits for this replica
+    to lead instead of another of ours.
     """
 
     holder: ControllerClaim | Malformed | None
     is_mine: bool
     epoch: ControllerEpoch
     is_released: bool = False
+    is_wanted: bool = False
 
 
 class HolderUnknown(Struct, frozen=True):

@@ -20,11 +20,12 @@ class Claim(Struct, frozen=True):
     """Try to become the controller, with `replace` also instead of a native one; one `ClaimOutcome` must follow.
 
     Shape:
-        The controller epoch rises by `raise_by`.
+        The controller epoch rises by `raise_by`. `replaces_ours`: also instead of another replica of ours.
     """
 
     replace: bool
     raise_by: int = 1
+    replaces_ours: bool = False
 
 
 class BeginTerm(Struct, frozen=True):

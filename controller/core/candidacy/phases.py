@@ -31,6 +31,7 @@ class Why(StrEnum):
 
     VACANT = "nobody holds /controller"
     NATIVE = "a broker's native controller holds /controller"
+    SWITCHOVER = "this replica is asked to lead instead of another"
     LEFT_OVER = "/controller holds a claim of ours that no term uses"
     WON = "the claim was accepted"
     LOST = "the claim was refused"

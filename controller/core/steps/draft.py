@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from controller.core.effects import Create, Delete, Set, Write
+from controller.core.effects import Create, Delete, Record, Set, Write
 from controller.core.memory import NOBODY
 from controller.core.stage import complete
 from controller.core.state.topics import TopicView
@@ -106,6 +106,22 @@ class Draft:
                 del self._owed[number]
         self._why.setdefault(number, []).append(change.why)
 
+    def came_about(self) -> Iterable[tuple[Record, str]]:
+        """What an audit trail has to tell of this step once it is written: who leads, what moves, what topics get.
+
+        First leaders and smaller ISRs are no news: the one goes with the topic, the other with a broker.
+        """
+        if self._added:
+            yield Record.TOPIC, self._growth()
+        for atom in self._requests:
+            yield Record.TOPIC, atom.why[0]
+        for number, why in self._why.items():
+            held, state = self.topic.partitions[number], self._states.get(number)
+            if number in self._assignments:
+                yield Record.MOVE, "; ".join(why)
+            elif held.state is not None and state is not None and state.leader != held.state.leader:
+                yield Record.ELECTION, "; ".join(why)
+
     def give_id(self, topic_id: TopicId) -> None:
         """Name a topic that has no id yet."""
         self._topic_id = topic_id
@@ -144,11 +160,14 @@ class Draft:
         if self._topic_id is not None:
             why = (f"topic {name} gets the id {self._topic_id}", *why)
         if self._added:
-            count = min(self._added) + len(self._added)
-            why = (f"asked to give topic {name} {len(self._added)} more: {count} partitions", *why)
+            why = (self._growth(), *why)
         kept = [TopicPartition(name, n) for n in sorted(self._overwritten) if n not in self._assignments]
         replicas = (listed(self.topic.partitions[at.partition].assignment.replicas) for at in kept)
         return (*(f"{at} keeps the replicas {its}" for at, its in zip(kept, replicas, strict=True)), *why)
+
+    def _growth(self) -> str:
+        more = len(self._added)
+        return f"asked to give topic {self.topic.name} {more} more: {min(self._added) + more} partitions"
 
     def _topic_write(self) -> Iterable[Write]:
         if not (self._assignments or self._topic_id is not None or self._added or self._overwritten):

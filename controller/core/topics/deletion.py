@@ -301,14 +301,15 @@ class TopicDeletions:
                 out.add(Survey(name))
             deletion.is_surveying = True
             return ()
-        reason = (f"topic {name} is deleted: no broker has a replica of it any more",)
+        reason = "no broker has a replica of it any more"
         below = deletion_writes.below(topic) if deletion.found is None else deletion_writes.surveyed(deletion.found)
         first = tuple(islice(below, 2 * self._budget))
         if len(first) == 2 * self._budget:
             if deletion.found is not None:
                 deletion.found = deletion.found[len(first) :]
-            return (Atom(first, reason),)
-        return (Atom((*first, *deletion_writes.end(topic, mark, cluster.config_version(name))), reason),)
+            return (Atom(first, (f"the first {len(first)} znodes of topic {name} are deleted: {reason}",)),)
+        end = deletion_writes.end(topic, mark, cluster.config_version(name))
+        return (Atom((*first, *end), (f"topic {name} is deleted: {reason}",)),)
 
     def _unconfirmed(self, deletion: _Deletion) -> dict[BrokerId, int]:
         """How many replicas each broker has still to delete; controllers host nothing."""

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import asyncio
 
+from controller.core.events import Observed
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.monitoring import Monitoring
-from tests.unit.core.builders import EPOCH, OWN
+from tests.unit.core.builders import EPOCH, OWN, registration
 from tests.unit.core.test_intake import LOADED
 from tests.unit.metrics.serving import LEADING, Process
+from zk_layout.ids import BrokerId
+
+
+def test_a_term_that_serves_shows_its_figures_at_once() -> None:
+    machine = Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"))
+    monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}", ())
+    monitoring.term_began(EPOCH, machine)
+    monitoring.take_gauges()
+    assert monitoring.recorder.value("live_brokers") == 0.0
+
+    machine.turn([Observed((registration(BrokerId(1)), registration(BrokerId(2)))), *LOADED], 0.0)
+    monitoring.take_gauges()
+
+    assert monitoring.recorder.value("live_brokers") == 2.0
 
 
 def test_what_is_set_aside_is_shown_while_the_term_lasts() -> None:

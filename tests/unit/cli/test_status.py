@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
-from controller.__main__ import FAILED, MISUSED, OK, UNREACHABLE, main
+from controller import handing_over
+from controller.__main__ import main
+from controller.handing_over import Standing
 from controller.lab.ports import free_port
+from controller.release import FAILED, MISUSED, OK, UNREACHABLE
 from metrics.exporter import Status
 from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, serving
-
-REPLICA = "broker.id=901\nzookeeper.connect=zk1:2181\nlisteners=PLAINTEXT://127.0.0.1:9095"
+from zk_layout.ids import BrokerId, ControllerEpoch
+from zk_layout.znodes.replicas import Replica
 
 
 def status_of(now: Status, *arguments: str) -> Result:
@@ -60,32 +64,71 @@ def test_an_address_without_a_scheme_is_one_of_http() -> None:
     assert asyncio.run(ask()).exit_code == OK
 
 
-def test_the_properties_file_of_a_replica_says_where_it_answers(tmp_path: Path) -> None:
-    async def ask() -> Result:
-        async with serving(LEADING) as served:
-            config = tmp_path / "controller.properties"
-            port = served.url.rpartition(":")[2]
-            config.write_text(f"{REPLICA}\nhttp.port={port}\n")
-            return await asyncio.to_thread(CliRunner().invoke, main, ["status", "--config", str(config)])
-
-    assert asyncio.run(ask()).exit_code == OK
-
-
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("arguments", "said"),
     [
-        ("", "zookeeper.connect"),
-        (f"{REPLICA}\nhttp.port=0", "http.port is 0"),
+        (("--url", "a:1", "--zookeeper", "b:2"), "give --url, or --zookeeper, or --config"),
+        (("--zookeeper", "a:1", "--config", "{config}"), "give either --zookeeper or --config"),
+        (("--config", "{config}"), "zookeeper.connect"),
     ],
 )
-def test_a_file_that_names_no_address_is_a_usage_error(lines: str, said: str, tmp_path: Path) -> None:
+def test_what_is_asked_must_be_clear(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
     config = tmp_path / "controller.properties"
-    config.write_text(lines)
+    config.write_text("")
 
-    answer = CliRunner().invoke(main, ["status", "--config", str(config)])
+    answer = CliRunner().invoke(main, ["status", *(each.format(config=config) for each in arguments)])
 
     assert answer.exit_code == MISUSED
     assert said in answer.stderr
+
+
+LED = Standing(
+    BrokerId(902),
+    is_ours=True,
+    epoch=ControllerEpoch(8),
+    released=None,
+    replicas={
+        BrokerId(901): Replica("standby", True, 1_700_000_000_000, "watching /controller", "0.1.0", "h1", "h1:9640"),
+        BrokerId(902): Replica("active", True, 1_700_000_000_000, "loaded in 0.10 s", "0.1.0", "h2", "h2:9640"),
+        BrokerId(903): Replica("standby", False, 1_700_000_000_000, f"[1] {'very ' * 60}long", "0.1.0", "h3", ""),
+        BrokerId(904): None,
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("standing", "code"),
+    [
+        (LED, OK),
+        (replace(LED, controller=BrokerId(903)), FAILED),
+        (replace(LED, controller=BrokerId(1), is_ours=False), FAILED),
+        (replace(LED, controller=None, is_ours=False, replicas={}), FAILED),
+    ],
+)
+def test_of_all_replicas_the_exit_code_says_whether_one_leads(
+    standing: Standing, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def found(*_: object) -> Standing:
+        return standing
+
+    monkeypatch.setattr(handing_over, "standing", found)
+
+    answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
+
+    assert answer.exit_code == code
+    for number in standing.replicas:
+        assert str(number) in answer.stdout
+
+
+def test_no_value_is_cut_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def found(*_: object) -> Standing:
+        return LED
+
+    monkeypatch.setattr(handing_over, "standing", found)
+
+    answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
+
+    assert f"[1] {'very ' * 60}long" in answer.stdout
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:1", "http://", "nonsense"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from controller.core.candidacy.candidacy import FAILED, OK, Candidacy, CandidacySettings
 from controller.core.candidacy.events import (
@@ -151,6 +152,34 @@ def test_another_of_ours_or_a_release_is_respected(holder: HolderSeen) -> None:
 
     assert replica.hears(holder) == []
     assert (replica.phase, replica.candidacy.is_ready, replica.wake_at) == (Phase.STANDBY, True, None)
+
+
+def wanted(holder: HolderSeen) -> HolderSeen:
+    """The same, while somebody waits for this replica to lead."""
+    return replace(holder, is_wanted=True)
+
+
+@pytest.mark.parametrize("take_over", list(TakeOver))
+def test_a_switchover_replaces_another_of_ours_whatever_it_may_do_to_a_native_one(take_over: TakeOver) -> None:
+    replica = Replica(Watching(), OURS, take_over=take_over)
+
+    assert replica.hears(wanted(OURS)) == [Claim(replace=True, replaces_ours=True)]
+    assert replica.hears(claimed()) == [BeginTerm()]
+
+
+def test_a_switchover_asks_nothing_of_who_leads_or_must_not_lead() -> None:
+    leader = Replica(*TO_LEAD)
+    assert leader.hears(wanted(mine())) == []
+    assert Replica(Watching(), Unsound("no broker answers")).hears(wanted(OURS)) == []
+    assert Replica(Watching(), take_over=TakeOver.WHEN_VACANT).hears(wanted(NATIVE)) == []
+    assert Replica(Watching()).hears(wanted(replace(OURS, is_released=True))) == []
+
+
+def test_a_leader_that_is_switched_from_stands_by() -> None:
+    leader = Replica(*TO_LEAD)
+
+    assert leader.hears(another(6)) == [Abandon()]
+    assert leader.phase is Phase.STANDBY
 
 
 def test_its_own_claim_that_has_no_term_is_claimed_anew() -> None:

@@ -20,6 +20,8 @@ from controller.reassign.refusals import DONE, FAILED, Refused, Unusable
 from controller.reassign.selecting import Selection
 from controller.reassign.verifying import verify
 from tests.unit.reassign.simulated import Hours, SimulatedCluster, at, plan_file, status
+from zk_layout.ids import RequestId
+from zk_layout.znodes.reassignment_status import MoveProgress
 
 OURS = "kafka-zk-controller 0.1"
 
@@ -286,6 +288,38 @@ def test_a_request_is_shown_by_our_controller_only() -> None:
         show_moves(ours, Selection(), 7, Answer(is_json=True))
     with pytest.raises(Refused, match="needs kafka-zk-controller"):
         show_moves(fresh(), Selection(), 7, Answer(is_json=True))
+
+
+def test_of_a_request_only_its_own_moves_are_shown() -> None:
+    ours, answer = fresh(product=OURS), Answer(is_json=True)
+    ours.alter({at("b-c-0"): (3,), at("a-1"): (4, 3)})
+    ours.progress = {
+        at("b-c-0"): MoveProgress(RequestId(7), "catching up", 0),
+        at("a-1"): MoveProgress(RequestId(8), "catching up", 0),
+    }
+    ours.request = status(7)
+
+    show_moves(ours, Selection(), 7, answer)
+
+    assert [f"{m['topic']}-{m['partition']}" for m in answer.document["reassignments"]] == ["b-c-0"]
+
+
+def test_no_replica_is_proposed_or_placed_on_a_controller(tmp_path: Path) -> None:
+    cluster = fresh(product=OURS)
+    cluster.live[901] = Node("localhost", 9901, is_controller=True)
+    (tmp_path / "plan.json").write_text('{"partitions":[{"topic":"a","partition":0,"replicas":[901,2,9]}]}')
+
+    with pytest.raises(Refused) as proposal:
+        proposed(cluster, tmp_path, "1,901,9")
+    with pytest.raises(Refused) as execution:
+        execute(cluster, Execution(tmp_path / "plan.json"), Answer(is_json=True), Hours().clock)
+
+    reasons = [
+        "Unknown broker id 9; alive are 1,2,3,4",
+        "901 is a controller, which hosts no replicas: leave it out",
+    ]
+    assert str(proposal.value).splitlines() == reasons
+    assert str(execution.value).splitlines() == reasons
 
 
 def proposed(cluster: SimulatedCluster, directory: Path, brokers: str, *, is_rack_aware: bool = True) -> dict[str, Any]:

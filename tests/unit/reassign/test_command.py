@@ -56,6 +56,32 @@ def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...],
     assert result.exit_code == MISUSED
 
 
+def test_every_mistake_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
+    topics, properties = tmp_path / "topics.json", tmp_path / "client.properties"
+    topics.write_text('{"topics":[{"topic":1}]}')
+    properties.write_text("request.timeout.ms=soon")
+
+    options = run("--execute", "--gentle", "--force", "--list")
+    several = run("--generate", "--throttle", "5", "--gentle", "--force")
+    files = run(
+        *(*NOWHERE, "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,x"),
+        *("--command-config", str(properties)),
+    )
+
+    assert (options.exit_code, several.exit_code, files.exit_code) == (MISUSED, MISUSED, MISUSED)
+    assert several.stderr.splitlines() == [
+        "Error: Please specify --bootstrap-server",
+        "--generate needs --topics-to-move-json-file and --broker-list",
+        'Option "--force" can\'t be used with action "--generate"',
+        'Option "--gentle" can\'t be used with action "--generate"',
+        'Option "--throttle" can\'t be used with action "--generate"',
+        "--gentle and --force contradict each other",
+    ]
+    assert "topics.json, line 1, column 12: Expected `str`, got `int` - at `topics[0].topic`" in files.stderr
+    assert '--broker-list "1,x" is not a list of broker ids' in files.stderr
+    assert "request.timeout.ms=soon" in files.stderr
+
+
 def test_a_cluster_that_is_not_there_is_said_with_its_address() -> None:
     address = f"127.0.0.1:{free_port()}"
 

@@ -63,6 +63,33 @@ def test_a_bad_plan_is_refused_with_what_and_where(text: str, reason: str) -> No
     assert refused.value.exit_code == MISUSED
 
 
+def test_every_mistake_of_a_file_is_named_with_its_place() -> None:
+    text = """{"partitions": [
+  {"topic": "a", "partition": "0", "replicas": [1]},
+  {"topic": "a", "partition": 1, "replicas": [1]},
+  {"topic": "a", "replicas": [1]}, {"topic": "a", "partition": 3, "replicas": [1, null]}
+]}"""
+
+    with pytest.raises(Unusable) as refused:
+        read(text)
+
+    assert str(refused.value).splitlines() == [
+        "moves.json, line 2, column 3: Expected `int`, got `str` - at `partitions[0].partition`",
+        "moves.json, line 4, column 3: Object missing required field `partition` - at `partitions[2]`",
+        "moves.json, line 4, column 36: Expected `int`, got `null` - at `partitions[3].replicas[1]`",
+    ]
+
+
+def test_of_very_many_mistakes_the_first_are_named() -> None:
+    text = json.dumps({"partitions": [{"topic": "a", "partition": number} for number in range(1000)]})
+
+    with pytest.raises(Unusable) as refused:
+        read(text)
+
+    assert len(str(refused.value).splitlines()) == 21
+    assert str(refused.value).endswith("... and 980 more")
+
+
 def test_bytes_that_are_no_utf_8_are_named_by_their_place() -> None:
     with pytest.raises(Unusable, match=r"moves.json, line 2, column 25: not UTF-8"):
         read_plan(b'{\n"partitions":[{"topic":"\xff","partition":0,"replicas":[1]}]}', "moves.json")

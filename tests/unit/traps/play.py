@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Effect, Read, Tell
+from controller.core.effects import Effect, Read, Recorded, Tell
 from controller.core.state.cluster import ClusterState
 from tests.scenarios.commands import obey
 from tests.scenarios.theatre import Theatre
@@ -11,12 +11,13 @@ from zk_layout.facts import Fact, present
 
 
 class Stage(Theatre):
-    """Keeps whatever brokers are told, as it was told, and which znodes were to be read."""
+    """Keeps what brokers are told, as it was told, which znodes were to be read, and what the audit trail tells."""
 
     def __init__(self) -> None:
         super().__init__()
         self.told: list[Tell] = []
         self.reads: list[Read] = []
+        self.recorded: list[Recorded] = []
 
     def _obey(self, tell: Tell) -> None:
         self.told.append(tell)
@@ -25,6 +26,8 @@ class Stage(Theatre):
     def _carry_out_one(self, effect: Effect) -> None:
         if isinstance(effect, Read):
             self.reads.append(effect)
+        elif isinstance(effect, Recorded):
+            self.recorded.append(effect)
         super()._carry_out_one(effect)
 
 
@@ -41,6 +44,7 @@ class Play:
         self.theatre.output.clear()
         self.theatre.told.clear()
         self.theatre.reads.clear()
+        self.theatre.recorded.clear()
         for command in commands:
             obey(self.theatre, command)
         return [line.strip() for line in self.theatre.output]

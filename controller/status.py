@@ -1,0 +1,141 @@
+"""`kafka-zk-controller status`: how does one replica stand, or all of them?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from controller import handing_over
+from controller.handing_over import Standing
+from controller.release import FAILED, OK, UNREACHABLE, fail, way_to_zookeeper
+from controller.zk.answers import Disconnected, Refused, SessionEnded
+
+WIDE = 1_000
+
+
+@click.command()
+@click.option("--url", help="Its http.host and http.port; http://127.0.0.1:9640 where no option is given.")
+@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Show all replicas: the brokers' zookeeper.connect.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Show all replicas: a replica's properties file, instead of --zookeeper.",
+)
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def status(url: str | None, zookeeper: str | None, config: Path | None, output: str) -> None:
+    """Show how a replica stands, or who leads and how all replicas stand.
+
+    \b
+      kafka-zk-controller status                                  # the replica on this host
+      kafka-zk-controller status --url controller-2:9640 --output json
+      kafka-zk-controller status --config controller.properties   # all, as ZooKeeper knows them
+      kafka-zk-controller status --zookeeper zk1:2181/kafka
+
+    Exit codes: 0 ready (leading or standing by; of all: one of them leads), 1 not ready, 2 usage error, 3 unreachable.
+    """
+    if url is not None and (zookeeper is not None or config is not None):
+        raise click.UsageError("give --url, or --zookeeper, or --config")
+    if zookeeper is None and config is None:
+        _show_one(_with_scheme(url), as_json=output == "json")
+    else:
+        _show_all(zookeeper, config, as_json=output == "json")
+
+
+def _show_one(url: str, *, as_json: bool) -> None:
+    try:
+        found = _ask(f"{url}/leader")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        fail(f"no controller answers at {url}: {reason}; check http.host and http.port", UNREACHABLE)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        rows = [(key.replace("_", " "), _worded(key, value)) for key, value in found.items()]
+        _print_table(("", ""), rows, has_header=False)
+    sys.exit(OK if found.get("is_ready") else FAILED)
+
+
+def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> None:
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    where = way_to_zookeeper(zookeeper, config)
+    try:
+        found = asyncio.run(handing_over.standing(where))
+    except Refused as error:
+        fail(f"ZooKeeper refused: {error}", FAILED)
+    except (Disconnected, SessionEnded) as error:
+        fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(found, str_keys=True), indent=2))
+    else:
+        _print_all(found)
+    leader = found.replicas.get(found.controller) if found.controller is not None else None
+    sys.exit(OK if found.is_ours and leader is not None and leader.is_ready else FAILED)
+
+
+def _print_all(found: Standing) -> None:
+    holder = "nobody" if found.controller is None else str(found.controller)
+    kind = "" if found.controller is None else ", a replica of this controller" if found.is_ours else ", a broker"
+    click.echo(f"/controller: {holder}{kind}; controller epoch {found.epoch if found.epoch is not None else 'unknown'}")
+    if found.released is not None:
+        click.echo(f"released to Kafka's own controllers by {found.released.by}; undo: release --undo")
+    if not found.replicas:
+        click.echo("no replica of this controller runs")
+        return
+    rows = []
+    for replica, word in found.replicas.items():
+        if word is None:
+            rows.append((str(replica), "unreadable", *[""] * 6))
+            continue
+        since, ready = _worded("since", word.since_ms / 1000), _worded("ready", word.is_ready)
+        rows.append((str(replica), word.phase, ready, since, word.release, word.host, word.http, word.reason))
+    _print_table(("replica", "phase", "ready", "since", "version", "host", "http", "reason"), rows)
+
+
+def _with_scheme(url: str | None) -> str:
+    """Where a replica answers by HTTP; an address without a scheme is meant so."""
+    given = (url or "127.0.0.1:9640").rstrip("/")
+    return given if "://" in given else f"http://{given}"
+
+
+def _ask(url: str) -> dict[str, Any]:
+    """A controller is asked directly, whatever proxy the environment names for the rest of the world."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=5) as answer:
+        found = json.load(answer)
+    if not isinstance(found, dict):
+        raise ValueError("the server at this address is not a controller")
+    return found
+
+
+def _worded(key: str, value: object) -> str:
+    if key == "since" and isinstance(value, int | float):
+        return datetime.fromtimestamp(value).astimezone().isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    return "unknown" if value is None else str(value)
+
+
+def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = True) -> None:
+    """As wide as the terminal; in a pipe or a file as wide as need be, so that no value is cut."""
+    table = Table(show_header=has_header)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)

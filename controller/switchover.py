@@ -1,0 +1,60 @@
+"""`kafka-zk-controller switchover`: let a certain replica lead instead of another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from controller import handing_over
+from controller.handing_over import CannotSwitch
+from controller.release import FAILED, OK, UNREACHABLE, fail, way_to_zookeeper
+from controller.zk.answers import Disconnected, Refused, SessionEnded
+from zk_layout.ids import BrokerId
+
+
+@click.command()
+@click.option("--to", type=click.IntRange(min=0), required=True, help="broker.id of the replica that is to lead.")
+@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The brokers' zookeeper.connect.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A replica's properties file, instead of --zookeeper.",
+)
+@click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait until it leads.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def switchover(to: int, zookeeper: str | None, config: Path | None, timeout_s: float, output: str) -> None:
+    """Let a certain replica lead instead of another, as before the leader's host is rebooted.
+
+    The replica claims /controller over the leader's claim in one transaction, so that no broker's native controller
+    comes in between. The former leader stands by. `kafka-zk-controller status --zookeeper` lists the replicas.
+
+    \b
+      kafka-zk-controller switchover --to 902 --zookeeper zk1:2181/kafka
+      kafka-zk-controller switchover --to 902 --config controller.properties
+
+    Exit codes: 0 it leads, 1 refused or timed out, 2 usage error, 3 ZooKeeper cannot be reached.
+    """
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    where = way_to_zookeeper(zookeeper, config)
+    try:
+        outcome = asyncio.run(handing_over.switch(where, BrokerId(to), timeout_s=timeout_s))
+    except CannotSwitch as error:
+        fail(str(error), FAILED)
+    except Refused as error:
+        fail(f"ZooKeeper refused: {error}", FAILED)
+    except (Disconnected, SessionEnded) as error:
+        fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
+    if output == "json":
+        click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))
+    elif outcome.is_done:
+        click.echo(f"Replica {to} leads.")
+    else:
+        holder = f"broker {outcome.controller}" if outcome.controller is not None else "nobody"
+        click.echo(f"Replica {to} does not lead after {timeout_s:g} s; {holder} holds /controller. Its log says why.")
+    sys.exit(OK if outcome.is_done else FAILED)
