@@ -186,9 +186,8 @@ async def _wait_until_led_by(bridge: Bridge, to: BrokerId, timeout_s: float) -> 
 async def _standing(bridge: Bridge) -> Standing:
     names, _ = await bridge.children(replicas.ROOT)
     ids = sorted(BrokerId(int(name)) for name in names or () if name.isdecimal())
-    found, (epoch, _), *words = await asyncio.gather(
-        _look(bridge), bridge.get(_EPOCH.path), *(_replica(bridge, replica) for replica in ids)
-    )
+    found, (epoch, _) = await asyncio.gather(_look(bridge), bridge.get(_EPOCH.path))
+    words = await asyncio.gather(*(_replica(bridge, replica) for replica in ids))
     number = None if epoch is None else catalog.decode(_EPOCH, epoch.data)
     return Standing(
         found.controller,

@@ -10,7 +10,8 @@ from zk_layout import catalog
 from zk_layout.bounds import HIGHEST_REQUEST_ID
 from zk_layout.facts import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
-from zk_layout.znodes import brokers, notifications, release, replica_deletions, topics
+from zk_layout.znodes import brokers, notifications, release, replica_deletions, switchover, topics
+from zk_layout.znodes import replicas as znodes_of_replicas
 from zk_layout.znodes.acls import (
     AclAddress,
     AclChange,
@@ -172,6 +173,10 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ),
     ProducerIdBlockAddress(): st.none() | producer_id_blocks(),
     ReassignmentStatusAddress(RequestId(7)): request_statuses,
+    znodes_of_replicas.ReplicaAddress(BrokerId(3)): st.builds(
+        znodes_of_replicas.Replica, texts, st.booleans(), st.integers(0, 2**45), texts, texts, texts, texts
+    ),
+    switchover.SwitchoverAddress(): st.builds(switchover.Switchover, ids, texts, st.integers(0, 2**45)),
     release.ReleaseAddress(): st.builds(release.Release, texts, st.integers(0, 2**45), texts),
     StatusRootAddress(): st.none() | st.builds(StatusRoot, st.integers(0, HIGHEST_REQUEST_ID).map(RequestId)),
     ReassignmentsAddress(): st.builds(FolderKeeper, st.integers(-1, 2**31 - 1)),

@@ -51,6 +51,8 @@ from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, Stat
 from zk_layout.znodes.reassignments import ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.release import ReleaseAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
+from zk_layout.znodes.replicas import ReplicaAddress
+from zk_layout.znodes.switchover import SwitchoverAddress
 from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 
 ABSENT = ZnodeVersion(-1)
@@ -208,8 +210,10 @@ class ClusterState:
                 self._apply_broker(address.broker, fact, is_news=is_news)
             case UserConfigAddress():
                 self.users.apply(address, fact, self.changes)
-            case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | TopicRemnantAddress():
-                pass  # who leads is decided elsewhere, and nothing is known of remnants
+            case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | SwitchoverAddress():
+                pass  # who leads is decided elsewhere
+            case TopicRemnantAddress() | ReplicaAddress():
+                pass  # nothing is known of remnants, and what replicas say of themselves is for people
             case DelegationTokenChangeAddress() | AclChangeAddress() | ExtendedAclChangeAddress():
                 pass  # for brokers to read
             case _:

@@ -41,6 +41,7 @@ class Draft:
         self._states: dict[PartitionId, PartitionState] = {}
         self._owed: dict[PartitionId, Replicas] = {}
         self._why: dict[PartitionId, list[str]] = {}
+        self._former: dict[PartitionId, PartitionState | None] = {}
         self._topic_id: TopicId | None = None
         self._overwritten = {} if topic.is_malformed else cluster.overwritten.get(topic.name, {})
         self._added: dict[PartitionId, Replicas] = {}
@@ -95,6 +96,7 @@ class Draft:
             raise ValueError(f"no ISR may become empty: {change.why}")
         if change.assignment is not None:
             self._assignments[number] = change.assignment
+        self._former.setdefault(number, held.state)
         if change.state is not None:
             state = change.state
             if held.state is not None and state.leader_epoch > held.state.leader_epoch + 1:
@@ -116,10 +118,10 @@ class Draft:
         for atom in self._requests:
             yield Record.TOPIC, atom.why[0]
         for number, why in self._why.items():
-            held, state = self.topic.partitions[number], self._states.get(number)
+            former, state = self._former[number], self._states.get(number)
             if number in self._assignments:
                 yield Record.MOVE, "; ".join(why)
-            elif held.state is not None and state is not None and state.leader != held.state.leader:
+            elif former is not None and state is not None and state.leader != former.leader:
                 yield Record.ELECTION, "; ".join(why)
 
     def give_id(self, topic_id: TopicId) -> None:

@@ -47,7 +47,7 @@ class Ensemble:
             self.daemon._happened(found)
             self.daemon._happened(Watching())
 
-        async def make_claim(_: Claimant, *, replace: bool, raise_by: int) -> ClaimOutcome:
+        async def make_claim(_: Claimant, *, replace: bool, raise_by: int, replaces_ours: bool) -> ClaimOutcome:
             self.is_asked.set()
             return await claim()
 

@@ -17,15 +17,18 @@ from zk_layout.ids import BrokerId
 
 def test_a_term_that_serves_shows_its_figures_at_once() -> None:
     machine = Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"))
-    monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}", ())
-    monitoring.term_began(EPOCH, machine)
-    monitoring.take_gauges()
-    assert monitoring.recorder.value("live_brokers") == 0.0
 
-    machine.turn([Observed((registration(BrokerId(1)), registration(BrokerId(2)))), *LOADED], 0.0)
-    monitoring.take_gauges()
+    async def scenario() -> None:
+        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}", ())
+        monitoring.term_began(EPOCH, machine)
+        monitoring.take_gauges()
+        assert monitoring.recorder.value("live_brokers") == 0.0
 
-    assert monitoring.recorder.value("live_brokers") == 2.0
+        machine.turn([Observed((registration(BrokerId(1)), registration(BrokerId(2)))), *LOADED], 0.0)
+        monitoring.take_gauges()
+        assert monitoring.recorder.value("live_brokers") == 2.0
+
+    asyncio.run(scenario())
 
 
 def test_what_is_set_aside_is_shown_while_the_term_lasts() -> None:
