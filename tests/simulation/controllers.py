@@ -233,6 +233,9 @@ class Observer:
     def measured(self, figure: Measured) -> None:
         """Nobody looks."""
 
+    def take_gauges(self) -> None:
+        """Nobody looks."""
+
     def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
         """A term begins."""
         self._controller.term_began(epoch, machine)
@@ -313,6 +316,13 @@ class _Leading(Leading):
         )
 
 
+class Silent:
+    """Says nothing of itself: no decision rests on what replicas tell people."""
+
+    async def keep(self) -> None:
+        """Nothing."""
+
+
 class Process(Daemon):
     """The daemon of `controller.app`, with stand-ins for what has sockets."""
 
@@ -333,6 +343,8 @@ class Process(Daemon):
         observer: Any = controller.observer
         self._server, self._monitoring = listener, observer
         self._leading = _Leading(controller, settings, self._claimant, self)
+        silent: Any = Silent()
+        self._announcing = silent
 
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller

@@ -78,13 +78,7 @@ class Telling:
             return  # what somebody else wrote does not count, and is not told
         if told not in self._checker.accepted.get((at, view.partition_epoch), ()):
             raise Broken(f"told but never accepted by ZooKeeper: {view}")
-        # Who is in sync and not listed any more is told as leaving: a change of a topic may take several transactions.
-        unlisted = [r for r in view.isr if r in view.removing]
-        listed = tuple(r for r in view.replicas if r not in unlisted)
-        leaving = tuple(r for r in view.removing if r not in unlisted)
-        accepted = self._checker.assigned.get(at, {})
-        is_whole = Assignment(view.replicas, view.adding, view.removing) in accepted
-        if not is_whole and Assignment(listed, view.adding, leaving) not in accepted:
+        if not any(_is_of(view, accepted) for accepted in self._checker.assigned.get(at, {})):
             raise Broken(f"told replicas that ZooKeeper never accepted: {view}")
 
     def _leadership_is_true(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
@@ -97,8 +91,8 @@ class Telling:
     def _pair_is_true(self, view: PartitionView) -> None:
         """What a deposed controller mixes up is fenced by the brokers; who rules must not mix anything up."""
         at = TopicPartition(view.topic, view.partition)
-        told = view.partition_epoch, Assignment(view.replicas, view.adding, view.removing)
-        if at not in self._checker.edited and told not in self._checker.together[at]:
+        pairs = self._checker.together[at]
+        if at not in self._checker.edited and not any(e == view.partition_epoch and _is_of(view, a) for e, a in pairs):
             raise Broken(f"told a leader and replicas that never were together in ZooKeeper: {view}")
 
     def learned(self, broker: Broker, tell: Tell) -> None:
@@ -143,3 +137,15 @@ class Telling:
         assignment = None if topic is None else topic.partitions[at.partition]
         if is_recent and assignment is not None and at not in checker.edited and model.broker in assignment.target:
             raise Broken(f"broker {model.broker} deleted {at}, which it must keep: {assignment}")
+
+
+def _is_of(view: PartitionView, accepted: Assignment) -> bool:
+    """Whether these replicas are told as they should be, with this ISR.
+
+    Who is in sync and not listed any more is told as leaving: a change of a topic may take several transactions.
+    """
+    unlisted = tuple(r for r in view.isr if r not in accepted.replicas)
+    told = {*accepted.removing, *unlisted}
+    return (
+        view.replicas == (*accepted.replicas, *unlisted) and view.adding == accepted.adding and {*view.removing} == told
+    )

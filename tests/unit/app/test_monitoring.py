@@ -27,6 +27,7 @@ def test_a_term_that_serves_shows_its_figures_at_once() -> None:
         machine.turn([Observed((registration(BrokerId(1)), registration(BrokerId(2)))), *LOADED], 0.0)
         monitoring.take_gauges()
         assert monitoring.recorder.value("live_brokers") == 2.0
+        await monitoring.stop()
 
     asyncio.run(scenario())
 
