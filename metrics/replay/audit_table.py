@@ -21,7 +21,8 @@ from metrics.replay.output import filesystem_of
 from metrics.replay.partition_fold import OF_EVENTS, OF_STATES, in_order
 from metrics.replay.reduction import Engine, whole
 from metrics.replay.schemas import EVENTS
-from metrics.replay.sightings import COLUMNS, KINDS, sightings_of, terms_of
+from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
+from metrics.replay.terms import Terms
 from metrics.replay.timelines import all_events
 from metrics.replay.verdicts import EXPLAINED, LISTED, Finding
 from metrics.replay.znodes import Period
@@ -98,10 +99,10 @@ def write_audit(engine: Engine, out: str, period: Period) -> None:
     within = Period(None, period.until_ms).of("time")
     seen = written(out, "events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS) & within)
     changes = sightings_of(seen.to_pylist())
-    since_ms = period.since_ms or 0
+    terms, since_ms = Terms(changes), period.since_ms or 0
 
     def judge(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
-        found = findings(topic, partition, history, terms_of(changes))
+        found = findings(topic, partition, history, terms)
         return (_row(finding, topic, partition) for finding in found if finding.time_ms >= since_ms)
 
     claims = [_row(found, None, None) for found in judged_claims(changes) if found.time_ms >= since_ms]

@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 from controller.core.stage import Stage
 from metrics.replay.moves import Happened, Move, moves_of
 from metrics.replay.partition_fold import fold_partitions
-from metrics.replay.sightings import sightings, terms_of
+from metrics.replay.sightings import sightings
 from metrics.replay.stalls import why_stalled
 from metrics.replay.terms import Terms
 
@@ -79,10 +79,10 @@ def reassignments(events: DataFrame, states: DataFrame | None = None, now_ms: in
     if now_ms is None:
         last = events.agg(f.unix_millis(f.max("time"))).head()
         now_ms = int(last[0] or 0) if last else 0
-    end_ms, changes = now_ms, sightings(events)
+    end_ms, terms = now_ms, Terms(sightings(events))
 
     def fold(topic: str, partition: int, history: Iterable[Happened]) -> Iterator[dict[str, Any]]:
-        return (row_of(topic, partition, move, end_ms, terms_of(changes)) for move in moves_of(history))
+        return (row_of(topic, partition, move, end_ms, terms) for move in moves_of(history))
 
     return fold_partitions(wanted.join(f.broadcast(partitions), ["topic", "partition"], "left_semi"), fold, SCHEMA, DDL)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from metrics.replay.kafka_events import GONE
-from metrics.replay.terms import Sighting, Terms
+from metrics.replay.terms import Sighting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,15 +56,3 @@ def with_ends(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             elif row["op"] in GONE and owned.pop(key, None) is None and row["op"] != "delete":
                 continue  # it was said when its session ended
         yield row
-
-
-_known: dict[int, Terms] = {}
-
-
-def terms_of(changes: Sequence[Sighting]) -> Terms:
-    """What held when; the same for all partitions of a task."""
-    found = _known.get(id(changes))
-    if found is None:
-        _known.clear()
-        found = _known[id(changes)] = Terms(changes)
-    return found

@@ -61,10 +61,13 @@ class Term(Struct, frozen=True):
 
 
 class Terms:
-    """All that held, in order; `at` finds what held when a transaction was made."""
+    """All that held, in order; `at` finds what held when a transaction was made.
+
+    A task of Spark's is sent the sightings, which are far less than what is made of them.
+    """
 
     def __init__(self, sightings: Iterable[Sighting]) -> None:
-        seen = sorted(sightings, key=lambda s: s.zxid)
+        seen = self._sightings = sorted(sightings, key=lambda s: s.zxid)
         self._terms = _folded(s for s in seen if s.kind in _OF_TERMS)
         self._deletions = _requested(s for s in seen if s.kind == "deletion")
         self._ends: dict[int, list[Sighting]] = {}
@@ -74,6 +77,9 @@ class Terms:
         self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
         self._since = [term.since for term in self._terms]
         self._clusters: dict[int, Cluster] = {}
+
+    def __reduce__(self) -> tuple[type[Terms], tuple[list[Sighting]]]:
+        return Terms, (self._sightings,)
 
     @property
     def all(self) -> Sequence[Term]:

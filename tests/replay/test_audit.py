@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from metrics.replay.audit import findings
@@ -210,3 +212,9 @@ def epoch(zxid: int, value: int, op: str = "set") -> Sighting:
 )
 def test_claims_registrations_and_epochs_are_judged(sightings: list[Sighting], verdicts: list[str]) -> None:
     assert [found.verdict for found in judged_claims(sightings)] == verdicts
+
+
+def test_tasks_that_one_process_does_one_after_another_judge_each_by_its_own_sightings() -> None:
+    for session in range(50):
+        sent = pickle.dumps(Terms([Sighting(1, "broker", broker=1), Sighting(2, "controller", session=session)]))
+        assert pickle.loads(sent).at(3).session == session
