@@ -47,7 +47,8 @@ class Victim(Struct, frozen=True):
 class Death(Struct, frozen=True):
     """How one leader died: where the partitions stood, and how long until the other commanded.
 
-    `native_terms` counts brokers' own controllers that got hold of `/controller` in between.
+    `native_terms` counts brokers' own controllers that got hold of `/controller` in between; `left_by_natives` are logs
+    that they did not have deleted when they were replaced.
     """
 
     moment: str
@@ -55,6 +56,7 @@ class Death(Struct, frozen=True):
     failover_s: float
     finished_s: float
     native_terms: int
+    left_by_natives: dict[int, set[str]]
 
 
 @pytest.mark.timeout(420)
@@ -143,13 +145,14 @@ def finish(moment: str, rule: LedCluster, topic: Topic, victim: Victim, killed_a
     change = rule.pair.wait_for_leader(killed_at, other_than=victim.replica)
     topic.await_arrival()
     finished_s = time.monotonic() - killed_at
+    between = rule.znodes.controller_epoch() - victim.epoch - 1
+    left = topic.note_what_a_native_left() if between else {}
     topic.await_exact_disks()
     assert rule.leader is change.leader, f"{moment}: {change.leader.replica_id} did not stay"
     victim.replica.process.start()
     wait_for(lambda: victim.replica.status().get("is_ready"), f"{victim.replica.replica_id} standing by")
     counted = ", ".join(f"{count} {stage}" for stage, count in stages.items())
-    between = rule.znodes.controller_epoch() - victim.epoch - 1
-    return Death(moment, counted, round(change.commanding_s, 2), round(finished_s, 2), between)
+    return Death(moment, counted, round(change.commanding_s, 2), round(finished_s, 2), between, left)
 
 
 def copied(share: float) -> Look:

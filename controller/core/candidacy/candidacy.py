@@ -222,6 +222,10 @@ class Candidacy:
         self._orders += self._sight.seen(seen)
         if not seen.is_mine:  # what we did ourselves is no news
             self._waiting.looked(is_another=self._sight.is_another)
+        if not _is_native(seen):
+            self._waiting.native_went()
+        elif self._sight.is_change:
+            self._waiting.native_came(now)
         self._give_up_at = None if self._give_up_at is None else now
 
     def _claim_settled(self, outcome: ClaimOutcome, now: float) -> None:
@@ -450,3 +454,7 @@ class Candidacy:
 
     def _say(self, severity: Severity, text: str, **details: str) -> None:
         self._orders.append(Say(severity, text, details))
+
+
+def _is_native(seen: HolderSeen) -> bool:
+    return isinstance(seen.holder, ControllerClaim) and not seen.holder.is_ours

@@ -14,13 +14,14 @@ class Sight:
     """Who was last seen to hold `/controller`; None while that is unknown, and then why.
 
     `is_another`: it is another, or nobody, than was last seen; our own claims in between do not count.
+    `is_change`: it is not what was seen until now; nobody knows how long what is seen first has been there.
     """
 
     def __init__(self, why_blind: str) -> None:
         """Nothing was seen yet."""
         self.holder: HolderSeen | None = None
         self.why_blind = why_blind
-        self.is_another = False
+        self.is_another = self.is_change = False
         self._other: ControllerClaim | Malformed | None = None
         self._said: str | None = None
 
@@ -36,6 +37,7 @@ class Sight:
     def seen(self, seen: HolderSeen) -> Iterator[Say]:
         """It was seen; says whether the cluster was released, or is no longer."""
         was_released = self.holder is not None and self.holder.is_released
+        self.is_change = self.holder is not None and self.holder.holder != seen.holder
         self.holder, self._said = seen, None
         self.is_another = not seen.is_mine and seen.holder != self._other
         if not seen.is_mine:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 RETRY_S, LONGEST_RETRY_S = 0.5, 5.0
 RETRY_CLASH_S = 2.0
+NATIVE_BEGINS_S = 2.0
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 LONG_TERM_S = 60.0
 
 
 class Waiting:
-    """A retry after a claim that was refused, and a pause after a term that failed: others go first.
+    """A retry after a claim that was refused, a pause after a term that failed: others go first. A native controller
+    that was just elected ends the moves that have arrived meanwhile: replaced half-way, it leaves their logs behind.
 
     Anything new about `/controller` ends a wait for a retry, unless a person must act first; it never ends a pause.
     """
@@ -18,14 +20,14 @@ class Waiting:
         """There is nothing to wait for."""
         self._refusal, self._refusals = "", 0
         self._is_for_a_person = False
-        self._retry_at = self._pause_until = 0.0
+        self._retry_at = self._pause_until = self._native_until = 0.0
         self._pause_s = 0.0
         self._began = 0.0
 
     @property
     def until(self) -> float:
         """When the next claim may be made."""
-        return max(self._retry_at, self._pause_until)
+        return max(self._retry_at, self._pause_until, self._native_until)
 
     @property
     def is_known_refusal(self) -> bool:
@@ -55,6 +57,15 @@ class Waiting:
         """`/controller` was looked at again, and is held by another than before."""
         if is_another or not self._is_for_a_person:
             self._retry_at = 0.0
+
+    def native_came(self, now: float) -> None:
+        """A native controller was elected; another one in its place is not waited for again."""
+        if self._native_until <= now:
+            self._native_until = now + NATIVE_BEGINS_S
+
+    def native_went(self) -> None:
+        """No native controller leads."""
+        self._native_until = 0.0
 
     def won(self, now: float) -> None:
         """A claim was accepted."""

@@ -49,7 +49,7 @@ from controller.core.candidacy.orders import (
     WakeAt,
 )
 from controller.core.candidacy.phases import Phase, TakeOver
-from controller.core.candidacy.waiting import LONG_TERM_S
+from controller.core.candidacy.waiting import LONG_TERM_S, NATIVE_BEGINS_S
 from zk_layout.facts import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
@@ -144,6 +144,30 @@ def test_a_vacant_controller_is_claimed() -> None:
 def test_a_native_or_unreadable_controller_is_replaced_or_waited_for_as_configured(holder: HolderSeen) -> None:
     assert Replica(Watching()).hears(holder) == [Claim(replace=True)]
     assert Replica(Watching(), take_over=TakeOver.WHEN_VACANT).hears(holder) == []
+
+
+def test_a_native_controller_that_was_just_elected_may_first_end_the_moves_that_arrived_meanwhile() -> None:
+    """Replaced while it ends moves, it has written them as ended and not yet told brokers to delete what they left."""
+    replica = Replica(*TO_CONTEND, NATIVE, Lost("/controller is held by broker 1"))
+
+    assert replica.waits_s() == NATIVE_BEGINS_S
+    assert replica.sleeps() == [Claim(replace=True)]
+
+
+def test_native_controllers_that_replace_each_other_are_waited_for_once() -> None:
+    replica = Replica(*TO_CONTEND, NATIVE, Lost("/controller is held by broker 1"))
+    for other in (2, 3):
+        replica.now += NATIVE_BEGINS_S / 3
+        assert replica.hears(HolderSeen(ControllerClaim(other), False, ControllerEpoch(5))) == []
+
+    assert replica.sleeps(NATIVE_BEGINS_S / 3 + 0.001) == [Claim(replace=True)]
+
+
+def test_the_end_of_a_native_controller_ends_the_wait_for_it() -> None:
+    replica = Replica(*TO_CONTEND, NATIVE, Lost("/controller is held by broker 1"))
+    replica.now += NATIVE_BEGINS_S / 2
+
+    assert replica.hears(VACANT) == [Claim(replace=False)]
 
 
 @pytest.mark.parametrize("holder", [OURS, RELEASED])
