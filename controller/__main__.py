@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller import logs
+from controller.command_line import CONFIG, MISUSED
 from controller.reassign.command import reassign
 from controller.release import release
 from controller.settings import BadSettings, Settings, documentation, environment_name, load
@@ -24,11 +25,8 @@ from controller.wire.versions import parse_wanted
 from metrics import measures
 from metrics.replay.cli import replay
 
-OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
-CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 WIDE = 160
 
-as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 as_anything = click.option(
     "--output", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True
 )

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.zk import preparation, protocol
 from controller.zk.answers import Refused
@@ -125,7 +126,7 @@ async def _with(settings: ZooKeeperSettings, do: Callable[[Bridge], Awaitable[T]
 async def _give(bridge: Bridge, reason: str, timeout_s: float, *, is_forced: bool) -> Outcome:
     if not is_forced and not await preparation.registrations(bridge):
         raise NobodyToTakeOver
-    wanted = Release(f"{getpass.getuser()}@{socket.gethostname()}", int(time.time() * 1000), reason)
+    wanted = Release(_who(), int(time.time() * 1000), reason)
     full = bridge.full(_RELEASE.path)
     reply = await bridge.read(protocol.Create(full, release.encode(wanted), acl=bridge.settings.acl))
     if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
@@ -146,14 +147,20 @@ async def _switch(bridge: Bridge, to: BrokerId, timeout_s: float) -> Outcome:
         return Outcome(is_done=True, controller=to, is_ours=True, released=found.released)
     if (why := _hindrance(found, to)) is not None:
         raise CannotSwitch(why)
-    wanted = Switchover(to, f"{getpass.getuser()}@{socket.gethostname()}", int(time.time() * 1000))
+    wanted = Switchover(to, _who(), int(time.time() * 1000))
     full = bridge.full(_SWITCHOVER.path)
     reply = await bridge.read(protocol.Create(full, switchover.encode(wanted), ephemeral=True, acl=bridge.settings.acl))
     if reply.code == protocol.NODE_EXISTS:
         raise CannotSwitch("another switchover is under way: wait until it has ended")
     if reply.code != protocol.OK:
         raise Refused(_SWITCHOVER.path, reply.code)
-    return await _wait_until_led_by(bridge, to, timeout_s)
+
+    async def is_led(found: Outcome) -> bool:
+        """It holds `/controller` and has loaded what ZooKeeper holds."""
+        replica = await _replica(bridge, to)
+        return found.controller == to and replica is not None and replica.phase == "active"
+
+    return await _wait_until(bridge, timeout_s, is_led)
 
 
 def _hindrance(found: Standing, to: BrokerId) -> str | None:
@@ -169,18 +176,6 @@ def _hindrance(found: Standing, to: BrokerId) -> str | None:
     if replica is not None and not replica.is_ready:
         return f"replica {to} is not ready: {replica.reason}"
     return None
-
-
-async def _wait_until_led_by(bridge: Bridge, to: BrokerId, timeout_s: float) -> Outcome:
-    """Until it holds `/controller` and has loaded what ZooKeeper holds."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = await _look(bridge)
-        replica = await _replica(bridge, to)
-        is_done = found.controller == to and replica is not None and replica.phase == "active"
-        if is_done or time.monotonic() >= deadline:
-            return Outcome(is_done, found.controller, found.is_ours, found.released)
-        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def _standing(bridge: Bridge) -> Standing:
@@ -209,14 +204,25 @@ async def _replica(bridge: Bridge, replica: BrokerId) -> Replica | None:
 
 
 async def _wait_for(bridge: Bridge, timeout_s: float, *, is_ours: bool) -> Outcome:
+    async def is_held(found: Outcome) -> bool:
+        return found.controller is not None and found.is_ours is is_ours
+
+    found = await _wait_until(bridge, timeout_s, is_held)
+    return replace(found, unconfirmed=tuple(sorted((await bridge.children(replica_deletions.ROOT))[0] or ())))
+
+
+async def _wait_until(bridge: Bridge, timeout_s: float, is_done: Callable[[Outcome], Awaitable[bool]]) -> Outcome:
     deadline = time.monotonic() + timeout_s
     while True:
         found = await _look(bridge)
-        is_done = found.controller is not None and found.is_ours is is_ours
-        if is_done or time.monotonic() >= deadline:
-            unconfirmed = tuple(sorted((await bridge.children(replica_deletions.ROOT))[0] or ()))
-            return Outcome(is_done, found.controller, found.is_ours, found.released, unconfirmed)
+        is_so = await is_done(found)
+        if is_so or time.monotonic() >= deadline:
+            return replace(found, is_done=is_so)
         await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def _who() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 async def _look(bridge: Bridge) -> Outcome:

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-import os
 import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import click
 import msgspec
 
 from controller import handing_over
+from controller.command_line import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
 from controller.handing_over import NobodyToTakeOver, Outcome
-from controller.settings import BadSettings, load
-from controller.wire.versions import parse_wanted
-from controller.zk.answers import Disconnected, Refused, SessionEnded
-from controller.zk.connect_settings import ZooKeeperSettings
-
-OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
-CONNECT_WITHIN_MS = 10_000
 
 
 @click.command()
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The brokers' zookeeper.connect.")
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A replica's properties file, instead of --zookeeper.",
-)
+@click.option("--config", type=CONFIG, help="A replica's properties file, instead of --zookeeper.")
 @click.option("--undo", is_flag=True, help="Take the cluster back: let the replicas stand for election again.")
 @click.option("--reason", default="", help="Why; stored in ZooKeeper with your user name.")
 @click.option("--force", is_flag=True, help="Release even if no broker is running that could take over.")
 @click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for the new controller.")
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@as_text_or_json
 def release(  # noqa: PLR0913 (one parameter an option)
     zookeeper: str | None,
     config: Path | None,
@@ -57,42 +44,20 @@ def release(  # noqa: PLR0913 (one parameter an option)
 
     Exit codes: 0 done, 1 refused or timed out, 2 usage error, 3 ZooKeeper cannot be reached.
     """
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    where = way_to_zookeeper(zookeeper, config)
+    if undo:
+        do = partial(handing_over.undo, timeout_s=timeout_s)
+    else:
+        do = partial(handing_over.give, reason=reason, timeout_s=timeout_s, is_forced=force)
     try:
-        if undo:
-            outcome = asyncio.run(handing_over.undo(where, timeout_s=timeout_s))
-        else:
-            outcome = asyncio.run(handing_over.give(where, reason, timeout_s=timeout_s, is_forced=force))
+        outcome = at_zookeeper(zookeeper, config, do)
     except NobodyToTakeOver:
         fail("no broker is registered that could take the cluster over: start one, or use --force", FAILED)
-    except Refused as error:
-        fail(f"ZooKeeper refused: {error}", FAILED)
-    except (Disconnected, SessionEnded) as error:
-        fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))
     else:
         for line in _told(outcome, is_undone=undo, timeout_s=timeout_s):
             click.echo(line)
     sys.exit(OK if outcome.is_done else FAILED)
-
-
-def way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
-    """How a command connects: by one of its two options. It ends the process where that cannot be known."""
-    if (connect is None) == (config is None):
-        fail("give either --zookeeper or --config", MISUSED)
-    if connect is not None:
-        return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
-    try:
-        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
-    except BadSettings as error:
-        fail("\n".join(error.problems), MISUSED)
-    return ZooKeeperSettings(
-        settings.text("zookeeper.connect"),
-        settings.number("zookeeper.session.timeout.ms"),
-        settings.number("zookeeper.connection.timeout.ms"),
-    )
 
 
 def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
@@ -123,9 +88,3 @@ def _told(outcome: Outcome, *, is_undone: bool, timeout_s: float) -> list[str]:
             "moved away. A native controller does not delete them; this controller does when it leads again."
         )
     return lines
-
-
-def fail(message: str, exit_code: int) -> NoReturn:
-    """End the process with one clear error."""
-    click.echo(f"error: {message}", err=True)
-    sys.exit(exit_code)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import sys
 import urllib.error
 import urllib.request
@@ -20,9 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from controller import handing_over
+from controller.command_line import CONFIG, FAILED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
 from controller.handing_over import Standing
-from controller.release import FAILED, OK, UNREACHABLE, fail, way_to_zookeeper
-from controller.zk.answers import Disconnected, Refused, SessionEnded
 
 WIDE = 1_000
 
@@ -32,10 +29,10 @@ WIDE = 1_000
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Show all replicas: the brokers' zookeeper.connect.")
 @click.option(
     "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=CONFIG,
     help="Show all replicas: a replica's properties file, instead of --zookeeper.",
 )
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@as_text_or_json
 def status(url: str | None, zookeeper: str | None, config: Path | None, output: str) -> None:
     """Show how a replica stands, or who leads and how all replicas stand.
 
@@ -70,14 +67,7 @@ def _show_one(url: str, *, as_json: bool) -> None:
 
 
 def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> None:
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    where = way_to_zookeeper(zookeeper, config)
-    try:
-        found = asyncio.run(handing_over.standing(where))
-    except Refused as error:
-        fail(f"ZooKeeper refused: {error}", FAILED)
-    except (Disconnected, SessionEnded) as error:
-        fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
+    found = at_zookeeper(zookeeper, config, handing_over.standing)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(found, str_keys=True), indent=2))
     else:

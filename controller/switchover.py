@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
 from controller import handing_over
+from controller.command_line import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
 from controller.handing_over import CannotSwitch
-from controller.release import FAILED, OK, UNREACHABLE, fail, way_to_zookeeper
-from controller.zk.answers import Disconnected, Refused, SessionEnded
 from zk_layout.ids import BrokerId
 
 
 @click.command()
 @click.option("--to", type=click.IntRange(min=0), required=True, help="broker.id of the replica that is to lead.")
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The brokers' zookeeper.connect.")
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A replica's properties file, instead of --zookeeper.",
-)
+@click.option("--config", type=CONFIG, help="A replica's properties file, instead of --zookeeper.")
 @click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait until it leads.")
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@as_text_or_json
 def switchover(to: int, zookeeper: str | None, config: Path | None, timeout_s: float, output: str) -> None:
     """Let a certain replica lead instead of another, as before the leader's host is rebooted.
 
@@ -40,16 +34,10 @@ def switchover(to: int, zookeeper: str | None, config: Path | None, timeout_s: f
 
     Exit codes: 0 it leads, 1 refused or timed out, 2 usage error, 3 ZooKeeper cannot be reached.
     """
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    where = way_to_zookeeper(zookeeper, config)
     try:
-        outcome = asyncio.run(handing_over.switch(where, BrokerId(to), timeout_s=timeout_s))
+        outcome = at_zookeeper(zookeeper, config, partial(handing_over.switch, to=BrokerId(to), timeout_s=timeout_s))
     except CannotSwitch as error:
         fail(str(error), FAILED)
-    except Refused as error:
-        fail(f"ZooKeeper refused: {error}", FAILED)
-    except (Disconnected, SessionEnded) as error:
-        fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(outcome), indent=2))
     elif outcome.is_done:

@@ -41,12 +41,12 @@ class Outbox:
         """A figure for the metrics."""
         self.effects.append(Measured(measure, value, labels))
 
-    def record(self, record: Record, line: str) -> None:
+    def record(self, record: Record, *why: str) -> None:
         """Something for the audit trail; of very many of a kind only the first are told, and all are counted."""
         self._counts[record] += 1
         lines = self._recorded.setdefault(record, [])
         if len(lines) < MOST_LINES:
-            lines.append(line)
+            lines.append("; ".join(why))
 
     def close(self) -> list[Effect]:
         """Nothing more is said in this turn: all of it."""

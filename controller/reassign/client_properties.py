@@ -20,6 +20,7 @@ from typing import Any
 import javaproperties
 from msgspec import Struct
 
+from controller.reassign.input_file import File
 from controller.reassign.refusals import Unusable
 
 DEFAULT_API_TIMEOUT_MS = 60_000
@@ -80,20 +81,20 @@ class ClientSettings(Struct, frozen=True):
         return f"ClientSettings(timeout_ms={self.timeout_ms}, …)"
 
 
-def read_client_properties(path: Path) -> ClientSettings:
+def read_client_properties(file: File) -> ClientSettings:
     """The settings of a file, read as Java reads it.
 
     Raises:
         Unusable: one cannot be done here; the message has the key, never the value of a secret.
     """
     try:
-        properties = javaproperties.loads(path.read_text(encoding="latin-1"))
+        properties = javaproperties.loads(file.read_bytes().decode("latin-1"))
     except (OSError, ValueError) as error:
-        raise Unusable(f"--command-config {path}: {error}") from None
+        raise Unusable(f"--command-config {file}: {error}") from None
     try:
         return client_settings(properties)
     except Unusable as error:
-        raise Unusable(f"--command-config {path.name}: {error}") from None
+        raise Unusable(f"--command-config {file.name}: {error}") from None
 
 
 def client_settings(properties: Mapping[str, str]) -> ClientSettings:

@@ -18,6 +18,7 @@ from controller.reassign.client_properties import ClientSettings, read_client_pr
 from controller.reassign.cluster import Cluster, Mode
 from controller.reassign.executing import Clock, Execution, execute, read_plan_file
 from controller.reassign.generating import Proposal, generate
+from controller.reassign.input_file import InputFile
 from controller.reassign.listing import request_sentence, show_moves
 from controller.reassign.plans import demand_executable, read_brokers, read_topics, told
 from controller.reassign.refusals import INTERRUPTED, Stopped, Unusable
@@ -73,14 +74,14 @@ class Options(Struct, frozen=True):
     list: bool
     progress: bool
     bootstrap_server: str | None
-    command_config: Path | None
+    command_config: InputFile | None
     zookeeper: str | None
     timeout: int | None
-    reassignment_json_file: Path | None
+    reassignment_json_file: InputFile | None
     topic: tuple[str, ...]
     partition: tuple[int, ...]
     request: int | None
-    topics_to_move_json_file: Path | None
+    topics_to_move_json_file: InputFile | None
     broker_list: str | None
     disable_rack_aware: bool
     additional: bool
@@ -196,7 +197,8 @@ def reassign(**given: object) -> None:
     cannot be reached, 130 interrupted. --verify exits with 0 even while moves are in progress, as Kafka's tool does;
     --progress exits with 0 when every move has finished as requested.
     """
-    options = Options(**given)  # type: ignore[arg-type]  # click has checked each
+    files = {name: InputFile(path) for name, path in given.items() if isinstance(path, Path)}
+    options = Options(**given | files)  # type: ignore[arg-type]  # click has checked each
     answer = Answer(is_json=options.output == "json")
     clock = Clock(time.monotonic, time.sleep)
     try:

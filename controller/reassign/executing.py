@@ -6,12 +6,12 @@ Source: Kafka's ReassignPartitionsCommand, `executeAssignment`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
 from controller.reassign.answer import Answer
 from controller.reassign.cluster import Answered, Cluster, Configured, Mode, Settings, unfit
+from controller.reassign.input_file import File
 from controller.reassign.plans import (
     Plan,
     Replica,
@@ -51,7 +51,7 @@ class Execution(Struct, frozen=True):
         Throttles in bytes a second; None sets none. `timeout_ms` bounds the wait for log directory moves to begin.
     """
 
-    plan_file: Path
+    plan_file: File
     additional: bool = False
     throttle: int | None = None
     log_dirs_throttle: int | None = None
@@ -59,9 +59,9 @@ class Execution(Struct, frozen=True):
     mode: Mode | None = None
 
 
-def read_plan_file(path: Path) -> Plan:
+def read_plan_file(file: File) -> Plan:
     """The plan of a file, not checked any further."""
-    return read_plan(path.read_bytes(), path.name)
+    return read_plan(file.read_bytes(), file.name)
 
 
 def execute(cluster: Cluster, asked: Execution, answer: Answer, clock: Clock) -> Plan:

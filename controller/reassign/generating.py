@@ -5,7 +5,6 @@ Source: Kafka's ReassignPartitionsCommand, `generateAssignment`.
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from msgspec import Struct
 from controller.core.topics.placement import Start, Unspreadable, spread
 from controller.reassign.answer import Answer
 from controller.reassign.cluster import Cluster, unfit
+from controller.reassign.input_file import File
 from controller.reassign.plans import as_plan, as_plan_json, read_brokers, read_topics
 from controller.reassign.refusals import Refused
 from zk_layout.ids import BrokerId, Replicas, TopicPartition
@@ -21,7 +21,7 @@ from zk_layout.ids import BrokerId, Replicas, TopicPartition
 class Proposal(Struct, frozen=True):
     """What was asked for."""
 
-    topics_file: Path
+    topics_file: File
     broker_list: str
     is_rack_aware: bool = True
 

@@ -5,12 +5,11 @@ Source: KIP-455, first revision: list and cancel for one partition, a topic, eve
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from controller.reassign.cluster import Cluster
 from controller.reassign.executing import read_plan_file
+from controller.reassign.input_file import File
 from controller.reassign.refusals import Refused, Unusable
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
@@ -18,7 +17,7 @@ from zk_layout.ids import PartitionId, TopicName, TopicPartition
 class Selection(Struct, frozen=True):
     """What was named on the command line; nothing at all means everything."""
 
-    plan_file: Path | None = None
+    plan_file: File | None = None
     topics: tuple[TopicName, ...] = ()
     partitions: tuple[PartitionId, ...] = ()
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from pathlib import Path
 
 from msgspec import Struct
 
 from controller.reassign.answer import Answer
 from controller.reassign.cluster import Cluster, Directories, hosting
 from controller.reassign.executing import read_plan_file
+from controller.reassign.input_file import File
 from controller.reassign.plans import Plan, Replica, listed, plural
 from controller.reassign.refusals import Unusable
 from controller.reassign.throttles import unthrottle
@@ -42,7 +42,7 @@ class PartitionOutcome(Struct, frozen=True):
     target: Replicas
 
 
-def verify(cluster: Cluster, plan_file: Path, *, preserve_throttles: bool, answer: Answer) -> None:
+def verify(cluster: Cluster, plan_file: File, *, preserve_throttles: bool, answer: Answer) -> None:
     """Say where each partition and each replica of the file stands."""
     plan = read_plan_file(plan_file)
     if not cluster.has_log_dirs:

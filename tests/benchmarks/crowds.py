@@ -231,9 +231,8 @@ def _stay_healthy(port: int, over: threading.Event, waits: list[float]) -> None:
 
 
 def _receive_all(client: socket.socket) -> None:
-    missing = 4
-    (missing,) = struct.unpack(">i", _exactly(client, missing))
-    _exactly(client, missing)
+    (size,) = struct.unpack(">i", _exactly(client, 4))
+    _exactly(client, size)
 
 
 def _exactly(client: socket.socket, count: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -108,21 +108,21 @@ class Draft:
                 del self._owed[number]
         self._why.setdefault(number, []).append(change.why)
 
-    def came_about(self) -> Iterable[tuple[Record, str]]:
+    def came_about(self) -> Iterable[tuple[Record, Sequence[str]]]:
         """What an audit trail has to tell of this step once it is written: who leads, what moves, what topics get.
 
         First leaders and smaller ISRs are no news: the one goes with the topic, the other with a broker.
         """
         if self._added:
-            yield Record.TOPIC, self._growth()
+            yield Record.TOPIC, (self._growth(),)
         for atom in self._requests:
-            yield Record.TOPIC, atom.why[0]
+            yield Record.TOPIC, atom.why[:1]
         for number, why in self._why.items():
             former, state = self._former[number], self._states.get(number)
             if number in self._assignments:
-                yield Record.MOVE, "; ".join(why)
+                yield Record.MOVE, why
             elif former is not None and state is not None and state.leader != former.leader:
-                yield Record.ELECTION, "; ".join(why)
+                yield Record.ELECTION, why
 
     def give_id(self, topic_id: TopicId) -> None:
         """Name a topic that has no id yet."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec import Struct, field
 
 from controller.core.clients.open_requests import Item, Wanted, granted, refused
 from controller.core.duty import Duty
-from controller.core.effects import Notice
+from controller.core.effects import Notice, Record
 from controller.core.errors import ErrorCode
 from controller.core.outbox import Outbox
 from controller.core.replies import Result
@@ -72,6 +72,12 @@ class Step(Struct, eq=False):
     def topic(self) -> TopicView:
         """The topic, where it exists."""
         return self.planned.topic
+
+    def came_about(self) -> Iterable[tuple[Record, Sequence[str]]]:
+        """What an audit trail has to tell of it once it is written; without a draft it creates or deletes a topic."""
+        if self.draft is not None:
+            return self.draft.came_about()
+        return [(Record.TOPIC, atom.why[:1]) for atom in self.atoms]
 
 
 class TopicDuty(Duty):

@@ -313,8 +313,8 @@ class Steps(Duty):
                     if not self._shared.outcomes.expect(item, result):
                         requests.settle(item, result, out)
                     self._shared.set_aside.take_back(_what(item))
-                for record, line in step.draft.came_about() if step.draft is not None else ():
-                    out.record(record, line)
+                for record, why in step.came_about():
+                    out.record(record, *why)
                 self._aside.went_well(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
             case Refused(is_waiting, about):

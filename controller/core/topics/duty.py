@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from controller.core.clients.authorization import CLUSTER
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
 from controller.core.duty import Report
-from controller.core.effects import Create, Record
+from controller.core.effects import Create
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.events import Acknowledged, Again, Alarm, Asked, Surveyed
 from controller.core.intake import NoTimeGiven
@@ -29,7 +29,7 @@ from controller.core.telling.sending import is_accepted
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
-from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, topic_subject
+from controller.core.transactions.proposal import Atom, Outcome, Proposal, Refused, Subject, topic_subject
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 from zk_layout.znodes.admin import TopicDeletionAddress
@@ -308,9 +308,6 @@ class Topics(TopicDuty):
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """A refused deletion is looked into: something may be below the topic's znode that nobody knows of."""
         self._creation.ended(step.name)
-        if isinstance(outcome, Accepted) and step.draft is None:
-            for atom in step.atoms:
-                out.record(Record.TOPIC, atom.why[0])
         if isinstance(outcome, Refused):
             self._deletions.failed(step.name)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.__main__ import MISUSED, OK, UNREACHABLE, main
+from controller.__main__ import main
+from controller.command_line import MISUSED, OK, UNREACHABLE
 from controller.settings.table import SETTINGS
 from metrics.measures import MEASURES
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from controller import handing_over
 from controller.__main__ import main
+from controller.command_line import FAILED, MISUSED, OK, UNREACHABLE
 from controller.handing_over import Standing
 from controller.lab.ports import free_port
-from controller.release import FAILED, MISUSED, OK, UNREACHABLE
 from metrics.exporter import Status
 from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, serving
 from zk_layout.ids import BrokerId, ControllerEpoch

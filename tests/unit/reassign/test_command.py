@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from pathlib import Path
@@ -14,6 +15,7 @@ from controller.__main__ import main
 from controller.lab.ports import free_port
 from controller.reassign.command import ACTIONS, GROUPS, Options, reassign
 from controller.reassign.refusals import MISUSED, UNREACHABLE
+from tests.unit.reassign.simulated import SimulatedCluster, at
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -80,6 +82,20 @@ def test_every_mistake_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
     assert "topics.json, line 1, column 12: Expected `str`, got `int` - at `topics[0].topic`" in files.stderr
     assert '--broker-list "1,x" is not a list of broker ids' in files.stderr
     assert "request.timeout.ms=soon" in files.stderr
+
+
+def test_a_file_of_moves_may_be_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SimulatedCluster({"a-0": (1, 2)})
+    monkeypatch.setattr("controller.reassign.command.connect", lambda *_: cluster)
+    reading, writing = os.pipe()
+    os.write(writing, b'{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[3,2]}]}')
+    os.close(writing)
+
+    result = run(*NOWHERE, "--execute", "--reassignment-json-file", f"/dev/fd/{reading}")
+
+    os.close(reading)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert cluster.moves.keys() == {at("a-0")}
 
 
 def test_a_cluster_that_is_not_there_is_said_with_its_address() -> None:

@@ -1,0 +1,61 @@
+"""What do the commands have in common: options, the way to ZooKeeper, and how they end?"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from controller.settings import BadSettings, load
+from controller.wire.versions import parse_wanted
+from controller.zk.answers import Disconnected, Refused, SessionEnded
+from controller.zk.connect_settings import ZooKeeperSettings
+
+OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
+CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
+CONNECT_WITHIN_MS = 10_000
+
+as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+T = TypeVar("T")
+
+
+def at_zookeeper(
+    connect: str | None, config: Path | None, do: Callable[[ZooKeeperSettings], Coroutine[Any, Any, T]]
+) -> T:
+    """What comes of it at the ZooKeeper that one of two options names. Where none can be asked the process ends."""
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    where = _way_to_zookeeper(connect, config)
+    try:
+        return asyncio.run(do(where))
+    except Refused as error:
+        fail(f"ZooKeeper refused: {error}", FAILED)
+    except (Disconnected, SessionEnded) as error:
+        fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
+
+
+def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
+    if (connect is None) == (config is None):
+        fail("give either --zookeeper or --config", MISUSED)
+    if connect is not None:
+        return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
+    try:
+        settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
+    except BadSettings as error:
+        fail("\n".join(error.problems), MISUSED)
+    return ZooKeeperSettings(
+        settings.text("zookeeper.connect"),
+        settings.number("zookeeper.session.timeout.ms"),
+        settings.number("zookeeper.connection.timeout.ms"),
+    )
+
+
+def fail(message: str, exit_code: int) -> NoReturn:
+    """End the process with one clear error."""
+    click.echo(f"error: {message}", err=True)
+    sys.exit(exit_code)
