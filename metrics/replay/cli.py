@@ -211,9 +211,11 @@ def _with_spark(job: Job, output: Output, start: Callable[[], SparkSession]) -> 
     try:
         with session.logged_to(log), _progress() as bars:
             return _on_spark(job, start, said, bars)
-    except (OSError, ValueError):
-        raise
     except Exception as error:
+        if _is_interruption(error):
+            raise KeyboardInterrupt from error
+        if isinstance(error, OSError | ValueError):
+            raise
         is_wanted = True
         first = str(error).strip().partition("\n")[0] or type(error).__name__
         raise click.ClickException(f"Spark failed: {first}\n{output.standing}; what Spark said is in {log}") from error
@@ -221,6 +223,12 @@ def _with_spark(job: Job, output: Output, start: Callable[[], SparkSession]) -> 
         os.close(said)
         if not is_wanted:
             Path(log).unlink(missing_ok=True)
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Whether Ctrl-C led to this: once it has come, PySpark still tells Java of the call's end, which may fail."""
+    cause = error.__context__
+    return isinstance(error, KeyboardInterrupt) or (cause is not None and _is_interruption(cause))
 
 
 def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkSession:

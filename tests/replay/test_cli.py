@@ -188,10 +188,18 @@ finally:
     assert has_spark == "False"
 
 
+def _while_interrupted(error: Exception) -> Exception:
+    """What leaves a `with` that Ctrl-C ends, and whose own end fails."""
+    error.__context__ = KeyboardInterrupt()
+    return error
+
+
 @pytest.mark.parametrize(
     ("failure", "code", "said"),
     [
         (KeyboardInterrupt(), 130, "interrupted: there are no tables below {out}\n"),
+        (_while_interrupted(RuntimeError("Answer from Java side is empty")), 130, "interrupted: there are no"),
+        (_while_interrupted(OSError("not connected")), 130, "interrupted: there are no"),
         (
             RuntimeError("no worker\n\tat org.apache\n\tat scala"),
             1,
