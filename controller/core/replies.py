@@ -5,6 +5,8 @@ Values without protocol versions: `controller.wire.replies` makes bytes from the
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from msgspec import Struct
 
 from controller.core.errors import ErrorCode
@@ -179,11 +181,38 @@ class FeaturesUpdated(Struct, frozen=True):
     message: str | None = None
 
 
+class ConfigSource(IntEnum):
+    """Where the value of a setting comes from, as Kafka's DescribeConfigs numbers it."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class BrokerConfig(Struct, frozen=True):
+    """A setting of a broker, as it describes it."""
+
+    value: str | None
+    source: ConfigSource
+
+
+class TopicConfig(Struct, frozen=True):
+    """A setting of a topic, be it its own or what brokers use where it has none."""
+
+    name: str
+    value: str | None
+    source: ConfigSource = ConfigSource.TOPIC
+
+
 class TopicCreated(Struct, frozen=True):
     """What became of one topic to be created; counts are -1 and configs None where it was refused.
 
     Shape:
-        `configs` are the settings given for the topic; what brokers default to is theirs to say.
+        `configs` as the term gives it are the topic's own settings; the server adds what brokers use for the others.
+        `configs_error` says why there are none.
     """
 
     topic: TopicName
@@ -192,7 +221,8 @@ class TopicCreated(Struct, frozen=True):
     topic_id: TopicId | None = None
     partition_count: int = -1
     replication_factor: int = -1
-    configs: tuple[tuple[str, str], ...] | None = None
+    configs: tuple[TopicConfig, ...] | None = None
+    configs_error: ErrorCode = ErrorCode.NONE
 
 
 class TopicsCreated(Struct, frozen=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kazoo.client import KazooClient
 from msgspec import Struct
@@ -14,11 +15,12 @@ from controller.connections.broker import Broken, BrokerConnection
 from controller.core.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.events import ReplicaSize
-from controller.core.replies import IsrResult, PartitionsAltered
+from controller.core.replies import BrokerConfig, ConfigSource, IsrResult, PartitionsAltered
 from controller.core.requests import AlterPartition, IsrProposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Disk, Traits
 from controller.lab.listening import MessageServer
 from controller.lab.wire.client_side import decode_reply, encode_request
+from controller.lab.wire.configs_broker_side import Question
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
 from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
 from controller.wire.cursor import Malformed
@@ -36,7 +38,24 @@ _RANGES: dict[int, VersionRange] = {
     ApiKey.UPDATE_METADATA: VersionRange(0, 8),
     ApiKey.API_VERSIONS: VersionRange(0, 4),
     ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
+    ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 1),
 }
+CONFIGS: Mapping[str, BrokerConfig] = MappingProxyType(
+    {
+        name: BrokerConfig(value, ConfigSource.DEFAULT)
+        for name, value in {
+            "log.cleanup.policy": "delete",
+            "log.retention.hours": "168",
+            "log.retention.minutes": None,
+            "log.retention.ms": None,
+            "log.segment.bytes": "1073741824",
+            "message.max.bytes": "1048588",
+            "min.insync.replicas": "1",
+            "unclean.leader.election.enable": "false",
+        }.items()
+    }
+)
+"""A few of a broker's settings, the same as on one of 3.9 to which nothing was given."""
 _RETRY_S = 0.05
 _ANSWER_WITHIN_S = 30.0
 # What is not decoded is answered as if nothing were in it: an answer that lists no partition refuses none.
@@ -184,6 +203,8 @@ class SimulatedBroker:
             return encode_api_versions(header, _RANGES)
         if header.api_key == ApiKey.DESCRIBE_LOG_DIRS:
             return self._describe(frame)
+        if header.api_key == ApiKey.DESCRIBE_CONFIGS:
+            return Question(frame).answer(CONFIGS)
         key = ApiKey(header.api_key)
         self.seen.command(key, len(frame), asyncio.get_running_loop().time())
         if self.settings.counts_only:

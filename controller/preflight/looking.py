@@ -160,9 +160,10 @@ async def _protocol_of(broker: BrokerId, connection: BrokerConnection, offered: 
     question = broker_configs.encode_question(broker, (_PROTOCOL,), connection.next_correlation_id())
     answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
     try:
-        return broker_configs.decode_answer(answer).get(_PROTOCOL, "")
+        config = broker_configs.decode_answer(answer).get(_PROTOCOL)
     except (Malformed, broker_configs.Refused):
         return ""
+    return (config.value if config is not None else None) or ""
 
 
 def _parsed(told: str) -> InterBrokerProtocol | None:

@@ -22,7 +22,7 @@ from msgspec import structs
 from controller.connections.frame_socket import FrameSocket, check_size
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
-from controller.core.replies import LeadersElected, ReassignmentsListed, Reply, ShutdownPermitted
+from controller.core.replies import LeadersElected, ReassignmentsListed, Reply, ShutdownPermitted, TopicsCreated
 from controller.core.requests import Caller, DescribeCluster, Request
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
@@ -31,8 +31,9 @@ from controller.server.limits import Limits
 from controller.server.memory_pools import BROKERS_OWN, MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.parts import ask_in_parts
-from controller.server.relay import BELIEVED, CLIENT_ID, LED, RELAYABLE, STANDING_BY, NobodyToAsk, Relay
+from controller.server.relay import BELIEVED, CLIENT_ID, LED, RELAYABLE, STANDING_BY, Brokers, NobodyToAsk, Relay
 from controller.server.repeated_lines import RepeatedLines, shortened
+from controller.server.topic_configs import TopicConfigs, completed, is_to_be_completed
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
@@ -64,6 +65,8 @@ _SHORT_BYTES = 8 * 1024
 _LONGEST_HEADER = 10 + 2**15
 _LARGEST_SKIPPED = 2**28
 _MOVE_BYTES = 50
+_TOPIC_BYTES = 1_500  # of a new one with all its settings
+_WITH_CONFIGS = 5  # the version of CreateTopics that answers a topic's settings, KIP-525
 
 Chunks = tuple[bytes, ...]
 _T = TypeVar("_T")
@@ -86,7 +89,12 @@ class Service:
     """What all connections have in common."""
 
     def __init__(
-        self, own_id: BrokerId, observer: ServerObserver, limits: Limits, inter_broker_listener: str | None
+        self,
+        own_id: BrokerId,
+        observer: ServerObserver,
+        limits: Limits,
+        inter_broker_listener: str | None,
+        brokers: Brokers | None = None,
     ) -> None:
         """Nobody is connected."""
         self.own_id = own_id
@@ -94,6 +102,7 @@ class Service:
         self.limits = limits
         self.inquiries = Inquiries()
         self.metadata = MetadataAnswers(self.inquiries)
+        self.topic_configs = TopicConfigs(brokers)
         self.quotas = ConnectionQuotas(limits, inter_broker_listener)
         self.pools = MemoryPools(limits)
         self.repeated = RepeatedLines()
@@ -261,7 +270,15 @@ class Connection:
         if isinstance(request, DescribeCluster):
             return await self._describe(request, header, caller)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
+        if isinstance(reply, TopicsCreated) and header.api_version >= _WITH_CONFIGS:
+            reply = await self._with_all_configs(reply)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
+
+    async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
+        if not is_to_be_completed(reply):
+            return reply
+        broker = await self._service.topic_configs.of_a_broker(self._listener)
+        return await self._beside(partial(completed, reply, broker), len(reply.results) * _TOPIC_BYTES)
 
     async def _describe(self, request: DescribeCluster, header: RequestHeader, caller: Caller) -> Chunks:
         """The cluster as this term sees it.
@@ -354,6 +371,8 @@ def _weight(reply: Reply) -> int:
     match reply:
         case ReassignmentsListed(moves=listed):
             return len(listed) * _MOVE_BYTES
+        case TopicsCreated(results):
+            return len(results) * _TOPIC_BYTES
         case LeadersElected(results=results):
             return len(results) * _MOVE_BYTES
         case ShutdownPermitted(remaining=remaining):

@@ -66,7 +66,7 @@ class Server:
         self._brokers = brokers
         self._limits = limits or Limits()
         self._observer = observer or Unobserved()
-        self._service = Service(own_id, self._observer, self._limits, inter_broker_listener)
+        self._service = Service(own_id, self._observer, self._limits, inter_broker_listener, brokers)
         self._inquiries = self._service.inquiries
         self._sockets: dict[str, list[socket.socket]] = {}
         self._acceptors: list[asyncio.Task[None]] = []

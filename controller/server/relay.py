@@ -178,16 +178,24 @@ class Brokers:
             raise NobodyToAsk(f"no live broker has a plain-text listener {listener} and can be reached")
         return random.choice(candidates)
 
-    def known(self, broker: LiveBroker) -> Ranges | None:
-        """What this broker answers, if that is known."""
-        ranges, until = self._known.get(broker, ({}, 0.0))
-        return ranges if asyncio.get_running_loop().time() < until else None
+    async def introduce(self, broker: LiveBroker, connection: BrokerConnection) -> Ranges:
+        """What this broker answers of that which clients ask the controller; it is asked if that is not known.
 
-    def learn(self, broker: LiveBroker, ranges: Ranges) -> None:
-        """A broker said what it answers."""
+        Raises:
+            Unreachable, Broken: it does not say, or no broker answers there.
+        """
+        now = asyncio.get_running_loop().time()
+        ranges, until = self._known.get(broker, ({}, 0.0))
+        if now < until:
+            return ranges
+        said = await connection.versions(INTRODUCTION_S, CLIENT_ID)
+        if ApiKey.LEADER_AND_ISR not in said:  # which every broker obeys, and no controller offers
+            raise Unreachable(f"no broker answers at the address of broker {broker.broker}, but a controller")
         live = set(self._live)
         self._known = {known: entry for known, entry in self._known.items() if known in live}
-        self._known[broker] = (ranges, asyncio.get_running_loop().time() + KNOWN_FOR_S)
+        ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED | STANDING_BY}
+        self._known[broker] = (ranges, now + KNOWN_FOR_S)
+        return ranges
 
     def lost(self, broker: LiveBroker, *, is_avoided: bool) -> None:
         """A connection broke, or (`is_avoided`) could not even be opened."""
@@ -224,7 +232,7 @@ class Relay:
             async with asyncio.timeout(INTRODUCTION_S):
                 while True:
                     try:
-                        return await self._introduce(*await self._broker())
+                        return await self._brokers.introduce(*await self._broker())
                     except Broken as error:
                         failure = error
                         self._give_up()
@@ -247,7 +255,7 @@ class Relay:
             self._held.append((pool, size))
 
         try:
-            await self._introduce(broker, connection)
+            await self._brokers.introduce(broker, connection)
         except Broken as error:
             self._brokers.lost(broker, is_avoided=True)
             raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
@@ -278,17 +286,6 @@ class Relay:
             self._brokers.lost(self._chosen[0], is_avoided=True)
             self.close()
             self._chosen = None
-
-    async def _introduce(self, broker: LiveBroker, connection: BrokerConnection) -> Ranges:
-        known = self._brokers.known(broker)
-        if known is not None:
-            return known
-        said = await connection.versions(INTRODUCTION_S, CLIENT_ID)
-        if ApiKey.LEADER_AND_ISR not in said:  # which every broker obeys, and no controller offers
-            raise Unreachable(f"no broker answers at the address of broker {broker.broker}, but a controller")
-        ranges = {key: served for key, served in said.items() if key in RELAYABLE | LED | STANDING_BY}
-        self._brokers.learn(broker, ranges)
-        return ranges
 
     async def _broker(self) -> tuple[LiveBroker, BrokerConnection]:
         if self._chosen is None:

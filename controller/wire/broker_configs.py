@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core.errors import ErrorCode
+from controller.core.replies import BrokerConfig, ConfigSource
 from controller.wire.api_versions import CLIENT_ID
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
@@ -19,6 +20,7 @@ VERSION = 1
 """Every broker from 2.4 to 3.9 answers this version, and its bytes are the same on all of them."""
 
 _BROKER = 4  # Kafka's number for this kind of resource
+_SOURCES = frozenset(ConfigSource)
 
 
 class Refused(Exception):
@@ -38,8 +40,8 @@ def encode_question(broker: BrokerId, keys: Sequence[str], correlation_id: int) 
     return framed(header, encode_entity(schema.make("DescribeConfigsRequest", resources=(resource,))))
 
 
-def decode_answer(frame: bytes) -> dict[str, str]:
-    """The settings in force that have a value; `frame` is without its size.
+def decode_answer(frame: bytes) -> dict[str, BrokerConfig]:
+    """The settings in force; `frame` is without its size.
 
     Raises:
         Malformed: not a response to it.
@@ -47,7 +49,7 @@ def decode_answer(frame: bytes) -> dict[str, str]:
     """
     _, cursor = response_cursor(ApiKey.DESCRIBE_CONFIGS, VERSION, frame)
     cursor.int32("throttle_time_ms")
-    found: dict[str, str] = {}
+    found: dict[str, BrokerConfig] = {}
     for _ in cursor.array("results", 9):
         error, text = cursor.error(), cursor.nullable_string("error_message")
         cursor.int8("resource_type")
@@ -60,14 +62,13 @@ def decode_answer(frame: bytes) -> dict[str, str]:
     return found
 
 
-def _config(cursor: Cursor, found: dict[str, str]) -> None:
+def _config(cursor: Cursor, found: dict[str, BrokerConfig]) -> None:
     name, value = cursor.string("name"), cursor.nullable_string("value")
     cursor.boolean("read_only")
-    cursor.int8("config_source")
+    source = cursor.int8("config_source")
     cursor.boolean("is_sensitive")
     for _ in cursor.array("synonyms", 5):
         cursor.string("name")
         cursor.nullable_string("value")
         cursor.int8("source")
-    if value is not None:
-        found[name] = value
+    found[name] = BrokerConfig(value, ConfigSource(source) if source in _SOURCES else ConfigSource.UNKNOWN)

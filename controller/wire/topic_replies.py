@@ -12,44 +12,49 @@ from typing import Any
 from controller.core.replies import (
     LeadersElected,
     PartitionsCreated,
+    TopicConfig,
     TopicCreated,
     TopicsCreated,
     TopicsDeleted,
 )
 from controller.wire.schema import UNTHROTTLED, MessageSchema, topic_uuid
 
-DYNAMIC_TOPIC_CONFIG = 1
-
 
 def topics_created(schema: MessageSchema, version: int, reply: TopicsCreated) -> Any:
     """CreateTopics (19)."""
-    topics = tuple(_created(schema, version, result) for result in reply.results)
+    made: dict[tuple[TopicConfig, ...], tuple[Any, ...]] = {}
+
+    def configs_of(result: TopicCreated) -> tuple[Any, ...] | None:
+        if result.configs is None or version < 5:
+            return None
+        if result.configs not in made:  # most topics of a request have the same
+            made[result.configs] = tuple(_config(schema, config) for config in result.configs)
+        return made[result.configs]
+
+    topics = tuple(
+        schema.make(
+            "CreatableTopicResult",
+            name=result.topic,
+            topic_id=topic_uuid(result.topic_id),
+            error_code=result.error,
+            error_message=result.message,
+            topic_config_error_code=result.configs_error,
+            num_partitions=result.partition_count,
+            replication_factor=result.replication_factor,
+            configs=configs_of(result),
+        )
+        for result in reply.results
+    )
     return schema.make("CreateTopicsResponse", throttle_time=UNTHROTTLED, topics=topics)
 
 
-def _created(schema: MessageSchema, version: int, result: TopicCreated) -> Any:
-    configs = (
-        None if result.configs is None or version < 5 else tuple(_config(schema, *config) for config in result.configs)
-    )
-    return schema.make(
-        "CreatableTopicResult",
-        name=result.topic,
-        topic_id=topic_uuid(result.topic_id),
-        error_code=result.error,
-        error_message=result.message,
-        num_partitions=result.partition_count,
-        replication_factor=result.replication_factor,
-        configs=configs,
-    )
-
-
-def _config(schema: MessageSchema, name: str, value: str) -> Any:
+def _config(schema: MessageSchema, config: TopicConfig) -> Any:
     return schema.make(
         "CreatableTopicConfigs",
-        name=name,
-        value=value,
+        name=config.name,
+        value=config.value,
         read_only=False,
-        config_source=DYNAMIC_TOPIC_CONFIG,
+        config_source=config.source,
         is_sensitive=False,
     )
 

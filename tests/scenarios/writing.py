@@ -262,7 +262,7 @@ def _topic_lines(reply: TopicsCreated | TopicsDeleted | PartitionsCreated | Lead
 def _counts(created: TopicCreated) -> str:
     if created.error:
         return ""
-    configs = "".join(f" {name}={value}" for name, value in created.configs or ())
+    configs = "".join(f" {config.name}={config.value}" for config in created.configs or ())
     identity = f" id={created.topic_id}" if created.topic_id else ""
     return f" partitions={created.partition_count} replicas={created.replication_factor}{configs}{identity}"
 

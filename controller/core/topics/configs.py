@@ -131,3 +131,19 @@ def problem_of(config: Mapping[str, str]) -> str | None:
     if least > most:
         return f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
     return None
+
+
+def as_brokers_say(name: str, value: str) -> str:
+    """How brokers write a value that they can use.
+
+    >>> as_brokers_say("retention.ms", " +060000"), as_brokers_say("cleanup.policy", "compact, delete")
+    ('60000', 'compact,delete')
+    """
+    check, text = KNOWN.get(name), value.strip()
+    if check is _truth:
+        return text.lower()
+    if check in (_policies, _throttled):
+        return ",".join(_entries(text))
+    if check is _ratio:
+        return str(float(text))
+    return str(int(text)) if _WHOLE.match(text) else text

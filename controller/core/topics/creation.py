@@ -11,7 +11,7 @@ from controller.core.clients.open_requests import Item, denied
 from controller.core.effects import Create, Set, Write
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.outbox import Outbox
-from controller.core.replies import TopicCreated
+from controller.core.replies import TopicConfig, TopicCreated
 from controller.core.requests import CreateTopics, NewTopic
 from controller.core.shared import Shared
 from controller.core.steps.step import Step
@@ -66,7 +66,7 @@ class TopicCreation:
     def created(self, wanted: NewTopic) -> TopicCreated:
         """The answer once the topic is written."""
         topic = self._shared.cluster.topics.get(wanted.name)
-        configs = tuple((name, value) for name, value in wanted.configs if value is not None)
+        configs = tuple(TopicConfig(name, value) for name, value in wanted.configs if value is not None)
         if topic is None or not topic.partitions:
             return TopicCreated(wanted.name, configs=configs)
         factor = len(next(iter(topic.partitions.values())).assignment.replicas)
@@ -91,5 +91,5 @@ class TopicCreation:
 
 
 def _possible(name: TopicName, plan: Plan) -> TopicCreated:
-    count, configs = len(plan.assignments), tuple(plan.config.items())
+    count, configs = len(plan.assignments), tuple(TopicConfig(*config) for config in plan.config.items())
     return TopicCreated(name, ErrorCode.NONE, None, None, count, plan.replication_factor, configs)

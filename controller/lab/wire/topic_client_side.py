@@ -13,9 +13,11 @@ from typing import Any
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
+    ConfigSource,
     LeadersElected,
     PartitionResult,
     PartitionsCreated,
+    TopicConfig,
     TopicCreated,
     TopicDeleted,
     TopicGrown,
@@ -122,13 +124,13 @@ def _created(cursor: Cursor, version: int) -> TopicCreated:
     return TopicCreated(name, error, message, topic_id, count, factor, configs)
 
 
-def _config(cursor: Cursor) -> tuple[str, str]:
+def _config(cursor: Cursor) -> TopicConfig:
     name, value = cursor.string("name"), cursor.nullable_string("value")
     cursor.boolean("read_only")
-    cursor.int8("config_source")
+    source = ConfigSource(cursor.int8("config_source"))
     cursor.boolean("is_sensitive")
     cursor.tags()
-    return name, value or ""
+    return TopicConfig(name, value, source)
 
 
 def topics_deleted(cursor: Cursor, version: int) -> TopicsDeleted:

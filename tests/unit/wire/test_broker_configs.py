@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.replies import BrokerConfig, ConfigSource
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
@@ -21,7 +22,9 @@ def test_a_broker_is_asked_for_some_keys_of_its_own() -> None:
 
 
 def test_what_it_says_is_read_past_all_that_nobody_asked_for() -> None:
-    assert decode_answer(encode_described(HEADER, "2.8-IV1")[4:]) == {"inter.broker.protocol.version": "2.8-IV1"}
+    assert decode_answer(encode_described(HEADER, "2.8-IV1")[4:]) == {
+        "inter.broker.protocol.version": BrokerConfig("2.8-IV1", ConfigSource.STATIC_BROKER)
+    }
 
 
 def test_a_refusal_has_a_name() -> None:
