@@ -77,6 +77,11 @@ class ClientSettings(Struct, frozen=True):
     timeout_ms: int = DEFAULT_API_TIMEOUT_MS
     ignored: tuple[str, ...] = ()
 
+    @property
+    def security_protocol(self) -> str:
+        """That of the listeners that these settings are for."""
+        return str(self.arguments.get("security_protocol", "PLAINTEXT"))
+
     def __repr__(self) -> str:
         return f"ClientSettings(timeout_ms={self.timeout_ms}, …)"
 

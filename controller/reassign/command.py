@@ -16,6 +16,7 @@ from controller.reassign.answer import Answer
 from controller.reassign.cancelling import Cancellation, cancel, demand_mode
 from controller.reassign.client_properties import ClientSettings, read_client_properties
 from controller.reassign.cluster import Cluster, Mode
+from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import Clock, Execution, execute, read_plan_file
 from controller.reassign.generating import Proposal, generate
 from controller.reassign.input_file import InputFile
@@ -29,7 +30,7 @@ from controller.reassign.watching import COMPUTED, Watch, first_listing, wanted_
 from zk_layout.ids import PartitionId, TopicName
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "cancel_all", "list", "progress")
-_CONNECTION = frozenset({"bootstrap_server", "command_config", "timeout", "output"})
+_CONNECTION = frozenset({"bootstrap_server", "config", "command_config", "timeout", "output"})
 _FILE = "reassignment_json_file"
 _REQUIRED = {
     "generate": ("topics_to_move_json_file", "broker_list"),
@@ -54,7 +55,7 @@ _LINES_INTERVAL_S = 5.0
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 GROUPS = (
     ("Actions (exactly one)", ACTIONS),
-    ("Which cluster", ("bootstrap_server", "command_config", "zookeeper", "timeout")),
+    ("Which cluster", ("bootstrap_server", "config", "command_config", "zookeeper", "timeout")),
     ("Which partitions", (_FILE, "topic", "partition", "request")),
     ("For --generate", ("topics_to_move_json_file", "broker_list", "disable_rack_aware")),
     ("For --execute", ("additional", "throttle", "replica_alter_log_dirs_throttle")),
@@ -74,6 +75,7 @@ class Options(Struct, frozen=True):
     list: bool
     progress: bool
     bootstrap_server: str | None
+    config: ControllerConfig | None
     command_config: InputFile | None
     zookeeper: str | None
     timeout: int | None
@@ -98,6 +100,11 @@ class Options(Struct, frozen=True):
         """The names of those that were used."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return frozenset(n for n, value in values.items() if value is not None and value is not False and value != ())
+
+    @property
+    def is_through_brokers(self) -> bool:
+        """Whether they are asked, and not ZooKeeper in their place."""
+        return self.bootstrap_server is not None or self.config is not None
 
     @property
     def selection(self) -> Selection:
@@ -144,6 +151,7 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 @_flag("--list", "List the moves in progress: all, or those of some topics or partitions.")
 @_flag("--progress", "Follow moves until they are done: bytes, rate, time left. Ctrl-C stops watching only.")
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Any brokers of the cluster, or its controller.")
+@click.option("--config", type=FILE, help="A controller's properties file, instead of --bootstrap-server.")
 @click.option("--command-config", type=FILE, help="Properties file of a Kafka Java client: security, time-outs.")
 @click.option("--zookeeper", metavar="HOST:PORT,...", help="Deprecated: work through ZooKeeper, as Kafka 2.8 did.")
 @click.option(
@@ -173,7 +181,7 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 @_flag("--force", "Even if this stops the only in-sync replicas; records may be lost. *")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--interval", type=click.FloatRange(min=0.1), metavar="S", help="Seconds between updates.")
-def reassign(**given: object) -> None:
+def reassign(config: Path | None, **given: object) -> None:
     """Move partitions: plan, execute, follow, verify, cancel.
 
     Takes the options of kafka-reassign-partitions.sh and prints its answers, with this controller and with Kafka's own.
@@ -198,7 +206,8 @@ def reassign(**given: object) -> None:
     --progress exits with 0 when every move has finished as requested.
     """
     files = {name: InputFile(path) for name, path in given.items() if isinstance(path, Path)}
-    options = Options(**given | files)  # type: ignore[arg-type]  # click has checked each
+    named = ControllerConfig(config) if config is not None else None
+    options = Options(config=named, **given | files)  # type: ignore[arg-type]  # click has checked each
     answer = Answer(is_json=options.output == "json")
     clock = Clock(time.monotonic, time.sleep)
     try:
@@ -235,8 +244,10 @@ def demand_consistent(options: Options) -> str:
 
 
 def _mistakes(action: str, options: Options) -> Iterator[str]:
-    if options.bootstrap_server is None and options.zookeeper is None:
+    if not options.is_through_brokers and options.zookeeper is None:
         yield "Please specify --bootstrap-server"
+    if options.config is not None and (options.bootstrap_server or options.zookeeper) is not None:
+        yield "--config names the cluster, and so does --bootstrap-server or --zookeeper: give one of them"
     if lacking := [name for name in _REQUIRED.get(action, ()) if name not in options.given]:
         yield f"{option(action)} needs {' and '.join(map(option, lacking))}"
     yield from _out_of_place(action, options)
@@ -250,11 +261,11 @@ def _mistakes(action: str, options: Options) -> Iterator[str]:
 
 def _out_of_place(action: str, options: Options) -> Iterator[str]:
     allowed = {action, *_CONNECTION, *_REQUIRED.get(action, ()), *_PERMITTED[action]}
-    if options.bootstrap_server is not None:
+    if options.is_through_brokers:
         allowed.add("zookeeper")
     for foreign in sorted(options.given - allowed):
         yield f'Option "{option(foreign)}" can\'t be used with action "{option(action)}"'
-    for name in _NEEDS_BOOTSTRAP if options.bootstrap_server is None else ():
+    for name in () if options.is_through_brokers else _NEEDS_BOOTSTRAP:
         if name in options.given & allowed:
             yield f'You must specify --bootstrap-server when using "[{option(name)[2:]}]"'
 
@@ -284,6 +295,8 @@ def demand_readable(action: str, options: Options) -> None:
             attempt(lambda: read_plan_file(plan))
     if (properties := options.command_config) is not None:
         attempt(lambda: read_client_properties(properties))
+    if (config := options.config) is not None:
+        attempt(lambda: config.zookeeper)
     if mistakes:
         raise Unusable("\n".join(mistakes))
 
@@ -301,7 +314,7 @@ def connect(options: Options, answer: Answer) -> Cluster:
             answer.warn(f"ignored, because they do not concern this tool: {', '.join(settings.ignored)}")
     if options.timeout is not None:
         settings = ClientSettings(settings.arguments, options.timeout, settings.ignored)
-    if options.bootstrap_server is None:
+    if not options.is_through_brokers:
         from controller.reassign import zookeeper_cluster
 
         answer.warn(zookeeper_cluster.DEPRECATED)
@@ -313,7 +326,20 @@ def connect(options: Options, answer: Answer) -> Cluster:
         from controller.reassign.zookeeper_cluster import IGNORED
 
         answer.warn(IGNORED)
-    return kafka_cluster.KafkaCluster(options.bootstrap_server, settings)
+    return kafka_cluster.KafkaCluster(_bootstrap_servers(options, settings), settings)
+
+
+def _bootstrap_servers(options: Options, settings: ClientSettings) -> str:
+    if options.config is None:
+        assert options.bootstrap_server is not None, "demand_consistent"
+        return options.bootstrap_server
+    from controller.reassign.zookeeper_cluster import ZooKeeperCluster
+
+    zookeeper = ZooKeeperCluster(options.config.zookeeper, settings.timeout_ms)
+    try:
+        return zookeeper.bootstrap_servers(settings.security_protocol)
+    finally:
+        zookeeper.close()
 
 
 def option(name: str) -> str:

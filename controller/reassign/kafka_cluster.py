@@ -74,7 +74,7 @@ class KafkaCluster:
         """
         self._timeout_ms = settings.timeout_ms
         self._troubles = _Troubles()
-        self._is_sasl = settings.arguments.get("security_protocol", "").startswith("SASL")
+        self._is_sasl = settings.security_protocol.startswith("SASL")
         arguments = {"client_id": CLIENT_ID, **settings.arguments}
         self._net = NetworkSelector(**arguments)
         try:

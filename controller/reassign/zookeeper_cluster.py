@@ -34,7 +34,7 @@ from zk_layout.codec import Undecodable
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes import admin, brokers, configs, notifications, topics
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
-from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.configs import Config
 from zk_layout.znodes.notifications import ConfigChange
 from zk_layout.znodes.topics import TopicAddress
@@ -62,6 +62,7 @@ class ZooKeeperCluster:
         Raises:
             Unreachable: no server answers.
         """
+        self._named = connect
         self._client = KazooClient(connect, timeout=20)
         try:
             self._client.start(timeout=timeout_ms / 1000)
@@ -71,14 +72,32 @@ class ZooKeeperCluster:
 
     def nodes(self) -> dict[BrokerId, Node]:
         """Who is registered."""
+        first = {broker: (found, found.endpoints[0]) for broker, found in self._registrations().items()}
+        return {b: Node(endpoint.host, endpoint.port, r.rack, r.is_ours) for b, (r, endpoint) in first.items()}
+
+    def bootstrap_servers(self, security_protocol: str) -> str:
+        """The addresses of the brokers' listeners with this protocol.
+
+        Raises:
+            Unreachable: there are none.
+        """
+        found = [registration for registration in self._registrations().values() if not registration.is_ours]
+        endpoints = [e for registration in found for e in registration.endpoints]
+        fitting = [e.address for e in endpoints if e.security_protocol == security_protocol]
+        if not endpoints:
+            raise Unreachable(f"no broker is registered at ZooKeeper {self._named}")
+        if not fitting:
+            others = ", ".join(sorted({e.security_protocol for e in endpoints}))
+            text = f"no broker has a listener with security.protocol {security_protocol}, only with {others}"
+            raise Unreachable(f"{text}; say in a file of --command-config how to connect")
+        return ",".join(fitting)
+
+    def _registrations(self) -> dict[BrokerId, Registration]:
         found = {}
         for name in self._ask(lambda: self._client.get_children(brokers.ROOT)):
-            broker = BrokerId(int(name))
-            data = self._read(BrokerAddress(broker).path)
+            data = self._read(BrokerAddress(BrokerId(int(name))).path)
             if data is not None:
-                registration = _decoded(brokers.decode, data)
-                endpoint = registration.endpoints[0]
-                found[broker] = Node(endpoint.host, endpoint.port, registration.rack, registration.is_ours)
+                found[BrokerId(int(name))] = _decoded(brokers.decode, data)
         return found
 
     def topics(self, names: Collection[TopicName]) -> dict[TopicName, dict[PartitionId, PartitionState]]:

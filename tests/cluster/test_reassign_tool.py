@@ -175,6 +175,22 @@ def walked(journey: Journey, cluster: LocalCluster, who: Sequence[str], director
     return [dict(journey(Subject(cluster, one, directory))) for one in who]
 
 
+def test_a_controllers_own_configuration_names_the_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
+    config, ssl = tmp_path / "controller.properties", tmp_path / "ssl.properties"
+    config.write_text(
+        f"zookeeper.connect={cluster.zookeeper_connect}\nbroker.id=901\nlisteners=PLAINTEXT://127.0.0.1:9092\n"
+    )
+    ssl.write_text("security.protocol=SSL\n")
+
+    named = call(OURS, "--config", str(config), "--list")
+    elsewhere = call(OURS, "--config", str(config), "--command-config", str(ssl), "--list")
+
+    assert named == call(OURS, "--bootstrap-server", cluster.bootstrap_servers, "--list")
+    assert named.exit_code == 0
+    assert elsewhere.exit_code == 3
+    assert "no broker has a listener with security.protocol SSL, only with PLAINTEXT" in elsewhere.text
+
+
 @pytest.mark.timeout(400)
 def test_a_throttled_move_is_begun_told_and_cancelled_in_the_same_words(
     ruler: str, cluster: LocalCluster, tmp_path: Path

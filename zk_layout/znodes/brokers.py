@@ -47,9 +47,14 @@ class Endpoint(Struct, frozen=True):
     port: int
     security_protocol: str = "PLAINTEXT"
 
-    def __str__(self) -> str:
+    @property
+    def address(self) -> str:
+        """Host and port, as clients are told them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{self.address}"
 
 
 class Registration(Struct, frozen=True):

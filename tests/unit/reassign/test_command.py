@@ -44,6 +44,9 @@ def plan(tmp_path: Path) -> str:
         ((*NOWHERE, "--verify", "--reassignment-json-file", "PLAN", "--gentle"), "can't be used with"),
         ((*NOWHERE, "--cancel"), "--cancel-all stops everything"),
         ((*NOWHERE, "--cancel", "--topic", "a", "--gentle", "--force"), "contradict each other"),
+        ((*NOWHERE, "--config", "PLAN", "--list"), "--config names the cluster, and so does --bootstrap-server"),
+        (("--zookeeper", "z:1", "--config", "PLAN", "--list"), "give one of them"),
+        (("--config", "PLAN", "--list"), "zookeeper.connect is missing"),
         (("--zookeeper", "z:1", "--list"), 'Option "--zookeeper" can\'t be used with action "--list"'),
         (
             ("--zookeeper", "z:1", "--execute", "--reassignment-json-file", "PLAN", "--additional"),
