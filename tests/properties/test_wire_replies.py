@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
+    ConfigSource,
     IsrResult,
     LeadersElected,
     Node,
@@ -24,6 +25,7 @@ from controller.core.replies import (
     ReassignmentsListed,
     Reply,
     ShutdownPermitted,
+    TopicConfig,
     TopicCreated,
     TopicDeleted,
     TopicGrown,
@@ -101,7 +103,8 @@ replies = st.one_of(
                 ids,
                 int32,
                 st.integers(-1, 2**15 - 1),
-                st.none() | several(st.tuples(names, names)),
+                st.none() | several(st.builds(TopicConfig, names, st.none() | names, st.sampled_from(ConfigSource))),
+                errors,
             )
         ),
     ),
@@ -145,6 +148,7 @@ def as_the_version_tells_it(version: int, reply: Any) -> Any:
                         partition_count=result.partition_count if version >= 5 else -1,
                         replication_factor=result.replication_factor if version >= 5 else -1,
                         configs=result.configs if version >= 5 else None,
+                        configs_error=result.configs_error if version >= 5 else ErrorCode.NONE,
                     )
                     for result in reply.results
                 )

@@ -32,7 +32,9 @@ def _preferred(case: Case, cluster: Cluster) -> Change | Refusal:
     if state is not None and state.leader == preferred:
         return NOT_NEEDED
     if state is None or preferred not in state.isr or not cluster.is_online(preferred, case.at):
-        text = f"Failed to elect leader for partition {case.at}: {preferred} is offline or not in sync"
+        text = (
+            f"{_failed(case, 'PreferredReplicaPartitionLeaderElectionStrategy')}: {preferred} is offline or not in sync"
+        )
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
     why = f"on request, {preferred}, the preferred leader of {case.at}, takes over from {state.leader}"
     return Change(why, state=raised(state, cluster.controller_epoch, preferred))
@@ -43,6 +45,11 @@ def _unclean(case: Case, cluster: Cluster) -> Change | Refusal:
         return NOT_NEEDED
     elected = leader_election.elect_any(case, cluster)
     if elected is None:
-        text = f"Failed to elect leader for partition {case.at}: no replica is online"
+        text = f"{_failed(case, 'OfflinePartitionLeaderElectionStrategy(true)')}: no replica is online"
         return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
     return elected
+
+
+def _failed(case: Case, strategy: str) -> str:
+    """In the words of Kafka's PartitionStateMachine, which its tools and scripts look for."""
+    return f"Failed to elect leader for partition {case.at} under strategy {strategy}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from controller.core.errors import Refusal
 from controller.core.reassignment import rule
-from controller.core.steps.change import Case, Change
+from controller.core.steps.change import Case, Change, listed
 from controller.core.view import Cluster
 from zk_layout.ids import Replicas
 
@@ -16,16 +16,19 @@ from zk_layout.ids import Replicas
 def next_step(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusal | None:
     """Start or redirect the partition's move toward an entry's target; None while that is under way or done.
 
-    A refused entry is to be removed with its reason, so that it does not block the others.
+    A refused entry is to be removed with its reason, so that it does not block the others. A move to a broker that is
+    down begins and waits for it: tools that write this znode look only at its having been taken, as Kafka's do.
     """
     if case.assignment.is_moving and case.assignment.target == target:
         return None
     if is_done(case, target):
         return None
-    begun = rule.begin(case, cluster, target)
+    begun = rule.begin(case, cluster, target, may_wait=True)
     if not isinstance(begun, Change):
         return begun
-    return Change(f"{begun.why} by /admin/reassign_partitions", begun.assignment, begun.state, begun.owed)
+    absent = tuple(r for r in target if not cluster.is_live(r) and r not in case.assignment.replicas)
+    waiting = f"; it waits for {listed(absent)}, which are not alive" if absent else ""
+    return Change(f"{begun.why} by /admin/reassign_partitions{waiting}", begun.assignment, begun.state, begun.owed)
 
 
 def is_done(case: Case, target: Replicas) -> bool:

@@ -30,7 +30,9 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     return _let_go(case, cluster) if where is Stage.LETTING_GO else _settle_owed(case)
 
 
-def begin(case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE) -> Change | Refusal | None:
+def begin(
+    case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE, *, may_wait: bool = False
+) -> Change | Refusal | None:
     """Start a move to `target`, or redirect the one in progress; None where that is what it already does.
 
     What an earlier target was adding and this one does not name leaves at once; where that would stop the only
@@ -38,11 +40,13 @@ def begin(case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE
     where this one starts from, for the leaving replicas may be gone already. Where the whole target is in sync, as of a
     reordering or a shrink, there is nothing to wait for: the move is done in one step.
 
+    Brokers that are to be added must be alive, unless the move `may_wait` for them.
+
     Source: KIP-455 "Possible partition-level errors"; Kafka's onPartitionReassignment, which completes such a move
     within the call.
     """
     start = in_force(case.assignment, case.state)
-    invalid = refused_target(start, target, cluster)
+    invalid = refused_target(start, target, cluster, may_wait=may_wait)
     if invalid is not None:
         return invalid
     to = toward(start, target)
@@ -81,10 +85,10 @@ def cancel(case: Case, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Ref
     return redirection.redirect(case, cluster, Assignment(kept), why, mode)
 
 
-def refused_target(held: Assignment, target: Replicas, cluster: Cluster) -> Refusal | None:
-    """Why a target can never be right, in the order in which Kafka looks; None where nothing speaks against it.
+def refused_target(held: Assignment, target: Replicas, cluster: Cluster, *, may_wait: bool = False) -> Refusal | None:
+    """Why a target is not right, in the order in which Kafka looks; None where nothing speaks against it.
 
-    Source: Kafka's validateReplicas.
+    Source: Kafka's validateReplicas, which it does not ask about entries of /admin/reassign_partitions.
     """
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not target:
@@ -94,7 +98,7 @@ def refused_target(held: Assignment, target: Replicas, cluster: Cluster) -> Refu
     if min(target) < 0:
         return Refusal(code, f"Invalid broker id in replica list: {listed(target)}")
     adding = tuple(r for r in target if r not in held.original)
-    if not all(cluster.is_live(r) for r in adding):
+    if not all(cluster.is_live(r) or (may_wait and r not in cluster.controllers) for r in adding):
         lists = f"Replica list: {listed(adding)}, live broker list: {listed(cluster.live_brokers())}"
         return Refusal(code, f"Replica assignment has brokers that are not alive. {lists}")
     return None

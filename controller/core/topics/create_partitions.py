@@ -7,11 +7,11 @@ checks.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.requests import CreatePartitions, Growth
 from controller.core.state.topics import TopicView
-from controller.core.steps.change import listed
 from controller.core.topics.create_topics import MOST_PARTITIONS, candidates, too_many
 from controller.core.topics.placement import Start, spread
 from controller.core.view import Cluster
@@ -78,15 +78,20 @@ def _place(count: int, now: int, first: Replicas, cluster: Cluster) -> tuple[Rep
 def _problem_of(placed: tuple[Replicas, ...], now: int, wanted: int, factor: int, cluster: Cluster) -> str | None:
     unknown = sorted({r for replicas in placed for r in replicas if not cluster.is_registered(r)})
     if unknown:
-        return f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}."
+        return f"Unknown broker(s) in replica assignment: {_plain(unknown)}."
     if len(placed) != wanted - now:
         return f"Increasing the number of partitions by {wanted - now} but {len(placed)} assignments provided."
     for number, replicas in enumerate(placed, now):
         if not replicas:
             return f"Cannot have replication factor of 0 for partition id {number}."
         if len(set(replicas)) < len(replicas):
-            return f"Duplicate brokers not allowed in replica assignment: {listed(replicas)} for partition id {number}."
-        if len(replicas) != factor:
-            text = f"partition 0 has {factor} while partition {number} has {len(replicas)}"
-            return f"Inconsistent replication factor between partitions, {text}."
+            return f"Duplicate brokers not allowed in replica assignment: {_plain(replicas)} for partition id {number}."
+    others = {number: len(replicas) for number, replicas in enumerate(placed, now) if len(replicas) != factor}
+    if others:
+        text = f"partition 0 has {factor} while partitions [{_plain(others)}] have replication factors"
+        return f"Inconsistent replication factor between partitions, {text} [{_plain(others.values())}], respectively."
     return None
+
+
+def _plain(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

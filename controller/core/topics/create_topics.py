@@ -48,10 +48,10 @@ def refuse_within(request: CreateTopics) -> list[Refusal | None]:
 
 
 def _refuse_alone(topic: NewTopic, count: int) -> Refusal | None:
+    if topic.name == INTERNAL_TO_KRAFT:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {INTERNAL_TO_KRAFT} is prohibited.")
     if count > 1:
         return Refusal(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
-    if topic.name == INTERNAL_TO_KRAFT:
-        return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     problem = topic_names.problem_of(topic.name)
     return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem) if problem is not None else None
 

@@ -30,6 +30,8 @@ from controller.wire.schema import MessageSchema, topic_uuid
 from controller.wire.topic_requests import UNCLEAN
 from zk_layout.ids import PartitionId, TopicPartition
 
+_CONFIGS_ERROR = 0  # the tag of topic_config_error_code
+
 
 def topic_request_entity(schema: MessageSchema, version: int, request: TopicRequest) -> Any:
     """The kio value of a request about topics."""
@@ -120,8 +122,9 @@ def _created(cursor: Cursor, version: int) -> TopicCreated:
     count, factor = cursor.int32("num_partitions"), cursor.int16("replication_factor")
     entries = cursor.nullable_array("configs", 6)
     configs = None if entries is None else tuple(_config(cursor) for _ in entries)
-    cursor.tags()
-    return TopicCreated(name, error, message, topic_id, count, factor, configs)
+    tagged = cursor.tags().get(_CONFIGS_ERROR)
+    configs_error = ErrorCode(int.from_bytes(tagged, "big", signed=True)) if tagged is not None else ErrorCode.NONE
+    return TopicCreated(name, error, message, topic_id, count, factor, configs, configs_error)
 
 
 def _config(cursor: Cursor) -> TopicConfig:

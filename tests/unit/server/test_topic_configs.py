@@ -152,6 +152,7 @@ def test_a_topic_is_reported_created_without_its_settings_where_no_broker_says_t
 
             assert loop.time() - began < 3.0
         assert (result.error, result.partition_count, result.configs) == (ErrorCode.NONE, 1, None)
+        assert result.configs_error is ErrorCode.BROKER_NOT_AVAILABLE
 
     with capture_logs() as logs:
         asyncio.run(story())

@@ -41,10 +41,10 @@ def test_weakness_2_neither_a_cancel_nor_a_new_target_stops_the_only_in_sync_cop
         assert not some(lines, "StopReplica")
 
 
-def test_weakness_3_legacy_entries_are_judged_like_requests() -> None:
+def test_weakness_3_legacy_entries_that_can_never_be_done_are_refused() -> None:
     play = cluster(topics=("topic orders 0=1,2 1=1,2 2=1,2",))
 
-    lines = play.do("legacy orders-0= orders-1=3,3 orders-2=9")
+    lines = play.do("legacy orders-0= orders-1=3,3 orders-2=100")  # 100 is the controller
 
     assert len(some(lines, "notice (", "legacy reassignment", "refused and removed")) == 3
     assert not some(lines, f"set {TOPIC}")
