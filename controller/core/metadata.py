@@ -6,8 +6,11 @@ Source: Kafka's MetadataCache and KafkaApis.handleTopicMetadataRequest.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
+from controller.core.clients.authorization import anybody
 from controller.core.clients.open_requests import EVERY
 from controller.core.duty import Duty
 from controller.core.errors import ErrorCode
@@ -20,6 +23,7 @@ from controller.core.stage import in_force
 from controller.core.state.topics import Partition, TopicView
 from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 PARTITIONS_AT_ONCE = 10_000
 """More of one topic take several turns to describe."""
@@ -42,7 +46,13 @@ class Metadata(Duty):
             raise TypeError(f"{type(request).__name__} is not served here")
         cluster_id = self._shared.settings.cluster_id
         names = self._behind(request.after) if request.topics is None else ()
-        out.answer(asked.call, describe(request, names, asked.caller.listener, cluster_id, self._shared.cluster))
+        is_allowed, caller = self._shared.is_allowed, asked.caller
+
+        def is_visible(name: TopicName) -> bool:
+            return is_allowed(caller, AclOperation.DESCRIBE, ResourcePattern(ResourceType.TOPIC, name))
+
+        found = describe(request, names, caller.listener, cluster_id, self._shared.cluster, is_visible)
+        out.answer(asked.call, found if is_allowed is anybody else replace(found, is_for_all=False))
 
     def _behind(self, after: TopicName | None) -> Sequence[TopicName]:
         """What an answer in parts goes on with: whoever begins sees all topics, sorted once for all its parts."""
@@ -52,7 +62,12 @@ class Metadata(Duty):
 
 
 def describe(
-    request: DescribeCluster, names: Sequence[TopicName], listener: str, cluster_id: str | None, cluster: Cluster
+    request: DescribeCluster,
+    names: Sequence[TopicName],
+    listener: str,
+    cluster_id: str | None,
+    cluster: Cluster,
+    is_visible: Callable[[TopicName], bool],
 ) -> ClusterDescription:
     """Brokers that have the client's listener, ourselves among them, and the topics asked for: all means `names`."""
     nodes = []
@@ -61,35 +76,52 @@ def describe(
         endpoint = registration.endpoint(listener)
         if endpoint is not None:
             nodes.append(Node(broker, endpoint.host, endpoint.port, registration.rack))
-    found: Iterable[TopicView | TopicMetadata]
+    found: Iterable[tuple[TopicName | None, TopicView | TopicMetadata | None]]
     if request.topics is None:
-        found = (cluster.topics[name] for name in names if _exists(name, cluster))
+        found = ((name, _shown(name, cluster, is_visible)) for name in names)
     else:
-        found = (_asked(reference, cluster) for reference in request.topics)
+        found = ((None, _asked(reference, cluster, is_visible)) for reference in request.topics)
     topics: list[TopicMetadata] = []
     most = EVERY if request.most_partitions is None else PARTITIONS_AT_ONCE
     left = request.most_partitions or EVERY
-    within, rest = request.within, None
-    for topic in found:
+    within, rest, after = request.within, None, request.after
+    for name, topic in found:
+        count = 1  # what must not be shown takes time as well
         if isinstance(topic, TopicMetadata):
             topics.append(topic)
-        else:
+        elif topic is not None:
             begin = within.partition if within is not None and within.topic == topic.name else PartitionId(0)
             described, rest = _topic(topic, begin, most, listener, cluster)
             topics.append(described)
+            count = max(1, len(described.partitions))
         within = None
-        left -= max(1, len(topics[-1].partitions))
+        after = name if rest is None else after
+        left -= count
         if left <= 0 or rest is not None:
-            return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics), False, rest)
+            return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics), False, rest, after)
     return ClusterDescription(tuple(nodes), cluster_id, cluster.own_id, tuple(topics))
 
 
-def _asked(reference: TopicReference, cluster: Cluster) -> TopicView | TopicMetadata:
+def _shown(name: TopicName, cluster: Cluster, is_visible: Callable[[TopicName], bool]) -> TopicView | None:
+    return cluster.topics[name] if _exists(name, cluster) and is_visible(name) else None
+
+
+def _asked(
+    reference: TopicReference, cluster: Cluster, is_visible: Callable[[TopicName], bool]
+) -> TopicView | TopicMetadata:
+    """Of a name nobody learns whether a topic has it that he may not see; ids are no secret.
+
+    Source: Kafka's KafkaApis.handleTopicMetadataRequest.
+    """
     if reference.topic_id is not None:
         name = cluster.topic_names.get(reference.topic_id)
         if name is None or not _exists(name, cluster):
             return TopicMetadata(None, reference.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        if not is_visible(name):
+            return TopicMetadata(None, reference.topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return cluster.topics[name]
+    if reference.name is not None and not is_visible(reference.name):
+        return TopicMetadata(reference.name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topic = cluster.topics.get(reference.name) if reference.name is not None else None
     if topic is None or topic.is_queued_for_deletion:
         return TopicMetadata(reference.name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

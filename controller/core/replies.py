@@ -58,7 +58,8 @@ class ClusterDescription(Struct, frozen=True):
     """The answer to `DescribeCluster`; a controller of -1 means there is none.
 
     Shape:
-        Unless `is_whole`, `topics` are to be continued; with `rest`, from that partition of the last one on.
+        Unless `is_whole`, `topics` are to be continued: behind the name `after`, where all are asked for; with `rest`,
+        from that partition of the last one on. `is_for_all` who ask it, whatever rights they have.
     """
 
     nodes: tuple[Node, ...]
@@ -67,6 +68,8 @@ class ClusterDescription(Struct, frozen=True):
     topics: tuple[TopicMetadata, ...]
     is_whole: bool = True
     rest: TopicPartition | None = None
+    after: TopicName | None = None
+    is_for_all: bool = True
 
 
 class OngoingMove(Struct, frozen=True):

@@ -189,7 +189,8 @@ class NewTopic(Struct, frozen=True):
 
     Shape:
         -1 as `partition_count` or `replication_factor` asks for the cluster's default. Where `assignments` are given,
-        both must be -1. A config value of None is a mistake of the client.
+        both must be -1. A config value of None is a mistake of the client. `shows_configs` is judged when the request
+        comes: whether the client may see the topic's settings.
     """
 
     name: TopicName
@@ -197,6 +198,7 @@ class NewTopic(Struct, frozen=True):
     replication_factor: int = DEFAULTED
     assignments: tuple[tuple[PartitionId, Replicas], ...] = ()
     configs: tuple[tuple[str, str | None], ...] = ()
+    shows_configs: bool = True
 
 
 class CreateTopics(Struct, frozen=True):

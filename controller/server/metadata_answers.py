@@ -32,6 +32,10 @@ PIECES_AT_ONCE = 5_000
 _LONGEST_PAUSE_S = 0.05
 
 
+_Key = tuple[str, int, tuple[str, str] | None]
+"""The listener, the version and, where rights are judged, who asked from where."""
+
+
 class _Kept(Struct, frozen=True):
     body: bytes
     generation: int
@@ -48,7 +52,7 @@ class MetadataAnswers:
         """Nothing is kept."""
         self._inquiries = inquiries
         self._generation = 0
-        self._kept: dict[tuple[str, int], _Kept] = {}
+        self._kept: dict[_Key, _Kept] = {}
         self._building = asyncio.Lock()
         self._few, self._many = asyncio.Semaphore(FEW_AT_ONCE), asyncio.Lock()
 
@@ -73,25 +77,32 @@ class MetadataAnswers:
         """
         if request.topics is not None:
             return await self._of_some(request.topics, version, caller, has_hung_up)
-        key, asked_at = (caller.listener, version), self._generation
+        asked_at = self._generation
+        for_all: _Key = (caller.listener, version, None)
+        own: _Key = (caller.listener, version, (caller.principal, caller.address))
         async with self._building:
             _demand_somebody(has_hung_up)
+            key = for_all if for_all in self._kept else own
             kept = self._kept.pop(key, None)
             if kept is None or kept.generation < asked_at:
                 generation = self._generation
-                kept = _Kept(await self._of_all(version, caller), generation)
+                body, is_for_all = await self._of_all(version, caller)
+                key, kept = for_all if is_for_all else own, _Kept(body, generation)
             self._kept[key] = kept
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             return kept.body
 
-    async def _of_all(self, version: int, caller: Caller) -> bytes:
+    async def _of_all(self, version: int, caller: Caller) -> tuple[bytes, bool]:
+        """The body, and whether it is the same for everybody on this listener."""
         made = _Answer(MetadataEncoder(version))
+        after: TopicName | None = None
         while True:
-            request = DescribeCluster(None, made.last, MOST_PARTITIONS, made.within)
+            request = DescribeCluster(None, after, MOST_PARTITIONS, made.within)
             found = await self._part(request, caller, made, self._many, _stays)
+            after = found.after
             if found.is_whole:
-                return made.body(found)
+                return made.body(found), found.is_for_all
 
     async def _of_some(
         self, topics: Sequence[TopicReference], version: int, caller: Caller, has_hung_up: Callable[[], bool]
@@ -133,15 +144,14 @@ class _Answer:
     """An answer that is made of several descriptions.
 
     Shape:
-        `count` are the topics in it, `last` is the name of the last one. `begun` is a topic of which not all partitions
-        have been described; `within` is the first partition of it that is missing.
+        `count` are the topics in it. `begun` is a topic of which not all partitions have been described; `within` is
+        the first partition of it that is missing.
     """
 
     def __init__(self, encoder: MetadataEncoder) -> None:
         self._encoder = encoder
         self._pieces = [b""]
         self.count = 0
-        self.last: TopicName | None = None
         self.within: TopicPartition | None = None
         self._begun: TopicMetadata | None = None
 
@@ -158,7 +168,6 @@ class _Answer:
             self._pieces.append(b"".join(some))
             yield
         self.count += len(topics)
-        self.last = topics[-1].name if topics else self.last
 
     def body(self, found: ClusterDescription) -> bytes:
         """All of it, with the brokers as they were described last."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from controller.core.clients.authorization import Authorizer
 from controller.core.commands import UpdateMetadata
 from controller.core.effects import (
     Answer,
@@ -136,11 +137,18 @@ class Storm(Struct):
 class Rig:
     """One term under storms, fed as the pump feeds it."""
 
-    def __init__(self, shape: Shape, *, is_encoding: bool = True, budget: TurnBudget = TurnBudget()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        shape: Shape,
+        *,
+        is_encoding: bool = True,
+        budget: TurnBudget = TurnBudget(),  # noqa: B008
+        is_allowed: Authorizer | None = None,
+    ) -> None:
         """Nothing has happened yet."""
         self.shape, self.brokers = shape, tuple(BrokerId(n) for n in range(1, shape.brokers + 1))
         settings = MachineSettings(own_id=OWN, rebalance_every_s=None, budget=budget)
-        self.machine = Machine(settings, EPOCH, SeededRandom(b"storm"))
+        self.machine = Machine(settings, EPOCH, SeededRandom(b"storm"), is_allowed)
         self.now = 1_000.0
         self.zxid = 1_000_000
         self.replies: dict[CallId, Reply] = {}

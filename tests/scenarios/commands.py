@@ -292,7 +292,7 @@ def _ask_cancel(mode: Mode) -> Callable[..., None]:
 
 
 def _forbid(theatre: Theatre, *operations: str) -> None:
-    """`forbid Alter`: from the next election on, nobody has the right to this operation on the cluster."""
+    """`forbid Alter Describe:orders`: nobody has the right to this operation, or to this one on a topic."""
     theatre.forbidden.update(operations)
 
 

@@ -186,8 +186,8 @@ class Theatre:
         self.reader.load()
         self.run()
 
-    def _is_allowed(self, _caller: Caller, operation: AclOperation, _resource: ResourcePattern) -> bool:
-        return operation not in self.forbidden
+    def _is_allowed(self, _caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        return self.forbidden.isdisjoint((operation.value, f"{operation.value}:{resource.name}"))
 
     def ask(self, request: Request) -> None:
         """A request comes in."""

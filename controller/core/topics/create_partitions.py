@@ -17,6 +17,7 @@ from controller.core.topics.placement import Start, spread
 from controller.core.view import Cluster
 from zk_layout.ids import PartitionId, Replicas
 
+FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
 QUEUED = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
 
 

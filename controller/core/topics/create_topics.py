@@ -26,6 +26,7 @@ from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName
 from zk_layout.znodes.topics import Assignment
 
 MOST_PARTITIONS = 200_000
+FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 INTERNAL_TO_KRAFT = TopicName("__cluster_metadata")
 
 
@@ -52,7 +53,12 @@ def _refuse_alone(topic: NewTopic, count: int) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {INTERNAL_TO_KRAFT} is prohibited.")
     if count > 1:
         return Refusal(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
-    problem = topic_names.problem_of(topic.name)
+    return None
+
+
+def refuse_name(name: TopicName) -> Refusal | None:
+    """Why no topic may be called so."""
+    problem = topic_names.problem_of(name)
     return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem) if problem is not None else None
 
 

@@ -7,6 +7,8 @@ Source: Kafka's AdminZkClient.createTopicWithAssignment.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from controller.core.clients.open_requests import Item, denied
 from controller.core.effects import Create, Set, Write
 from controller.core.errors import ErrorCode, Refusal
@@ -46,7 +48,7 @@ class TopicCreation:
         if isinstance(outcome, Refusal):
             shared.requests.settle(item, denied(item, outcome), out)
         elif isinstance(request, CreateTopics) and request.is_validation_only:
-            shared.requests.settle(item, _possible(step.name, outcome), out)
+            shared.requests.settle(item, _shown(wanted, _possible(step.name, outcome)), out)
         else:
             step.accepted.append(item)
             step.atoms = (self._atom(step.name, outcome),)
@@ -68,10 +70,11 @@ class TopicCreation:
         topic = self._shared.cluster.topics.get(wanted.name)
         configs = tuple(TopicConfig(name, value) for name, value in wanted.configs if value is not None)
         if topic is None or not topic.partitions:
-            return TopicCreated(wanted.name, configs=configs)
+            return _shown(wanted, TopicCreated(wanted.name, configs=configs))
         factor = len(next(iter(topic.partitions.values())).assignment.replicas)
         count = len(topic.partitions)
-        return TopicCreated(wanted.name, ErrorCode.NONE, None, topic.topic_id, count, factor, configs)
+        created = TopicCreated(wanted.name, ErrorCode.NONE, None, topic.topic_id, count, factor, configs)
+        return _shown(wanted, created)
 
     def _alike(self, name: TopicName) -> set[TopicName]:
         """Topics that look the same in metrics, also those whose creation is under way."""
@@ -88,6 +91,17 @@ class TopicCreation:
         settings: Write = Create(address, config) if version in (None, ABSENT) else Set(address, config, version)
         counts = f"{len(plan.assignments)} partitions of {plan.replication_factor} replicas"
         return Atom((settings, Create(TopicAddress(name), topic)), (f"asked to create topic {name}: {counts}",))
+
+
+def _shown(wanted: NewTopic, result: TopicCreated) -> TopicCreated:
+    """What the client may see of an answer.
+
+    Source: Kafka's ZkAdminManager.maybePopulateMetadataAndConfigs.
+    """
+    if wanted.shows_configs:
+        return result
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return structs.replace(result, partition_count=-1, replication_factor=-1, configs=None, configs_error=error)
 
 
 def _possible(name: TopicName, plan: Plan) -> TopicCreated:

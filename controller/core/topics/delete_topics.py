@@ -12,6 +12,8 @@ from controller.core.requests import DeleteTopics, TopicReference
 from controller.core.view import Cluster
 from zk_layout.ids import TopicName
 
+FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+
 
 def refuse_within(request: DeleteTopics, *, is_enabled: bool) -> Refusal | None:
     """Why no topic is deleted at all."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
 
 from controller.core.clients.authorization import CLUSTER
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
@@ -38,6 +40,7 @@ from zk_layout.znodes.topics import TopicAddress
 
 ASK_AGAIN_AFTER_S = 30.0
 WITHDRAWN = "withdrawn topic deletion"
+Parts = tuple[list[Item], list[tuple[int, Result]]]  # what is to be decided, and what is settled already, by place
 Droppable = TopicDeletionAddress | ReplicaDeletionsAddress
 
 
@@ -68,13 +71,9 @@ class Topics(TopicDuty):
         request = asked.request
         match request:
             case CreateTopics():
-                new = [(topic.name, topic) for topic in request.topics]
-                may_create_all = self._shared.is_allowed(asked.caller, AclOperation.CREATE, CLUSTER)
-                operation = None if may_create_all else AclOperation.CREATE
-                parts = self._by_topic(asked, new, create_topics.refuse_within(request), operation)
+                parts = self._to_create(asked, request)
             case CreatePartitions():
-                more = [(growth.topic, growth) for growth in request.growths]
-                parts = self._by_topic(asked, more, create_partitions.refuse_within(request), AclOperation.ALTER)
+                parts = self._to_grow(asked, request)
             case DeleteTopics():
                 parts = self._to_delete(asked, request)
             case _:
@@ -86,25 +85,26 @@ class Topics(TopicDuty):
         for name in dict.fromkeys(item.at.topic for item in items):
             self._shared.agenda.add(name, is_urgent=True)
 
-    def _by_topic(
-        self,
-        asked: Asked,
-        wanted: Sequence[tuple[TopicName, NewTopic | Growth]],
-        refusals: Sequence[Refusal | None],
-        operation: AclOperation | None,
-    ) -> tuple[list[Item], list[tuple[int, Result]]]:
-        items: list[Item] = []
-        results: list[tuple[int, Result]] = []
-        for index, ((name, what), refused_alone) in enumerate(zip(wanted, refusals, strict=True)):
-            item = Item(asked.call, index, TopicPartition(name, WHOLE_TOPIC), what)
-            refusal = refused_alone or self._forbidden(asked, operation, name)
-            if refusal is None:
-                items.append(item)
+    def _to_create(self, asked: Asked, request: CreateTopics) -> Parts:
+        may_create_all = self._shared.is_allowed(asked.caller, AclOperation.CREATE, CLUSTER)
+        wanted: list[tuple[TopicName, NewTopic | Growth, Refusal | None]] = []
+        for topic, refused_alone in zip(request.topics, create_topics.refuse_within(request), strict=True):
+            name = topic.name
+            shown = structs.replace(topic, shows_configs=self._may(asked, AclOperation.DESCRIBE_CONFIGS, name))
+            if may_create_all or refused_alone is not None or self._may(asked, AclOperation.CREATE, name):
+                wanted.append((name, shown, refused_alone or create_topics.refuse_name(name)))
             else:
-                results.append((index, denied(item, refusal)))
-        return items, results
+                wanted.append((name, shown, create_topics.FORBIDDEN))
+        return _by_topic(asked, wanted)
 
-    def _to_delete(self, asked: Asked, request: DeleteTopics) -> tuple[list[Item], list[tuple[int, Result]]]:
+    def _to_grow(self, asked: Asked, request: CreatePartitions) -> Parts:
+        wanted: list[tuple[TopicName, NewTopic | Growth, Refusal | None]] = []
+        for growth, refused_alone in zip(request.growths, create_partitions.refuse_within(request), strict=True):
+            is_free = refused_alone is not None or self._may(asked, AclOperation.ALTER, growth.topic)
+            wanted.append((growth.topic, growth, refused_alone if is_free else create_partitions.FORBIDDEN))
+        return _by_topic(asked, wanted)
+
+    def _to_delete(self, asked: Asked, request: DeleteTopics) -> Parts:
         """Names are looked up when it is their turn, ids now: a topic that is just being created has none yet."""
         items: list[Item] = []
         results: list[tuple[int, Result]] = []
@@ -112,21 +112,22 @@ class Topics(TopicDuty):
         refused_whole = delete_topics.refuse_within(request, is_enabled=cluster.deletes_topics)
         for index, reference in enumerate(request.topics):
             found = refused_whole or delete_topics.find(reference, cluster)
+            named = reference.name
             if not isinstance(found, Refusal):
-                found = self._forbidden(asked, AclOperation.DELETE, found) or found
+                # An id is no secret; the name behind it is one for whoever may not describe the topic.
+                is_hidden = named is None and not self._may(asked, AclOperation.DESCRIBE, found)
+                named = named if is_hidden else found
+                if is_hidden or not self._may(asked, AclOperation.DELETE, found):
+                    found = delete_topics.FORBIDDEN
             if isinstance(found, Refusal):
-                results.append((index, TopicDeleted(reference.name, reference.topic_id, found.error, found.message)))
+                results.append((index, TopicDeleted(named, reference.topic_id, found.error, found.message)))
             else:
                 wanted = TopicReference(found, cluster.topics[found].topic_id if found in cluster.topics else None)
                 items.append(Item(asked.call, index, TopicPartition(found, WHOLE_TOPIC), wanted))
         return items, results
 
-    def _forbidden(self, asked: Asked, operation: AclOperation | None, name: TopicName) -> Refusal | None:
-        if operation is None or self._shared.is_allowed(
-            asked.caller, operation, ResourcePattern(ResourceType.TOPIC, name)
-        ):
-            return None
-        return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    def _may(self, asked: Asked, operation: AclOperation, name: TopicName) -> bool:
+        return self._shared.is_allowed(asked.caller, operation, ResourcePattern(ResourceType.TOPIC, name))
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """A request about a topic that exists."""
@@ -314,3 +315,15 @@ class Topics(TopicDuty):
     def figures(self) -> dict[str, float]:
         """How much is still to be deleted."""
         return self._deletions.figures()
+
+
+def _by_topic(asked: Asked, wanted: Iterable[tuple[TopicName, NewTopic | Growth, Refusal | None]]) -> Parts:
+    items: list[Item] = []
+    results: list[tuple[int, Result]] = []
+    for index, (name, what, refusal) in enumerate(wanted):
+        item = Item(asked.call, index, TopicPartition(name, WHOLE_TOPIC), what)
+        if refusal is None:
+            items.append(item)
+        else:
+            results.append((index, denied(item, refusal)))
+    return items, results

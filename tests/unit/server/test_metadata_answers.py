@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from controller.core import metadata
+from controller.core.clients.authorization import Authorizer
 from controller.core.effects import Answer
 from controller.core.events import Asked, CallId
 from controller.core.replies import ClusterDescription, Reply
@@ -20,6 +22,7 @@ from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
 from zk_layout.facts import absent
 from zk_layout.ids import TopicName, Zxid
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.topics import TopicAddress
 
 CALLER = Caller("PLAINTEXT", "127.0.0.1")
@@ -30,9 +33,9 @@ SOME = tuple(TopicReference(TopicName(name)) for name in (NAMES[3], "unknown", N
 class Asking(Inquiries):
     """A term that answers at once; before each answer something may happen."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_allowed: Authorizer | None = None) -> None:
         super().__init__()
-        self._rig = Rig(Shape(len(NAMES), 7, 3), is_encoding=False)
+        self._rig = Rig(Shape(len(NAMES), 7, 3), is_encoding=False, is_allowed=is_allowed)
         for event in self._rig.everything():
             self._rig.emit(event)
         self._rig.run()
@@ -43,10 +46,10 @@ class Asking(Inquiries):
         assert isinstance(request, DescribeCluster)
         self.happens(len(self.asked))
         self.asked.append(request)
-        return self.describe(request)
+        return self.describe(request, caller)
 
-    def describe(self, request: DescribeCluster) -> ClusterDescription:
-        effects = self._rig.machine.turn([Asked(CallId(1), request, CALLER)], self._rig.now)
+    def describe(self, request: DescribeCluster, caller: Caller = CALLER) -> ClusterDescription:
+        effects = self._rig.machine.turn([Asked(CallId(1), request, caller)], self._rig.now)
         (reply,) = (effect.reply for effect in effects if isinstance(effect, Answer))
         assert isinstance(reply, ClusterDescription)
         return reply
@@ -91,6 +94,41 @@ def test_a_topic_that_goes_while_it_is_described_is_not_half_there(topics: tuple
     expected = term.describe(DescribeCluster(topics))
     assert gone not in [t.name for t in expected.topics if t.partitions]
     assert body == MetadataEncoder(12).encode(expected)
+
+
+def test_where_rights_are_judged_everybody_is_shown_his_own() -> None:
+    ann, bob = structs.replace(CALLER, principal="User:ann"), structs.replace(CALLER, principal="User:bob")
+
+    def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        return operation is AclOperation.DESCRIBE and (caller == ann or resource.name == NAMES[4])
+
+    term = Asking(is_allowed)
+
+    async def story() -> list[bytes]:
+        answers = MetadataAnswers(term)
+        return [await answers.body(DescribeCluster(None), 12, caller) for caller in (ann, bob, ann, bob)]
+
+    found = asyncio.run(story())
+
+    expected = [MetadataEncoder(12).encode(term.describe(DescribeCluster(None), caller)) for caller in (ann, bob)]
+    assert found == expected * 2
+    assert len(term.describe(DescribeCluster(None), bob).topics) == 1
+    asked_once = [request for request in term.asked if request.after is None and request.within is None]
+    assert len(asked_once) == 2
+
+
+def test_topics_that_must_not_be_shown_take_turns_as_well() -> None:
+    judged: list[str] = []
+
+    def is_allowed(_caller: Caller, _operation: AclOperation, resource: ResourcePattern) -> bool:
+        judged.append(resource.name)
+        return False
+
+    term = Asking(is_allowed)
+    found = term.describe(DescribeCluster(None, most_partitions=2))
+
+    assert (found.topics, found.is_whole, found.after) == ((), False, NAMES[1])
+    assert judged == NAMES[:2]
 
 
 class Slow(Asking):
