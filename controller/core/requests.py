@@ -289,7 +289,11 @@ def part_count(request: Request) -> int:
 
 
 class Caller(Struct, frozen=True):
-    """Who asks: through which of our listeners, from where, and as whom."""
+    """Who asks: through which of our listeners, from where, and as whom.
+
+    Shape:
+        `address` is an IP address without a port, as rights name hosts.
+    """
 
     listener: str
     address: str

@@ -34,6 +34,7 @@ from controller.server.parts import ask_in_parts
 from controller.server.relay import BELIEVED, CLIENT_ID, LED, RELAYABLE, STANDING_BY, Brokers, NobodyToAsk, Relay
 from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.server.topic_configs import TopicConfigs, completed, is_to_be_completed
+from controller.wire import rights_needed
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
@@ -266,13 +267,16 @@ class Connection:
             return (await self._answer_for_a_broker(unsupported.header, frame),)
         if isinstance(request, ApiVersionsRequest):
             return (encode_api_versions(header, await self._offered(header.client_id)),)
-        caller = Caller(self._listener, self._address, header.client_id or "")
+        caller = self._caller(header)
         if isinstance(request, DescribeCluster):
             return await self._describe(request, header, caller)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
         if isinstance(reply, TopicsCreated) and header.api_version >= _WITH_CONFIGS:
             reply = await self._with_all_configs(reply)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
+
+    def _caller(self, header: RequestHeader) -> Caller:
+        return Caller(self._listener, self._connection.address, header.client_id or "")
 
     async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
         if not is_to_be_completed(reply):
@@ -290,7 +294,22 @@ class Connection:
         return framed_apart(encode_response_header(header), body)
 
     async def _pass_on(self, frame: bytes, relay: Relay) -> Chunks:
+        await self._demand_rights(relay, decode_header(frame), frame)
         return (await relay.forward(frame, self._service.pools.responses),)
+
+    async def _demand_rights(self, relay: Relay, header: RequestHeader, frame: bytes) -> None:
+        """A broker would judge by the rights of this process.
+
+        Raises:
+            Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
+        """
+        is_allowed = relay.is_allowed
+        if is_allowed is None:
+            return
+        rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
+        caller = self._caller(header)
+        if rights is None or not all(is_allowed(caller, operation, resource) for operation, resource in rights):
+            raise Unanswerable(f"{api_name(header.api_key)} is not passed on for this client; brokers answer it")
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key
@@ -308,6 +327,7 @@ class Connection:
             if own is not None:
                 return own
         if key in RELAYABLE and self._relay is not None:
+            await self._demand_rights(self._relay, header, frame)
             return await self._relay.forward(frame, self._service.pools.responses)
         raise self._unsupported(header, None)
 

@@ -22,6 +22,7 @@ from typing import Protocol
 import structlog
 
 from controller.connections.broker import Broken, BrokerConnection, Dialer, Unreachable
+from controller.core.clients.authorization import Authorizer
 from controller.core.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
 from controller.wire.frames import framed
@@ -148,8 +149,10 @@ class Brokers:
         live_brokers: Callable[[], Awaitable[Sequence[LiveBroker]]],
         dialer: Dialer,
         timeout_s: float = 30.0,
+        is_allowed: Authorizer | None = None,
     ) -> None:
-        """Nothing is opened yet. `live_brokers` may hold the controller itself, which is never asked."""
+        """Nothing is opened yet. `live_brokers` may hold the controller itself, which is never asked. Without
+        `is_allowed` everybody may do everything."""
         self._own_id = own_id
         self._live_brokers = live_brokers
         self._live: Sequence[LiveBroker] = ()
@@ -158,6 +161,7 @@ class Brokers:
         self._repeated = RepeatedLines()
         self.dialer = dialer
         self.timeout_s = timeout_s
+        self.is_allowed = is_allowed
 
     async def choose(self, listener: str) -> tuple[LiveBroker, Endpoint]:
         """Any live broker with a plain-text listener of this name.
@@ -223,6 +227,11 @@ class Relay:
         self._listener = listener
         self._chosen: tuple[LiveBroker, BrokerConnection] | None = None
         self._held: list[tuple[MemoryPool, int]] = []
+
+    @property
+    def is_allowed(self) -> Authorizer | None:
+        """Who judges what is passed on, because the broker sees this process only."""
+        return self._brokers.is_allowed
 
     async def ranges(self) -> Ranges:
         """What the broker behind this relay answers, be it the second that is tried; `BELIEVED` if none can be asked

@@ -126,17 +126,21 @@ def decode_config_resources(header: RequestHeader, frame: bytes) -> tuple[Config
     Raises:
         MalformedRequest: it breaks off, or claims what it does not hold.
     """
-    api, version = ApiKey(header.api_key), header.api_version
     with reading(header, frame) as cursor:
-        resources = tuple(_resource(cursor, api) for _ in cursor.array("resources", 4))
-        if api is not ApiKey.DESCRIBE_CONFIGS:
-            cursor.boolean("validate_only")
-        else:
-            if version >= 1:
-                cursor.boolean("include_synonyms")
-            if version >= 3:
-                cursor.boolean("include_documentation")
-        cursor.tags()
+        return config_resources(cursor, ApiKey(header.api_key), header.api_version)
+
+
+def config_resources(cursor: Cursor, api: ApiKey, version: int) -> tuple[ConfigResource, ...]:
+    """The same from the beginning of its body."""
+    resources = tuple(_resource(cursor, api) for _ in cursor.array("resources", 4))
+    if api is not ApiKey.DESCRIBE_CONFIGS:
+        cursor.boolean("validate_only")
+    else:
+        if version >= 1:
+            cursor.boolean("include_synonyms")
+        if version >= 3:
+            cursor.boolean("include_documentation")
+    cursor.tags()
     return resources
 
 

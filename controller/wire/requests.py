@@ -139,15 +139,19 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
 
 
 @contextmanager
-def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
-    """The place behind the header of a request named in `ApiKey`, from which its body is then read. As to brokers,
-    what is left behind the body means nothing: librdkafka leaves three bytes.
+def reading(header: RequestHeader, frame: bytes, *, flexible: bool | None = None) -> Iterator[Cursor]:
+    """The place behind the header of a request, from which its body is then read. As to brokers, what is left behind
+    the body means nothing: librdkafka leaves three bytes.
+
+    Shape:
+        Whether the version is `flexible` has to be said of requests that are not in `ApiKey`.
 
     Raises:
         MalformedRequest: for whatever is `Malformed` in it.
     """
     most = MOST_ENTRIES.get(header.api_key, MOST_ENTRIES_OF_OTHERS)
-    flexible = is_flexible(header.api_key, header.api_version)
+    if flexible is None:
+        flexible = is_flexible(header.api_key, header.api_version)
     cursor = Cursor(frame, _body_at(header, frame), is_flexible=flexible, most_entries=most)
     try:
         cursor.tags()

@@ -36,7 +36,7 @@ from controller.core.requests import (
 )
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
 
-CALLER = Caller("OUTSIDE", "10.0.0.5:4711", "admin-1", "User:ann")
+CALLER = Caller("OUTSIDE", "10.0.0.5", "admin-1", "User:ann")
 
 
 class Timer:
@@ -73,7 +73,7 @@ def asked(request: Request, call: int = 1, caller: Caller = CALLER) -> Asked:
         (
             moves(2),
             ReassignmentsAltered((PartitionResult(at(0)), PartitionResult(at(1))), request_id=RequestId(7)),
-            "AlterReassignments(orders-0, orders-1) by User:ann at 10.0.0.5:4711 with client id 'admin-1': "
+            "AlterReassignments(orders-0, orders-1) by User:ann at 10.0.0.5 with client id 'admin-1': "
             "done, request id 7",
         ),
         (
@@ -86,19 +86,19 @@ def asked(request: Request, call: int = 1, caller: Caller = CALLER) -> Asked:
                 request_id=RequestId(8),
             ),
             "AlterReassignments(orders-0, orders-1, orders-2, orders-3, orders-4, 95 more) by User:ann at "
-            "10.0.0.5:4711 with client id 'admin-1': 99 done, request id 8, 1 not; "
+            "10.0.0.5 with client id 'admin-1': 99 done, request id 8, 1 not; "
             "orders-0: INVALID_REPLICA_ASSIGNMENT (no such broker)",
         ),
         (
             ElectLeaders(None),
             LeadersElected((), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-            "ElectLeaders(all partitions) by User:ann at 10.0.0.5:4711 with client id 'admin-1': "
+            "ElectLeaders(all partitions) by User:ann at 10.0.0.5 with client id 'admin-1': "
             "CLUSTER_AUTHORIZATION_FAILED",
         ),
         (
             CreateTopics((NewTopic(TopicName("new")),), is_validation_only=True),
             TopicsCreated((TopicCreated(TopicName("new"), ErrorCode.TOPIC_ALREADY_EXISTS, "it is there"),)),
-            "CreateTopics(new, validation only) by User:ann at 10.0.0.5:4711 with client id 'admin-1': "
+            "CreateTopics(new, validation only) by User:ann at 10.0.0.5 with client id 'admin-1': "
             "new: TOPIC_ALREADY_EXISTS (it is there)",
         ),
     ],

@@ -23,9 +23,10 @@ from kio.serial import entity_reader
 from structlog.testing import capture_logs
 
 from controller.brokers.dialing import PlaintextDialer
+from controller.core.clients.authorization import Authorizer
 from controller.core.commands import LiveBroker
 from controller.core.replies import ClusterDescription
-from controller.core.requests import DescribeCluster, ListReassignments
+from controller.core.requests import Caller, DescribeCluster, ListReassignments
 from controller.lab.listening import MessageServer
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
 from controller.server.limits import Limits
@@ -38,6 +39,7 @@ from controller.wire.requests import ApiVersionsRequest, decode_header
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from tests.unit.server.clients import OWN_ID, Client, Desk, connected, serving
 from zk_layout.ids import BrokerId
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Endpoint
 
 FIND_COORDINATOR, DESCRIBE_CONFIGS, PRODUCE, UNREGISTER_BROKER = 10, 32, 0, 64
@@ -94,11 +96,11 @@ async def brokers(count: int) -> AsyncIterator[list[Broker]]:
             await broker.server.stop()
 
 
-def askable(live: Sequence[LiveBroker], timeout_s: float = 5.0) -> Brokers:
+def askable(live: Sequence[LiveBroker], timeout_s: float = 5.0, is_allowed: Authorizer | None = None) -> Brokers:
     async def live_brokers() -> Sequence[LiveBroker]:
         return live
 
-    return Brokers(OWN_ID, live_brokers, PlaintextDialer(), timeout_s)
+    return Brokers(OWN_ID, live_brokers, PlaintextDialer(), timeout_s, is_allowed)
 
 
 def find_coordinator(correlation_id: int) -> bytes:
@@ -127,6 +129,36 @@ def test_a_request_for_any_broker_is_answered_by_one_byte_for_byte() -> None:
             assert broker.connections == 1
 
     asyncio.run(story())
+
+
+def test_what_a_client_has_no_right_to_is_not_passed_on() -> None:
+    may = {"group": True, "other": False}
+    judged: list[tuple[str, AclOperation]] = []
+
+    def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        judged.append((caller.address, operation))
+        return may[resource.name]
+
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()], is_allowed=is_allowed)) as server,
+        ):
+            async with connected(server) as client:
+                assert await asked(client, 1) == broker.number
+                may["group"] = False
+                client.writer.write(framed(find_coordinator(2)))
+                assert await client.is_hung_up_on()
+            async with connected(server) as client:
+                client.writer.write(framed(struct.pack(">hhihi", 41, 0, 3, -1, -1)))  # whose tokens? the asker's
+                assert await client.is_hung_up_on()
+
+    with capture_logs() as logs:
+        asyncio.run(story())
+
+    assert judged == [("127.0.0.1", AclOperation.DESCRIBE)] * 2
+    reasons = [line["reason"] for line in logs if line["log_level"] == "warning"]
+    assert "FindCoordinator (10) is not passed on for this client; brokers answer it" in reasons[0]
 
 
 def test_a_replica_that_stands_by_describes_the_cluster_as_a_broker_does() -> None:

@@ -1,0 +1,138 @@
+"""Which rights does a request need before it may be passed on to a broker?
+
+The broker takes this process for the sender, which may do everything. So whoever asks must be allowed, here, all that
+he asks for. A request whose answer depends on who asks, or whose meaning is not known, is passed on for nobody: asked
+of a broker itself, it gets Kafka's answer.
+
+Source: Kafka's KafkaApis, AuthHelper, ConfigHelper and AclApis, the same in 2.4 to 3.9 unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from controller.wire.any_node import ConfigResource, config_resources
+from controller.wire.cursor import Cursor
+from controller.wire.frames import RequestHeader
+from controller.wire.requests import reading
+from controller.wire.versions import ApiKey, VersionRange
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
+
+CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
+
+Right = tuple[AclOperation, ResourcePattern]
+Rights = tuple[Right, ...]
+
+_GROUP, _TRANSACTION = 0, 1  # for whom a coordinator is looked for
+_OF_TOPIC, _OF_BROKER, _OF_LOGGERS, _OF_METRICS = 2, 4, 8, 16  # whose configuration
+
+
+def needed(header: RequestHeader, frame: bytes) -> Rights | None:
+    """All rights that this request needs; None where it must not be passed on.
+
+    Raises:
+        MalformedRequest: it breaks off, or claims what it does not hold.
+    """
+    known = KNOWN.get(header.api_key)
+    if known is None or header.api_version not in known.versions:
+        return None
+    with reading(header, frame, flexible=header.api_version >= known.first_flexible) as cursor:
+        return known.read(cursor, header.api_version)
+
+
+class _Known(Struct, frozen=True):
+    versions: VersionRange
+    first_flexible: int
+    read: Callable[[Cursor, int], Rights | None]
+
+
+def _on_cluster(operation: AclOperation) -> Callable[[Cursor, int], Rights]:
+    """Whatever else it says."""
+    return lambda _cursor, _version: ((operation, CLUSTER),)
+
+
+def _coordinators(cursor: Cursor, version: int) -> Rights | None:
+    key = cursor.string("key") if version < 4 else ""
+    kind = cursor.int8("key_type") if version >= 1 else _GROUP
+    keys = (key,) if version < 4 else tuple(cursor.string("coordinator_key") for _ in cursor.array("keys", 1))
+    types = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+    if kind not in types:
+        return None
+    return tuple((AclOperation.DESCRIBE, ResourcePattern(types[kind], name)) for name in keys)
+
+
+def _producer_id(cursor: Cursor, _version: int) -> Rights:
+    """From 3.0 on, who may write to any topic needs no right on the cluster; here he does, and asks a broker."""
+    transaction = cursor.nullable_string("transactional_id")
+    if transaction is None:
+        return ((AclOperation.IDEMPOTENT_WRITE, CLUSTER),)
+    return ((AclOperation.WRITE, ResourcePattern(ResourceType.TRANSACTIONAL_ID, transaction)),)
+
+
+def _configs(api: ApiKey, operation: AclOperation) -> Callable[[Cursor, int], Rights | None]:
+    def read(cursor: Cursor, version: int) -> Rights | None:
+        rights = [_of_config(resource, operation) for resource in config_resources(cursor, api, version)]
+        return None if None in rights else tuple(right for right in rights if right is not None)
+
+    return read
+
+
+def _of_config(resource: ConfigResource, operation: AclOperation) -> Right | None:
+    if resource.kind == _OF_TOPIC:
+        return operation, ResourcePattern(ResourceType.TOPIC, resource.name)
+    return (operation, CLUSTER) if resource.kind in (_OF_BROKER, _OF_LOGGERS, _OF_METRICS) else None
+
+
+def _cluster(cursor: Cursor, _version: int) -> Rights | None:
+    """What the asker may do with the cluster is for him alone."""
+    return None if cursor.boolean("include_cluster_authorized_operations") else ()
+
+
+def _metadata(cursor: Cursor, version: int) -> Rights | None:
+    """By name, and without more; of all topics each asker sees his own, and an id does not tell its topic here."""
+    entries = (cursor.array if version == 0 else cursor.nullable_array)("topics", 18 if version >= 10 else 2)
+    if entries is None:
+        return None
+    names = []
+    for _ in entries:
+        topic_id = cursor.topic_id() if version >= 10 else None
+        name = cursor.nullable_string("name") if version >= 10 else cursor.string("name")
+        cursor.tags()
+        if topic_id is not None or name is None:
+            return None
+        names.append(name)
+    if version == 0 and not names:
+        return None  # the oldest version says "all" so
+    creates = cursor.boolean("allow_auto_topic_creation") if version >= 4 else True
+    flags = [cursor.boolean("include_cluster_authorized_operations")] if 8 <= version <= 10 else []
+    flags += [cursor.boolean("include_topic_authorized_operations")] if version >= 8 else []
+    if any(flags):
+        return None
+    # Whether a topic exists, and so is not created, is not known here.
+    operations = (AclOperation.DESCRIBE, AclOperation.CREATE) if creates else (AclOperation.DESCRIBE,)
+    return tuple((operation, ResourcePattern(ResourceType.TOPIC, name)) for name in names for operation in operations)
+
+
+_ALTER, _ALTER_CONFIGS = AclOperation.ALTER, AclOperation.ALTER_CONFIGS
+_DESCRIBE, _DESCRIBE_CONFIGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+KNOWN = MappingProxyType(
+    {
+        3: _Known(VersionRange(0, 12), 9, _metadata),
+        10: _Known(VersionRange(0, 6), 3, _coordinators),
+        22: _Known(VersionRange(0, 5), 2, _producer_id),
+        29: _Known(VersionRange(0, 3), 2, _on_cluster(_DESCRIBE)),
+        30: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER)),
+        31: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER)),
+        32: _Known(VersionRange(0, 4), 4, _configs(ApiKey.DESCRIBE_CONFIGS, _DESCRIBE_CONFIGS)),
+        33: _Known(VersionRange(0, 2), 2, _configs(ApiKey.ALTER_CONFIGS, _ALTER_CONFIGS)),
+        44: _Known(VersionRange(0, 1), 1, _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, _ALTER_CONFIGS)),
+        48: _Known(VersionRange(0, 1), 1, _on_cluster(_DESCRIBE_CONFIGS)),
+        49: _Known(VersionRange(0, 1), 1, _on_cluster(_ALTER_CONFIGS)),
+        50: _Known(VersionRange(0, 0), 0, _on_cluster(_DESCRIBE)),
+        60: _Known(VersionRange(0, 1), 0, _cluster),
+    }
+)
+"""By api key. Delegation tokens are missing: whose they are is who asks."""
