@@ -60,13 +60,17 @@ def test_a_version_that_is_not_known_is_passed_on_for_nobody() -> None:
     assert needed(decode_header(frame), frame) is None
 
 
-@pytest.mark.parametrize("version", versions(10))
-@pytest.mark.parametrize(("kind", "resource_type"), [(0, GROUP), (1, TRANSACTION), (2, None)])
+@pytest.mark.parametrize(
+    ("version", "kind", "resource_type"),
+    [
+        *((version, 0, GROUP) for version in versions(10)),
+        *((version, 1, TRANSACTION) for version in versions(10, lowest=1)),
+        *((version, 2, None) for version in versions(10, lowest=1)),
+    ],
+)
 def test_whose_coordinator_is_looked_for_must_be_his_to_see(
     version: int, kind: int, resource_type: ResourceType | None
 ) -> None:
-    if version == 0 and kind:
-        pytest.skip("version 0 is about groups")
     schema = Schema("find_coordinator", version)
     entity = schema.make("FindCoordinatorRequest", key="a", key_type=kind, coordinator_keys=("a", "b"))
     names = "a" if version < 4 else "ab"
