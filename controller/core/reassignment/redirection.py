@@ -38,11 +38,13 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
     notice = _notice(case, to, stopped if is_unsafe else ()) if mode is Mode.FORCED else None
     if is_unsafe and not kept:
         return Change(f"{why}, forced", to, _given_up(case, state, to, cluster), owed, notice)
-    leader = state.leader
+    leader, isr = state.leader, kept or state.isr
     if leader not in to.replicas or not cluster.is_online(leader, case.at):
-        still_serves = leader in to.replicas and cluster.still_serves(leader, case.at)
-        leader = electable[0] if electable else leader if still_serves else NO_LEADER
-    return Change(why, to, raised(state, cluster.controller_epoch, leader, kept or state.isr), owed, notice)
+        if electable:  # whoever is elected waits for nobody who is gone
+            leader, isr = electable[0], tuple(r for r in kept if r in electable)
+        elif leader not in to.replicas or not cluster.still_serves(leader, case.at):
+            leader = NO_LEADER
+    return Change(why, to, raised(state, cluster.controller_epoch, leader, isr), owed, notice)
 
 
 def _unsafe(case: Case, to: Assignment, stopped: Replicas) -> Refusal:
