@@ -10,7 +10,7 @@ from msgspec import Struct
 
 OPERATIONS: Mapping[str, str] = {
     "describe_cluster": "the brokers, who the controller is, and whether its address answers",
-    "create_topic": "3 partitions, 2 replicas each",
+    "create_topic": "3 partitions, 2 replicas each; what the answer says of the topic, where the client shows it",
     "create_with_configs": "a topic with settings",
     "create_assigned": "a topic with a replica assignment by hand",
     "validate_only": "a topic that is only checked, not created",

@@ -38,7 +38,6 @@ class Client(Struct, frozen=True):
     name: str
     version: str
     make_ready: Callable[[], Program]
-    language: str
 
     @property
     def title(self) -> str:
@@ -81,11 +80,11 @@ def _java(version: str) -> Callable[[], Program]:
     return make_ready
 
 
-def _go(folder: str) -> Callable[[], Program]:
+def _go(program: str) -> Callable[[], Program]:
     def make_ready() -> Program:
         go = _tool("go")
-        made = KEPT / folder
-        _run([go, "build", "-mod=readonly", "-o", str(made), "."], HERE / folder)
+        made = KEPT / "go" / program
+        _run([go, "build", "-mod=readonly", "-o", str(made), f"./{program}"], HERE / "go")
         return Program((str(made),))
 
     return make_ready
@@ -140,10 +139,15 @@ def _without_our_path() -> dict[str, str]:
 
 
 CLIENTS: tuple[Client, ...] = (
-    Client("Java AdminClient", "2.8.2", _java("2.8.2"), "Java"),
-    Client("Java AdminClient", "4.1.1", _java("4.1.1"), "Java"),
-    Client("confluent-kafka", "2.3.0", _python("confluent.py", "confluent-kafka==2.3.0"), "Python"),
-    Client("confluent-kafka", "2.16.1", _python("confluent.py", "confluent-kafka==2.16.1"), "Python"),
-    Client("kafka-python", "3.0.12", _python("kafka_python.py", "kafka-python==3.0.12"), "Python"),
-    Client("aiokafka", "0.14.0", _python("aiokafka_client.py", "aiokafka==0.14.0"), "Python"),
+    Client("Java AdminClient", "2.8.2", _java("2.8.2")),
+    Client("Java AdminClient", "4.1.1", _java("4.1.1")),
+    Client("confluent-kafka", "2.3.0", _python("confluent.py", "confluent-kafka==2.3.0")),
+    Client("confluent-kafka", "2.16.1", _python("confluent.py", "confluent-kafka==2.16.1")),
+    Client("kcat", "of this machine", _kcat),
+    Client("kafka-python", "3.0.12", _python("kafka_python.py", "kafka-python==3.0.12")),
+    Client("aiokafka", "0.14.0", _python("aiokafka_client.py", "aiokafka==0.14.0")),
+    Client("kafkajs", "2.2.4", _node("kafkajs.js")),
+    Client("@platformatic/kafka", "1.35.0", _node("platformatic.js")),
+    Client("franz-go", "1.22.2", _go("franz")),
+    Client("sarama", "1.61.1", _go("sarama")),
 )

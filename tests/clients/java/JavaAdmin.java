@@ -5,7 +5,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -31,6 +30,7 @@ import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupListing;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.CreateTopicsResult;
 import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.DescribeTopicsResult;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
@@ -199,8 +199,17 @@ public class JavaAdmin {
     }
 
     private Object create(NewTopic topic, boolean isOnlyChecked) throws Exception {
-        admin.createTopics(List.of(topic), new CreateTopicsOptions().validateOnly(isOnlyChecked)).all().get();
-        return Map.of("accepted", true);
+        CreateTopicsResult created = admin.createTopics(List.of(topic), new CreateTopicsOptions().validateOnly(isOnlyChecked));
+        created.all().get();
+        Config config = created.config(topic.name()).get();
+        Map<String, Object> settings = new TreeMap<>();
+        for (String name : List.of("retention.ms", "cleanup.policy", "min.insync.replicas")) {
+            ConfigEntry entry = config.get(name);
+            if (entry == null) settings.put(name, "not told");
+            else settings.put(name, Arrays.asList(entry.value(), entry.source().name()));
+        }
+        return Map.of("accepted", true, "partitions", created.numPartitions(topic.name()).get(),
+            "replicas", created.replicationFactor(topic.name()).get(), "settings", settings);
     }
 
     private Set<String> topics() throws Exception {

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.clients.operations import Run, normalised
 
-OURS = Run("java-ours-brokers", 901, lambda host, port: port == 9095)
-NATIVE = Run("java-native-brokers", None, lambda host, port: True)
+OURS = Run("java-ours-brokers", 901, lambda _, port: port == 9095)
+NATIVE = Run("java-native-brokers", None, lambda *_: True)
 
 
 def cluster(*nodes: int, controller: int, port: int = 9095) -> dict[str, Any]:
