@@ -8,6 +8,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+CLIENTS ?=
 MINUTES ?= 60
 
 BIN    := $(VENV)/bin
@@ -22,7 +23,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster containers versions lab replay fuzz nightly mutants format lock setup clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster clients containers versions lab replay fuzz nightly mutants format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -68,6 +69,10 @@ conformance: $(READY)  ## simulated servers against the real ones
 
 cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
 	$(PYTEST) $(call present,tests/cluster) $(ARGS)
+
+# All of them renew the page; some, as in CLIENTS=java,kafkajs, only show their table.
+clients: $(READY)  ## what clients of all kinds see of our controller, beside the native one; renews docs/clients.md
+	$(BIN)/python -m tests.clients $(if $(CLIENTS),--clients '$(CLIENTS)',--output docs/clients.md) $(ARGS)
 
 containers: $(READY)  ## our own image in containers, where an engine answers
 	$(PYTEST) $(call present,tests/containers) $(ARGS)

@@ -11,7 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
@@ -117,8 +117,26 @@ def kafka_class_path(
     Raises:
         JarsUnavailable: They are not in the cache and could not be downloaded.
     """
-    directory = (cache_dir or default_cache_dir()).absolute()
     name = f"kafka-{version}" + (f"-{classifier}" if classifier else "")
+    return _class_path(name, version, partial(_dependencies, version, classifier), cache_dir, progress)
+
+
+def clients_class_path(
+    version: str, *, cache_dir: Path | None = None, progress: Progress = lambda _: None
+) -> tuple[Path, ...]:
+    """The jars of Kafka's Java clients alone; downloaded at the first call, like a broker's.
+
+    Raises:
+        JarsUnavailable: They are not in the cache and could not be downloaded.
+    """
+    dependencies = partial(_clients_dependencies, version)
+    return _class_path(f"kafka-clients-{version}", version, dependencies, cache_dir, progress)
+
+
+def _class_path(
+    name: str, version: str, dependencies: Callable[[], str], cache_dir: Path | None, progress: Progress
+) -> tuple[Path, ...]:
+    directory = (cache_dir or default_cache_dir()).absolute()
     if (remembered := _recall(directory, name)) and not remembered.damaged(directory):
         return remembered.class_path(directory)
     try:
@@ -131,7 +149,7 @@ def kafka_class_path(
                 for jar in damaged:
                     jar.unlink(missing_ok=True)
             progress(f"downloading Kafka {version} (once)")
-            jars = _resolve(directory, name, _dependencies(version, classifier), version, progress)
+            jars = _resolve(directory, name, dependencies(), version, progress)
             _remember(directory, name, jars)
             return jars
     except OSError as error:
@@ -184,6 +202,14 @@ def _dependencies(version: str, classifier: str | None) -> str:
             line += f'<artifact name="{module}" type="jar" ext="jar" m:classifier="{classifier}"/>'
         lines.append(line + "</dependency>")
     return "\n".join(lines)
+
+
+def _clients_dependencies(version: str) -> str:
+    modules = (("org.apache.kafka", "kafka-clients", version), ("org.slf4j", "slf4j-nop", "1.7.36"))
+    return "\n".join(
+        f'    <dependency org="{organisation}" name="{module}" rev="{revision}" conf="default->default"/>'
+        for organisation, module, revision in modules
+    )
 
 
 def _resolve(directory: Path, name: str, dependencies: str, version: str, progress: Progress) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from controller.core.errors import ErrorCode
 from controller.core.replies import (
     LeadersElected,
     PartitionsCreated,
@@ -25,8 +26,11 @@ def topics_created(schema: MessageSchema, version: int, reply: TopicsCreated) ->
     made: dict[tuple[TopicConfig, ...], tuple[Any, ...]] = {}
 
     def configs_of(result: TopicCreated) -> tuple[Any, ...] | None:
-        if result.configs is None or version < 5:
+        if version < 5:
             return None
+        if result.configs is None:
+            # None says that the settings may not be seen; of a topic that was refused Kafka tells an empty list.
+            return () if result.error is not ErrorCode.NONE else None
         if result.configs not in made:  # most topics of a request have the same
             made[result.configs] = tuple(_config(schema, config) for config in result.configs)
         return made[result.configs]

@@ -163,6 +163,11 @@ class Topics(TopicDuty):
         """A created topic is described as it is."""
         return self._creation.created(item.wanted) if isinstance(item.wanted, NewTopic) else super().granted(item)
 
+    def missing(self, item: Item) -> Result:
+        """Kafka names a topic that was to grow; of one that was to be deleted it has no more to say than the code."""
+        text = f"The topic '{item.at.topic}' does not exist." if isinstance(item.wanted, Growth) else None
+        return refused(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+
     # ---- topics that nobody else decides about --------------------------------------------------------------
 
     def owns(self, name: TopicName) -> bool:

@@ -1,0 +1,103 @@
+"""Do clients see a difference? `python -m tests.clients`: each under our controller and under the native one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from tests.clients import comparing, page
+from tests.clients.operations import OPERATIONS, Run, normalised
+from tests.clients.programs import CLIENTS, Client, Program, Unavailable
+from tests.clients.running import Plan, carry_out
+from tests.clients.stage import BOOTSTRAPS, MOVE_TO, NATIVE, OURS, OWN_ID, Stage, answers, led_by_ours, stage
+
+Told = dict[tuple[str, str], dict[str, Any]]
+
+
+@click.command()
+@click.option("--clients", default="", help="Only those whose name contains one of these words, separated by commas.")
+@click.option("--operations", default="", help="Only these, separated by commas.")
+@click.option("--kafka", default="3.9.1", help="The brokers' version.")
+@click.option("--output", type=click.Path(path_type=Path), help="Renew this page.")
+@click.option("--json", "as_json", is_flag=True, help="Every result, for programs.")
+def main(clients: str, operations: str, kafka: str, output: Path | None, as_json: bool) -> None:
+    """A table client by operation: the same as under the native controller, or what differs."""
+    wanted = _wanted(CLIENTS, clients)
+    names = tuple(name for name in OPERATIONS if not operations or name in operations.split(","))
+    ready, absent = _make_ready(wanted)
+    told: dict[str, Told] = {}
+    with stage(kafka, _say) as made:
+        told[NATIVE] = _tell(made, NATIVE, ready, names)
+        with led_by_ours(made, made.cluster.directory / "ours"):
+            told[OURS] = _tell(made, OURS, ready, names)
+    results = page.Results(
+        day=datetime.now(UTC).date().isoformat(),
+        kafka=kafka,
+        clients=tuple(client.title for client in wanted),
+        absent=absent,
+        cells=tuple(comparing.cells(told[OURS], told[NATIVE])),
+    )
+    known = comparing.read_known()
+    verdict = comparing.judge(results.cells, known)
+    if output:
+        output.write_text(page.as_markdown(results, verdict, known), encoding="utf-8")
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(results)).decode())
+    else:
+        click.echo(page.table(results, verdict))
+    for cell in verdict.unexplained:
+        _say(f"DIFFERS: {cell.client}, {cell.operation}, through {cell.bootstrap}: {cell.difference}")
+    for reason in verdict.stale:
+        _say(f"stale: no difference any more for {reason.clients} {reason.operations}: {reason.reason}")
+    sys.exit(1 if verdict.unexplained else 0)
+
+
+def _wanted(clients: Sequence[Client], words: str) -> list[Client]:
+    asked = [word.strip().lower() for word in words.split(",") if word.strip()]
+    return [client for client in clients if not asked or any(word in client.title.lower() for word in asked)]
+
+
+def _make_ready(clients: Sequence[Client]) -> tuple[dict[str, tuple[Client, Program]], dict[str, str]]:
+    """Those that can run here, and why others cannot."""
+    ready, absent = {}, {}
+    for client in clients:
+        _say(f"making {client.title} ready")
+        try:
+            ready[client.title] = client, client.make_ready()
+        except Unavailable as why:
+            absent[client.title] = str(why)
+            _say(f"  not run: {why}")
+    return ready, absent
+
+
+def _tell(made: Stage, leader: str, ready: dict[str, tuple[Client, Program]], operations: tuple[str, ...]) -> Told:
+    """What each client is told while this controller leads."""
+    told: Told = {}
+    for title, (client, program) in ready.items():
+        for bootstrap in BOOTSTRAPS:
+            _say(f"{leader}: {title}, bootstrap: {bootstrap}")
+            prefix = f"{client.slug}-{leader}-{bootstrap}"
+            made.prepare(prefix)
+            plan = Plan(made.bootstrap(bootstrap), prefix, operations, MOVE_TO)
+            run = Run(prefix, OWN_ID if leader == OURS else None, answers)
+            began = time.monotonic()
+            results = carry_out(program.argv, program.env, plan)
+            _say(f"  {time.monotonic() - began:.1f} s")
+            told[title, bootstrap] = {name: normalised(name, result, run) for name, result in results.items()}
+    return told
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(what + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

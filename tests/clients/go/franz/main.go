@@ -1,0 +1,358 @@
+// What does franz-go see?
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"clients/speaking"
+)
+
+type franz struct {
+	speaking.Plan
+	admin *kadm.Client
+	raw   *kgo.Client
+}
+
+func main() {
+	plan := speaking.ReadPlan()
+	raw, err := kgo.NewClient(kgo.SeedBrokers(plan.Addresses()...))
+	if err != nil {
+		panic(err)
+	}
+	client := franz{plan, kadm.NewClient(raw), raw}
+	speaking.Perform(plan, map[string]speaking.Operation{
+		"describe_cluster":    client.describeCluster,
+		"create_topic":        func() (any, error) { return client.create("plain", 3, 2, nil) },
+		"create_with_configs": client.createWithConfigs,
+		"create_assigned":     client.createAssigned,
+		"validate_only": func() (any, error) {
+			answers, err := client.admin.ValidateCreateTopics(context.Background(), 1, 2, nil, client.Named("imagined"))
+			return speaking.Accepted(errors.Join(err, refusal(answers[client.Named("imagined")].Err, answers[client.Named("imagined")].ErrMessage)))
+		},
+		"create_existing":               func() (any, error) { return client.create("plain", 3, 2, nil) },
+		"create_with_too_many_replicas": func() (any, error) { return client.create("crowded", 1, 9, nil) },
+		"list_topics": func() (any, error) {
+			return speaking.Until(client.topics, func(names []string) bool { return len(names) == 5 })
+		},
+		"describe_topic":          client.describeTopic,
+		"create_partitions":       client.createPartitions,
+		"create_fewer_partitions": func() (any, error) { return client.grow(2) },
+		"alter_configs":           client.alterConfigs,
+		"describe_configs":        client.describeConfigs,
+		"reassign":                func() (any, error) { return client.reassign(client.MoveTo) },
+		"list_reassignments": func() (any, error) {
+			return speaking.Until(client.moves, func(found []any) bool { return len(found) > 0 })
+		},
+		"cancel_reassignment": func() (any, error) {
+			cancelled, err := client.reassign(nil)
+			if err != nil {
+				return nil, err
+			}
+			left, err := speaking.Until(client.moves, func(found []any) bool { return len(found) == 0 })
+			return speaking.Result{"cancelled": cancelled, "left": left}, err
+		},
+		"cancel_nothing": func() (any, error) { return client.reassign(nil) },
+		"elect_leaders": func() (any, error) {
+			answer, err := client.elect()
+			if err != nil {
+				return nil, err
+			}
+			leader, err := speaking.Until(client.electedLeader, func(leader int32) bool { return leader == 2 })
+			return speaking.Result{"answer": answer, "leader": leader}, err
+		},
+		"elect_again":     client.elect,
+		"produce_consume": client.produceConsume,
+		"list_groups": func() (any, error) {
+			return speaking.Until(client.groups, func(found []string) bool { return len(found) > 0 })
+		},
+		"alter_scram":    client.alterScram,
+		"describe_scram": client.describeScram,
+		"delete_records": client.deleteRecords,
+		"delete_topic": func() (any, error) {
+			if _, err := client.remove("configs"); err != nil {
+				return nil, err
+			}
+			left, err := speaking.Until(client.topics, func(names []string) bool {
+				for _, name := range names {
+					if name == client.Named("configs") {
+						return false
+					}
+				}
+				return true
+			})
+			return speaking.Result{"left": left}, err
+		},
+		"delete_unknown": func() (any, error) { return client.remove("unknown") },
+	})
+}
+
+// What a user sees: the error, and the text that came with it.
+func refusal(err error, message string) error {
+	if err == nil {
+		return nil
+	}
+	var known *kerr.Error
+	if errors.As(err, &known) {
+		return fmt.Errorf("%s: %s", known.Message, message)
+	}
+	return err
+}
+
+func (client franz) describeCluster() (any, error) {
+	cluster, err := client.admin.BrokerMetadata(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	address := ""
+	for _, broker := range cluster.Brokers {
+		if broker.NodeID == cluster.Controller {
+			address = fmt.Sprintf("%s:%d", broker.Host, broker.Port)
+		}
+	}
+	return speaking.Result{
+		"nodes": cluster.Brokers.NodeIDs(), "controller": cluster.Controller, "controller_address": address,
+	}, nil
+}
+
+func (client franz) create(what string, partitions int32, replicas int16, configs map[string]*string) (any, error) {
+	answers, err := client.admin.CreateTopics(context.Background(), partitions, replicas, configs, client.Named(what))
+	answer := answers[client.Named(what)]
+	if err := errors.Join(err, refusal(answer.Err, answer.ErrMessage)); err != nil {
+		return nil, err
+	}
+	settings := speaking.Result{}
+	for _, name := range []string{"retention.ms", "cleanup.policy", "min.insync.replicas"} {
+		settings[name] = "not told"
+		if config, has := answer.Configs[name]; has {
+			settings[name] = []string{config.MaybeValue(), config.Source.String()}
+		}
+	}
+	return speaking.Result{
+		"accepted": true, "partitions": answer.NumPartitions, "replicas": answer.ReplicationFactor, "settings": settings,
+	}, nil
+}
+
+func (client franz) createWithConfigs() (any, error) {
+	return client.create("configs", 1, 2, map[string]*string{
+		"retention.ms": kadm.StringPtr("3600000"), "cleanup.policy": kadm.StringPtr("compact"),
+	})
+}
+
+func (client franz) createAssigned() (any, error) {
+	request := kmsg.NewPtrCreateTopicsRequest()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = client.Named("assigned"), -1, -1
+	for partition, replicas := range [][]int32{{1, 2}, {2, 3}} {
+		assigned := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+		assigned.Partition, assigned.Replicas = int32(partition), replicas
+		topic.ReplicaAssignment = append(topic.ReplicaAssignment, assigned)
+	}
+	request.Topics = append(request.Topics, topic)
+	answer, err := request.RequestWith(context.Background(), client.raw)
+	if err != nil {
+		return nil, err
+	}
+	return speaking.Accepted(kerr.ErrorForCode(answer.Topics[0].ErrorCode))
+}
+
+func (client franz) topics() ([]string, error) {
+	found, err := client.admin.ListTopics(context.Background())
+	return client.Ours(found.Names()), err
+}
+
+func (client franz) partitions(what string) ([]speaking.Partition, error) {
+	found, err := client.admin.ListTopics(context.Background(), client.Named(what))
+	if err != nil {
+		return nil, err
+	}
+	partitions := []speaking.Partition{}
+	for _, partition := range found[client.Named(what)].Partitions {
+		partitions = append(partitions, speaking.Partition{
+			Partition: partition.Partition, Leader: partition.Leader, Replicas: partition.Replicas, ISR: partition.ISR,
+		})
+	}
+	return speaking.Sorted(partitions), found[client.Named(what)].Err
+}
+
+func (client franz) describeTopic() (any, error) {
+	found := speaking.Result{}
+	for _, what := range []string{"plain", "assigned"} {
+		partitions, err := speaking.Until(
+			func() ([]speaking.Partition, error) { return client.partitions(what) }, speaking.InSync)
+		if err != nil {
+			return nil, err
+		}
+		found[client.Named(what)] = partitions
+	}
+	return found, nil
+}
+
+func (client franz) grow(partitions int) (any, error) {
+	answers, err := client.admin.UpdatePartitions(context.Background(), partitions, client.Named("plain"))
+	answer := answers[client.Named("plain")]
+	return speaking.Accepted(errors.Join(err, refusal(answer.Err, answer.ErrMessage)))
+}
+
+func (client franz) createPartitions() (any, error) {
+	if _, err := client.grow(5); err != nil {
+		return nil, err
+	}
+	found, err := speaking.Until(func() ([]speaking.Partition, error) { return client.partitions("plain") },
+		func(partitions []speaking.Partition) bool { return len(partitions) == 5 })
+	return speaking.Result{"partitions": len(found)}, err
+}
+
+func (client franz) alterConfigs() (any, error) {
+	change := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: kadm.StringPtr("7200000")}}
+	answers, err := client.admin.AlterTopicConfigs(context.Background(), change, client.Named("configs"))
+	if err != nil {
+		return nil, err
+	}
+	return speaking.Accepted(refusal(answers[0].Err, answers[0].ErrMessage))
+}
+
+func (client franz) settings() (speaking.Result, error) {
+	answers, err := client.admin.DescribeTopicConfigs(context.Background(), client.Named("configs"))
+	if err != nil {
+		return nil, err
+	}
+	found := speaking.Result{}
+	for _, config := range answers[0].Configs {
+		if config.Key == "retention.ms" || config.Key == "cleanup.policy" {
+			found[config.Key] = []string{config.MaybeValue(), config.Source.String()}
+		}
+	}
+	return found, answers[0].Err
+}
+
+func (client franz) describeConfigs() (any, error) {
+	return speaking.Until(client.settings, func(found speaking.Result) bool {
+		return found["retention.ms"].([]string)[0] == "7200000"
+	})
+}
+
+func (client franz) reassign(replicas []int32) (any, error) {
+	var request kadm.AlterPartitionAssignmentsReq
+	request.Assign(client.Named("moving"), 0, replicas)
+	answers, err := client.admin.AlterPartitionAssignments(context.Background(), request)
+	answer := answers[client.Named("moving")][0]
+	return speaking.Accepted(errors.Join(err, refusal(answer.Err, answer.ErrMessage)))
+}
+
+func (client franz) moves() ([]any, error) {
+	var asked kadm.TopicsSet
+	asked.Add(client.Named("moving"), 0)
+	answers, err := client.admin.ListPartitionReassignments(context.Background(), asked)
+	found := []any{}
+	for _, move := range answers[client.Named("moving")] {
+		found = append(found, [][]int32{move.Replicas, move.AddingReplicas, move.RemovingReplicas})
+	}
+	return found, err
+}
+
+func (client franz) elect() (any, error) {
+	var asked kadm.TopicsSet
+	asked.Add(client.Named("electing"), 0)
+	answers, err := client.admin.ElectLeaders(context.Background(), kadm.ElectPreferredReplica, asked)
+	if err != nil {
+		return nil, err
+	}
+	answer := answers[client.Named("electing")][0]
+	if answer.Err != nil {
+		return speaking.Result{"error": refusal(answer.Err, answer.ErrMessage).Error()}, nil
+	}
+	return "elected", nil
+}
+
+func (client franz) electedLeader() (int32, error) {
+	partitions, err := client.partitions("electing")
+	if err != nil {
+		return -1, err
+	}
+	return partitions[0].Leader, nil
+}
+
+func (client franz) produceConsume() (any, error) {
+	within, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	producer, err := kgo.NewClient(kgo.SeedBrokers(client.Addresses()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return nil, err
+	}
+	defer producer.Close()
+	records := []*kgo.Record{}
+	for number := range 100 {
+		record := kgo.StringRecord(fmt.Sprintf("record-%d", number))
+		record.Topic, record.Partition = client.Named("plain"), int32(number%3)
+		records = append(records, record)
+	}
+	if err := producer.ProduceSync(within, records...).FirstErr(); err != nil {
+		return nil, err
+	}
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(client.Addresses()...), kgo.ConsumerGroup(client.Named("group")),
+		kgo.ConsumeTopics(client.Named("plain")), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		return nil, err
+	}
+	defer consumer.Close()
+	seen := map[string]bool{}
+	for len(seen) < 100 && within.Err() == nil {
+		consumer.PollFetches(within).EachRecord(func(record *kgo.Record) { seen[string(record.Value)] = true })
+	}
+	return speaking.Result{"consumed": len(seen)}, consumer.CommitUncommittedOffsets(within)
+}
+
+func (client franz) groups() ([]string, error) {
+	found, err := client.admin.ListGroups(context.Background())
+	return client.Ours(found.Groups()), err
+}
+
+func (client franz) alterScram() (any, error) {
+	user := kadm.UpsertSCRAM{
+		User: client.Named("user"), Mechanism: kadm.ScramSha256, Iterations: 4096, Password: "secret",
+	}
+	answers, err := client.admin.AlterUserSCRAMs(context.Background(), nil, []kadm.UpsertSCRAM{user})
+	answer := answers[user.User]
+	return speaking.Accepted(errors.Join(err, refusal(answer.Err, answer.ErrMessage)))
+}
+
+func (client franz) describeScram() (any, error) {
+	user := client.Named("user")
+	answers, err := speaking.Until(
+		func() (kadm.DescribedUserSCRAMs, error) {
+			return client.admin.DescribeUserSCRAMs(context.Background(), user)
+		},
+		func(found kadm.DescribedUserSCRAMs) bool { return found[user].Err == nil })
+	if err != nil {
+		return nil, err
+	}
+	shown := []any{}
+	for _, info := range answers[user].CredInfos {
+		shown = append(shown, []any{info.Mechanism.String(), info.Iterations})
+	}
+	gone, err := client.admin.AlterUserSCRAMs(
+		context.Background(), []kadm.DeleteSCRAM{{User: user, Mechanism: kadm.ScramSha256}}, nil)
+	return speaking.Result{"shown": shown}, errors.Join(err, refusal(gone[user].Err, gone[user].ErrMessage))
+}
+
+func (client franz) deleteRecords() (any, error) {
+	offsets := kadm.Offsets{}
+	offsets.AddOffset(client.Named("plain"), 0, 10, -1)
+	answers, err := client.admin.DeleteRecords(context.Background(), offsets)
+	answer := answers[client.Named("plain")][0]
+	return speaking.Result{"low_watermark": answer.LowWatermark}, errors.Join(err, answer.Err)
+}
+
+func (client franz) remove(what string) (any, error) {
+	answers, err := client.admin.DeleteTopics(context.Background(), client.Named(what))
+	answer := answers[client.Named(what)]
+	return speaking.Accepted(errors.Join(err, refusal(answer.Err, answer.ErrMessage)))
+}

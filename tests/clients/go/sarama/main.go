@@ -1,0 +1,411 @@
+// What does sarama see?
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"clients/speaking"
+)
+
+type client struct {
+	speaking.Plan
+	opened sarama.ClusterAdmin
+}
+
+func main() {
+	plan := speaking.ReadPlan()
+	client := &client{Plan: plan}
+	speaking.Perform(plan, map[string]speaking.Operation{
+		"describe_cluster":    client.describeCluster,
+		"create_topic":        func() (any, error) { return client.create("plain", 3, 2, false) },
+		"create_with_configs": client.createWithConfigs,
+		"create_assigned": func() (any, error) {
+			return client.createAs("assigned", sarama.TopicDetail{
+				NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignment: map[int32][]int32{0: {1, 2}, 1: {2, 3}},
+			}, false)
+		},
+		"validate_only":                 func() (any, error) { return client.create("imagined", 1, 2, true) },
+		"create_existing":               func() (any, error) { return client.create("plain", 3, 2, false) },
+		"create_with_too_many_replicas": func() (any, error) { return client.create("crowded", 1, 9, false) },
+		"list_topics": func() (any, error) {
+			return speaking.Until(client.topics, func(names []string) bool { return len(names) == 5 })
+		},
+		"describe_topic":          client.describeTopic,
+		"create_partitions":       client.createPartitions,
+		"create_fewer_partitions": func() (any, error) { return client.grow(2) },
+		"alter_configs":           client.alterConfigs,
+		"describe_configs":        client.describeConfigs,
+		"reassign":                func() (any, error) { return client.reassign(client.MoveTo) },
+		"list_reassignments": func() (any, error) {
+			return speaking.Until(client.moves, func(found []any) bool { return len(found) > 0 })
+		},
+		"cancel_reassignment": func() (any, error) {
+			cancelled, err := client.reassign(nil)
+			if err != nil {
+				return nil, err
+			}
+			left, err := speaking.Until(client.moves, func(found []any) bool { return len(found) == 0 })
+			return speaking.Result{"cancelled": cancelled, "left": left}, err
+		},
+		"cancel_nothing": func() (any, error) { return client.reassign(nil) },
+		"elect_leaders": func() (any, error) {
+			answer, err := client.elect()
+			if err != nil {
+				return nil, err
+			}
+			leader, err := speaking.Until(client.electedLeader, func(leader int32) bool { return leader == 2 })
+			return speaking.Result{"answer": answer, "leader": leader}, err
+		},
+		"elect_again":     client.elect,
+		"produce_consume": client.produceConsume,
+		"list_groups": func() (any, error) {
+			return speaking.Until(client.groups, func(found []string) bool { return len(found) > 0 })
+		},
+		"alter_scram":    client.alterScram,
+		"describe_scram": client.describeScram,
+		"delete_records": client.deleteRecords,
+		"delete_topic": func() (any, error) {
+			if _, err := client.remove("configs"); err != nil {
+				return nil, err
+			}
+			left, err := speaking.Until(client.topics, func(names []string) bool {
+				for _, name := range names {
+					if name == client.Named("configs") {
+						return false
+					}
+				}
+				return true
+			})
+			return speaking.Result{"left": left}, err
+		},
+		"delete_unknown": func() (any, error) { return client.remove("unknown") },
+	})
+}
+
+func config() *sarama.Config {
+	config := sarama.NewConfig()
+	config.Version = sarama.V3_6_0_0
+	config.Producer.Return.Successes = true
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Partitioner = sarama.NewManualPartitioner
+	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	return config
+}
+
+// The admin client of the whole run, opened at its first use.
+func (client *client) admin() (sarama.ClusterAdmin, error) {
+	if client.opened == nil {
+		opened, err := sarama.NewClusterAdmin(client.Addresses(), config())
+		if err != nil {
+			return nil, err
+		}
+		client.opened = opened
+	}
+	return client.opened, nil
+}
+
+func (client *client) describeCluster() (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	brokers, controller, err := admin.DescribeCluster()
+	nodes, address := []int32{}, ""
+	for _, broker := range brokers {
+		nodes = append(nodes, broker.ID())
+		if broker.ID() == controller {
+			address = broker.Addr()
+		}
+	}
+	return speaking.Result{"nodes": nodes, "controller": controller, "controller_address": address}, err
+}
+
+func (client *client) create(what string, partitions int32, replicas int16, isOnlyChecked bool) (any, error) {
+	return client.createAs(what, sarama.TopicDetail{NumPartitions: partitions, ReplicationFactor: replicas}, isOnlyChecked)
+}
+
+func (client *client) createAs(what string, detail sarama.TopicDetail, isOnlyChecked bool) (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	return speaking.Accepted(admin.CreateTopic(client.Named(what), &detail, isOnlyChecked))
+}
+
+func (client *client) createWithConfigs() (any, error) {
+	retention, policy := "3600000", "compact"
+	return client.createAs("configs", sarama.TopicDetail{
+		NumPartitions: 1, ReplicationFactor: 2,
+		ConfigEntries: map[string]*string{"retention.ms": &retention, "cleanup.policy": &policy},
+	}, false)
+}
+
+func (client *client) topics() ([]string, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	found, err := admin.ListTopics()
+	names := []string{}
+	for name := range found {
+		names = append(names, name)
+	}
+	return client.Ours(names), err
+}
+
+func (client *client) partitions(what string) ([]speaking.Partition, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	topics, err := admin.DescribeTopics([]string{client.Named(what)})
+	if err != nil {
+		return nil, err
+	}
+	found := []speaking.Partition{}
+	for _, partition := range topics[0].Partitions {
+		found = append(found, speaking.Partition{
+			Partition: partition.ID, Leader: partition.Leader, Replicas: partition.Replicas, ISR: partition.Isr,
+		})
+	}
+	return speaking.Sorted(found), nil
+}
+
+func (client *client) describeTopic() (any, error) {
+	found := speaking.Result{}
+	for _, what := range []string{"plain", "assigned"} {
+		partitions, err := speaking.Until(
+			func() ([]speaking.Partition, error) { return client.partitions(what) }, speaking.InSync)
+		if err != nil {
+			return nil, err
+		}
+		found[client.Named(what)] = partitions
+	}
+	return found, nil
+}
+
+func (client *client) grow(partitions int32) (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	return speaking.Accepted(admin.CreatePartitions(client.Named("plain"), partitions, nil, false))
+}
+
+func (client *client) createPartitions() (any, error) {
+	if _, err := client.grow(5); err != nil {
+		return nil, err
+	}
+	found, err := speaking.Until(func() ([]speaking.Partition, error) { return client.partitions("plain") },
+		func(partitions []speaking.Partition) bool { return len(partitions) == 5 })
+	return speaking.Result{"partitions": len(found)}, err
+}
+
+func (client *client) alterConfigs() (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	retention := "7200000"
+	return speaking.Accepted(admin.IncrementalAlterConfig(sarama.TopicResource, client.Named("configs"),
+		map[string]sarama.IncrementalAlterConfigsEntry{
+			"retention.ms": {Operation: sarama.IncrementalAlterConfigsOperationSet, Value: &retention},
+		}, false))
+}
+
+func (client *client) settings() (speaking.Result, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: client.Named("configs")})
+	found := speaking.Result{}
+	for _, entry := range entries {
+		if entry.Name == "retention.ms" || entry.Name == "cleanup.policy" {
+			found[entry.Name] = []string{entry.Value, entry.Source.String()}
+		}
+	}
+	return found, err
+}
+
+func (client *client) describeConfigs() (any, error) {
+	return speaking.Until(client.settings, func(found speaking.Result) bool {
+		return found["retention.ms"].([]string)[0] == "7200000"
+	})
+}
+
+func (client *client) reassign(replicas []int32) (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	return speaking.Accepted(admin.AlterPartitionReassignments(client.Named("moving"), [][]int32{replicas}))
+}
+
+func (client *client) moves() ([]any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := admin.ListPartitionReassignments(client.Named("moving"), []int32{0})
+	found := []any{}
+	for _, move := range answer[client.Named("moving")] {
+		found = append(found, [][]int32{move.Replicas, move.AddingReplicas, move.RemovingReplicas})
+	}
+	return found, err
+}
+
+func (client *client) elect() (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	topic := client.Named("electing")
+	answers, err := admin.ElectLeaders(sarama.PreferredElection, map[string][]int32{topic: {0}})
+	if err != nil {
+		return nil, err
+	}
+	answer := answers[topic][0]
+	return speaking.Result{"error": answer.ErrorCode.Error(), "message": answer.ErrorMessage}, nil
+}
+
+func (client *client) electedLeader() (int32, error) {
+	partitions, err := client.partitions("electing")
+	if err != nil {
+		return -1, err
+	}
+	return partitions[0].Leader, nil
+}
+
+type collector struct {
+	seen map[string]bool
+	done context.CancelFunc
+}
+
+func (collector) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (collector) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+func (collector collector) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for message := range claim.Messages() {
+		mutex <- true
+		collector.seen[string(message.Value)] = true
+		count := len(collector.seen)
+		<-mutex
+		session.MarkMessage(message, "")
+		if count == 100 {
+			session.Commit()
+			collector.done()
+		}
+	}
+	return nil
+}
+
+var mutex = make(chan bool, 1)
+
+func (client *client) produceConsume() (any, error) {
+	producer, err := sarama.NewSyncProducer(client.Addresses(), config())
+	if err != nil {
+		return nil, err
+	}
+	defer producer.Close()
+	for number := range 100 {
+		_, _, err := producer.SendMessage(&sarama.ProducerMessage{
+			Topic: client.Named("plain"), Partition: int32(number % 3),
+			Value: sarama.StringEncoder(fmt.Sprintf("record-%d", number)),
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	group, err := sarama.NewConsumerGroup(client.Addresses(), client.Named("group"), config())
+	if err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	collected := collector{map[string]bool{}, cancel}
+	if err := group.Consume(within, []string{client.Named("plain")}, collected); err != nil {
+		return nil, err
+	}
+	return speaking.Result{"consumed": len(collected.seen)}, group.Close()
+}
+
+func (client *client) groups() ([]string, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	found, err := admin.ListConsumerGroups()
+	names := []string{}
+	for name := range found {
+		names = append(names, name)
+	}
+	return client.Ours(names), err
+}
+
+func scramRefusal(results []*sarama.AlterUserScramCredentialsResult) error {
+	for _, result := range results {
+		if !errors.Is(result.ErrorCode, sarama.ErrNoError) {
+			return result.ErrorCode
+		}
+	}
+	return nil
+}
+
+func (client *client) alterScram() (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	results, err := admin.UpsertUserScramCredentials([]sarama.AlterUserScramCredentialsUpsert{{
+		Name: client.Named("user"), Mechanism: sarama.SCRAM_MECHANISM_SHA_256, Iterations: 4096,
+		Salt: []byte("salt"), Password: []byte("secret"),
+	}})
+	return speaking.Accepted(errors.Join(err, scramRefusal(results)))
+}
+
+func (client *client) describeScram() (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	user := client.Named("user")
+	answers, err := speaking.Until(
+		func() ([]*sarama.DescribeUserScramCredentialsResult, error) {
+			return admin.DescribeUserScramCredentials([]string{user})
+		},
+		func(found []*sarama.DescribeUserScramCredentialsResult) bool {
+			return len(found[0].CredentialInfos) > 0
+		})
+	if err != nil {
+		return nil, err
+	}
+	shown := []any{}
+	for _, info := range answers[0].CredentialInfos {
+		shown = append(shown, []any{info.Mechanism.String(), info.Iterations})
+	}
+	gone, err := admin.DeleteUserScramCredentials(
+		[]sarama.AlterUserScramCredentialsDelete{{Name: user, Mechanism: sarama.SCRAM_MECHANISM_SHA_256}})
+	return speaking.Result{"shown": shown}, errors.Join(err, scramRefusal(gone))
+}
+
+func (client *client) deleteRecords() (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	return speaking.Accepted(admin.DeleteRecords(client.Named("plain"), map[int32]int64{0: 10}))
+}
+
+func (client *client) remove(what string) (any, error) {
+	admin, err := client.admin()
+	if err != nil {
+		return nil, err
+	}
+	return speaking.Accepted(admin.DeleteTopic(client.Named(what)))
+}

@@ -1,0 +1,147 @@
+// What does kafkajs see?
+
+import kafkajs from 'kafkajs'
+import { areInSync, perform, readPlan, until } from './speaking.js'
+
+const { ConfigResourceTypes, Kafka, logLevel } = kafkajs
+const plan = readPlan()
+const kafka = new Kafka({ brokers: plan.addresses, logLevel: logLevel.NOTHING })
+const admin = kafka.admin()
+let connected
+const ready = () => (connected ??= admin.connect())
+
+const create = async (topic, options = {}) => {
+  await ready()
+  return { accepted: await admin.createTopics({ topics: [topic], ...options }) }
+}
+const plain = () => ({ topic: plan.named('plain'), numPartitions: 3, replicationFactor: 2 })
+const configs = () => ({ type: ConfigResourceTypes.TOPIC, name: plan.named('configs') })
+
+async function describeCluster () {
+  await ready()
+  const { brokers, controller } = await admin.describeCluster()
+  const leading = brokers.find(({ nodeId }) => nodeId === controller)
+  return {
+    nodes: brokers.map(({ nodeId }) => nodeId),
+    controller,
+    controller_address: leading ? `${leading.host}:${leading.port}` : ''
+  }
+}
+
+async function partitions (what) {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [plan.named(what)] })
+  return topics[0].partitions
+    .map(({ partitionId, leader, replicas, isr }) => ({ partition: partitionId, leader, replicas, isr: [...isr].sort() }))
+    .sort((a, b) => a.partition - b.partition)
+}
+
+async function describeTopic () {
+  const found = {}
+  for (const what of ['plain', 'assigned']) found[plan.named(what)] = await until(() => partitions(what), areInSync)
+  return found
+}
+
+const topics = async () => plan.ours(await admin.listTopics())
+
+const grow = async count => {
+  const accepted = await admin.createPartitions({ topicPartitions: [{ topic: plan.named('plain'), count }] })
+  return { accepted }
+}
+
+async function settings () {
+  const { resources } = await admin.describeConfigs({ resources: [configs()], includeSynonyms: false })
+  const found = Object.fromEntries(resources[0].configEntries.map(e => [e.configName, [e.configValue, e.configSource]]))
+  return { 'retention.ms': found['retention.ms'], 'cleanup.policy': found['cleanup.policy'] }
+}
+
+async function moves () {
+  const { topics } = await admin.listPartitionReassignments({ topics: [{ topic: plan.named('moving'), partitions: [0] }] })
+  return topics.flatMap(({ partitions }) => partitions)
+    .map(({ replicas, addingReplicas, removingReplicas }) => [replicas, addingReplicas, removingReplicas])
+}
+
+async function produceConsume () {
+  const producer = kafka.producer({ createPartitioner: () => ({ message }) => Number(message.key) })
+  await producer.connect()
+  const messages = Array.from({ length: 100 }, (_, n) => ({ key: String(n % 3), value: `record-${n}` }))
+  await producer.send({ topic: plan.named('plain'), acks: -1, messages })
+  await producer.disconnect()
+  const consumer = kafka.consumer({ groupId: plan.named('group') })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [plan.named('plain')], fromBeginning: true })
+  const seen = new Set()
+  await new Promise((resolve, reject) => {
+    setTimeout(resolve, 12_000)
+    consumer.run({
+      eachMessage: async ({ message }) => {
+        seen.add(message.value.toString())
+        if (seen.size === 100) resolve()
+      }
+    }).catch(reject)
+  })
+  await consumer.disconnect()
+  return { consumed: seen.size }
+}
+
+async function remove (what) {
+  await admin.deleteTopics({ topics: [plan.named(what)] })
+  return { accepted: true }
+}
+
+await perform(plan, {
+  describe_cluster: describeCluster,
+  create_topic: () => create(plain()),
+  create_with_configs: () => create({
+    topic: plan.named('configs'),
+    numPartitions: 1,
+    replicationFactor: 2,
+    configEntries: [{ name: 'retention.ms', value: '3600000' }, { name: 'cleanup.policy', value: 'compact' }]
+  }),
+  create_assigned: () => create({
+    topic: plan.named('assigned'),
+    replicaAssignment: [{ partition: 0, replicas: [1, 2] }, { partition: 1, replicas: [2, 3] }]
+  }),
+  // It waits for leaders otherwise, also of a topic that is only checked.
+  validate_only: () => create(
+    { topic: plan.named('imagined'), numPartitions: 1, replicationFactor: 2 },
+    { validateOnly: true, waitForLeaders: false }
+  ),
+  create_existing: () => create(plain()),
+  create_with_too_many_replicas: () => create({ topic: plan.named('crowded'), numPartitions: 1, replicationFactor: 9 }),
+  list_topics: () => until(topics, names => names.length === 5),
+  describe_topic: describeTopic,
+  create_partitions: async () => {
+    await grow(5)
+    return { partitions: (await until(() => partitions('plain'), found => found.length === 5)).length }
+  },
+  create_fewer_partitions: () => grow(2),
+  // This client cannot change one setting and keep another: it sends both.
+  alter_configs: async () => {
+    const configEntries = [{ name: 'retention.ms', value: '7200000' }, { name: 'cleanup.policy', value: 'compact' }]
+    const { resources } = await admin.alterConfigs({ validateOnly: false, resources: [{ ...configs(), configEntries }] })
+    return resources.map(({ errorCode, errorMessage }) => [errorCode, errorMessage])
+  },
+  describe_configs: () => until(settings, found => found['retention.ms'][0] === '7200000'),
+  reassign: async () => {
+    const partitionAssignment = [{ partition: 0, replicas: plan.move_to }]
+    await admin.alterPartitionReassignments({ topics: [{ topic: plan.named('moving'), partitionAssignment }] })
+    return { accepted: true }
+  },
+  list_reassignments: () => until(moves, found => found.length > 0),
+  produce_consume: produceConsume,
+  list_groups: () => until(
+    async () => plan.ours((await admin.listGroups()).groups.map(({ groupId }) => groupId)),
+    found => found.length > 0
+  ),
+  delete_records: async () => {
+    const topic = plan.named('plain')
+    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '10' }] })
+    const offsets = await admin.fetchTopicOffsets(topic)
+    return { low_watermark: offsets.find(({ partition }) => partition === 0).low }
+  },
+  delete_topic: async () => {
+    await remove('configs')
+    return { left: await until(topics, names => !names.includes(plan.named('configs'))) }
+  },
+  delete_unknown: () => remove('unknown')
+})

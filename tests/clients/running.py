@@ -1,0 +1,79 @@
+"""How does one process of a client get its plan, and what did it say of each operation?
+
+A client program reads one JSON object from standard input: `bootstrap` (host:port), `prefix` (of every name that it
+uses), `operations` (their names, in order), `timeout_s` (for each of them) and `move_to` (the replicas of the move). It
+prints one JSON object a line: `operation`, and `result` or `"unsupported": true`. A failure is a result with `error`
+and, where there is one, `message`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+UNSUPPORTED = "–"
+OPERATION_TIMEOUT_S = 20.0
+_STARTING_S = 60.0
+
+
+class Plan(Struct, frozen=True):
+    """What one process does."""
+
+    bootstrap: str
+    prefix: str
+    operations: tuple[str, ...]
+    move_to: tuple[int, ...]
+    timeout_s: float = OPERATION_TIMEOUT_S
+
+
+def carry_out(argv: Sequence[str], env: Mapping[str, str], plan: Plan) -> dict[str, Any]:
+    """What became of each operation of the plan; one that the process never told of has failed."""
+    most_s = _STARTING_S + len(plan.operations) * plan.timeout_s
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **env},
+        start_new_session=True,
+    ) as process:
+        try:
+            said, complaints = process.communicate(msgspec.json.encode(plan), timeout=most_s)
+        except subprocess.TimeoutExpired:
+            said, complaints = _killed(process)
+        except BaseException:
+            _killed(process)
+            raise
+    return read(said, complaints, plan.operations)
+
+
+def _killed(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    os.killpg(process.pid, signal.SIGKILL)
+    return process.communicate()
+
+
+def read(said: bytes, complaints: bytes, operations: Sequence[str]) -> dict[str, Any]:
+    """Operation → its result, from the lines that a process printed; others' lines are left out.
+
+    >>> read(b'{"operation": "a", "result": 1}\\nnoise\\n{"operation": "b", "unsupported": true}\\n', b"", ["a", "b"])
+    {'a': 1, 'b': '–'}
+    >>> read(b"", b"Traceback\\nImportError: no x\\n", ["a"])
+    {'a': {'error': 'the program ended before', 'message': 'ImportError: no x'}}
+    """
+    found = {}
+    for line in said.splitlines():
+        try:
+            told = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError:
+            continue
+        if "operation" in told:
+            found[told["operation"]] = UNSUPPORTED if told.get("unsupported") else told.get("result")
+    last = complaints.decode(errors="replace").strip().splitlines()[-1:] or [""]
+    missing = {"error": "the program ended before", "message": last[0]}
+    return {operation: found.get(operation, missing) for operation in operations}

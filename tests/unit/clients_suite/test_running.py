@@ -1,0 +1,28 @@
+"""What becomes of a client program that hangs, dies, or talks about other things?"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.clients.running import Plan, carry_out
+
+PLAN = Plan("127.0.0.1:1", "x", ("first", "second"), (3, 2), timeout_s=0.2)
+
+
+def run(program: str) -> dict[str, object]:
+    return carry_out([sys.executable, "-c", program], {}, PLAN)
+
+
+def test_each_operation_has_the_result_of_its_line() -> None:
+    told = run(
+        "import json, sys\n"
+        "for name in json.load(sys.stdin)['operations']: print(json.dumps({'operation': name, 'result': len(name)}))"
+    )
+
+    assert told == {"first": 5, "second": 6}
+
+
+def test_a_program_that_dies_half_way_has_told_of_what_it_did() -> None:
+    told = run("""print('{"operation": "first", "result": 1}'); raise SystemExit('no more')""")
+
+    assert told == {"first": 1, "second": {"error": "the program ended before", "message": "no more"}}
