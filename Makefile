@@ -72,7 +72,7 @@ cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
 
 # All of them renew the page; some, as in CLIENTS=java,kafkajs, only show their table.
 clients: $(READY)  ## what clients of all kinds see of our controller, beside the native one; renews docs/clients.md
-	$(BIN)/python -m tests.clients $(if $(CLIENTS),--clients '$(CLIENTS)',--output docs/clients.md) $(ARGS)
+	$(BIN)/python -m tests.clients $(if $(CLIENTS),--clients '$(CLIENTS)',--tools --output docs/clients.md) $(ARGS)
 
 containers: $(READY)  ## our own image in containers, where an engine answers
 	$(PYTEST) $(call present,tests/containers) $(ARGS)

@@ -66,8 +66,22 @@ class Known(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class _KnownFile(Struct, frozen=True, forbid_unknown_fields=True):
+class Remark(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be said of a difference between what tools print, and whether it hurts."""
+
+    calls: tuple[str, ...]
+    remark: str
+
+
+class KnownFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """All that is explained."""
+
     difference: tuple[Known, ...] = ()
+    tool: tuple[Remark, ...] = ()
+
+    def remark_on(self, call: str) -> str | None:
+        """What is said of one call of a tool."""
+        return next((tool.remark for tool in self.tool if call in tool.calls), None)
 
 
 class Verdict(Struct, frozen=True):
@@ -101,9 +115,9 @@ def judge(cells: Iterable[Cell], known: Sequence[Known]) -> Verdict:
     return Verdict(explained, unexplained, [reason for reason in stale if reason.is_frequent])
 
 
-def read_known(path: Path = KNOWN) -> tuple[Known, ...]:
+def read_known(path: Path = KNOWN) -> KnownFile:
     """The differences that are explained."""
-    return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _KnownFile).difference
+    return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), KnownFile)
 
 
 def as_text(value: Any) -> str:

@@ -32,6 +32,11 @@ class Plan(Struct, frozen=True):
     timeout_s: float = OPERATION_TIMEOUT_S
 
 
+def hangs(result: Any) -> bool:
+    """Whether an operation ended only because its time was over."""
+    return isinstance(result, dict) and str(result.get("error", "")).startswith("nothing within")
+
+
 def carry_out(argv: Sequence[str], env: Mapping[str, str], plan: Plan) -> dict[str, Any]:
     """What became of each operation of the plan; one that the process never told of has failed."""
     most_s = _STARTING_S + len(plan.operations) * plan.timeout_s

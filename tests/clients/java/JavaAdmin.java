@@ -130,25 +130,31 @@ public class JavaAdmin {
             admin.createPartitions(Map.of(named("plain"), NewPartitions.increaseTo(2))).all().get();
             return Map.of("accepted", true);
         });
+        operations.put("grow_unknown", () -> {
+            admin.createPartitions(Map.of(named("unknown"), NewPartitions.increaseTo(5))).all().get();
+            return Map.of("accepted", true);
+        });
         operations.put("alter_configs", () -> {
             AlterConfigOp change = new AlterConfigOp(new ConfigEntry("retention.ms", "7200000"), AlterConfigOp.OpType.SET);
             admin.incrementalAlterConfigs(Map.of(configs(), List.of(change))).all().get();
             return Map.of("accepted", true);
         });
         operations.put("describe_configs", () -> until(this::settings, found -> found.get("retention.ms").get(0).equals("7200000")));
-        operations.put("reassign", () -> reassign(Optional.of(new NewPartitionReassignment(moveTo))));
+        operations.put("reassign", () -> reassign("moving", Optional.of(new NewPartitionReassignment(moveTo))));
         operations.put("list_reassignments", () -> until(this::moves, found -> !found.isEmpty()));
         operations.put("cancel_reassignment", () -> {
-            Object cancelled = reassign(Optional.empty());
+            Object cancelled = reassign("moving", Optional.empty());
             return Map.of("cancelled", cancelled, "left", until(this::moves, Map::isEmpty));
         });
-        operations.put("cancel_nothing", () -> reassign(Optional.empty()));
+        operations.put("cancel_nothing", () -> reassign("moving", Optional.empty()));
+        operations.put("reassign_unknown", () -> reassign("unknown", Optional.of(new NewPartitionReassignment(List.of(1, 2)))));
         operations.put("elect_leaders", () -> {
-            Object answer = elect();
+            Object answer = elect("electing");
             return Map.of("answer", answer, "leader",
                 until(() -> partitions("electing").get(0).get("leader"), leader -> leader.equals(2)));
         });
-        operations.put("elect_again", this::elect);
+        operations.put("elect_again", () -> elect("electing"));
+        operations.put("elect_unknown", () -> elect("unknown"));
         operations.put("produce_consume", this::produceConsume);
         operations.put("list_groups", () -> until(this::groups, found -> !found.isEmpty()));
         operations.put("alter_scram", () -> {
@@ -273,8 +279,9 @@ public class JavaAdmin {
         return new TopicPartition(named("moving"), 0);
     }
 
-    private Object reassign(Optional<NewPartitionReassignment> target) throws Exception {
-        admin.alterPartitionReassignments(Map.of(moving(), target)).all().get();
+    private Object reassign(String what, Optional<NewPartitionReassignment> target) throws Exception {
+        TopicPartition partition = new TopicPartition(named(what), 0);
+        admin.alterPartitionReassignments(Map.of(partition, target)).all().get();
         return Map.of("accepted", true);
     }
 
@@ -284,9 +291,9 @@ public class JavaAdmin {
         return Map.of("replicas", move.replicas(), "adding", move.addingReplicas(), "removing", move.removingReplicas());
     }
 
-    private Object elect() throws Exception {
+    private Object elect(String what) throws Exception {
         List<Object> answers = new ArrayList<>();
-        Set<TopicPartition> partitions = Set.of(new TopicPartition(named("electing"), 0));
+        Set<TopicPartition> partitions = Set.of(new TopicPartition(named(what), 0));
         for (Optional<Throwable> error : admin.electLeaders(ElectionType.PREFERRED, partitions).partitions().get().values()) {
             answers.add(error.isPresent() ? failure(error.get()) : "elected");
         }

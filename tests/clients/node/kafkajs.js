@@ -43,9 +43,15 @@ async function describeTopic () {
 
 const topics = async () => plan.ours(await admin.listTopics())
 
-const grow = async count => {
-  const accepted = await admin.createPartitions({ topicPartitions: [{ topic: plan.named('plain'), count }] })
+const grow = async (count, what = 'plain') => {
+  const accepted = await admin.createPartitions({ topicPartitions: [{ topic: plan.named(what), count }] })
   return { accepted }
+}
+
+const reassign = async (what, replicas) => {
+  const partitionAssignment = [{ partition: 0, replicas }]
+  await admin.alterPartitionReassignments({ topics: [{ topic: plan.named(what), partitionAssignment }] })
+  return { accepted: true }
 }
 
 async function settings () {
@@ -115,6 +121,7 @@ await perform(plan, {
     return { partitions: (await until(() => partitions('plain'), found => found.length === 5)).length }
   },
   create_fewer_partitions: () => grow(2),
+  grow_unknown: () => grow(5, 'unknown'),
   // This client cannot change one setting and keep another: it sends both.
   alter_configs: async () => {
     const configEntries = [{ name: 'retention.ms', value: '7200000' }, { name: 'cleanup.policy', value: 'compact' }]
@@ -122,11 +129,8 @@ await perform(plan, {
     return resources.map(({ errorCode, errorMessage }) => [errorCode, errorMessage])
   },
   describe_configs: () => until(settings, found => found['retention.ms'][0] === '7200000'),
-  reassign: async () => {
-    const partitionAssignment = [{ partition: 0, replicas: plan.move_to }]
-    await admin.alterPartitionReassignments({ topics: [{ topic: plan.named('moving'), partitionAssignment }] })
-    return { accepted: true }
-  },
+  reassign: () => reassign('moving', plan.move_to),
+  reassign_unknown: () => reassign('unknown', [1, 2]),
   list_reassignments: () => until(moves, found => found.length > 0),
   produce_consume: produceConsume,
   list_groups: () => until(

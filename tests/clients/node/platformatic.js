@@ -12,7 +12,8 @@ const accepted = () => ({ accepted: true })
 
 const create = (what, given) => admin.createTopics({ topics: [plan.named(what)], ...given }).then(accepted)
 const remove = what => admin.deleteTopics({ topics: [plan.named(what)] }).then(accepted)
-const grow = count => admin.createPartitions({ topics: [{ name: plan.named('plain'), count }] }).then(accepted)
+const grow = (count, what = 'plain') =>
+  admin.createPartitions({ topics: [{ name: plan.named(what), count }] }).then(accepted)
 const topics = async () => plan.ours(await admin.listTopics())
 
 async function describeCluster () {
@@ -85,6 +86,7 @@ await perform(plan, {
     return { partitions: (await until(() => partitions('plain'), found => found.length === 5)).length }
   },
   create_fewer_partitions: () => grow(2),
+  grow_unknown: () => grow(5, 'unknown'),
   alter_configs: () => admin.incrementalAlterConfigs({
     resources: [{
       resourceType: TOPIC_RESOURCE,

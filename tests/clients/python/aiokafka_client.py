@@ -87,8 +87,8 @@ class Aiokafka:
             for what in ("plain", "assigned")
         }
 
-    async def _grow(self, count: int) -> Any:
-        answer = await (await self.admin()).create_partitions({self.plan.named("plain"): NewPartitions(count)})
+    async def _grow(self, count: int, what: str = "plain") -> Any:
+        answer = await (await self.admin()).create_partitions({self.plan.named(what): NewPartitions(count)})
         return _accepted(answer.topic_errors)
 
     def create_partitions(self) -> Any:
@@ -98,6 +98,9 @@ class Aiokafka:
 
     async def create_fewer_partitions(self) -> Any:
         return await self._grow(2)
+
+    async def grow_unknown(self) -> Any:
+        return await self._grow(5, "unknown")
 
     async def alter_configs(self) -> Any:
         """This client cannot change one setting and keep another: it sends both."""

@@ -89,6 +89,10 @@ class Confluent:
         _only(self.admin.create_partitions([admin.NewPartitions(self.plan.named("plain"), 2)]))
         return {"accepted": True}
 
+    def grow_unknown(self) -> Any:
+        _only(self.admin.create_partitions([admin.NewPartitions(self.plan.named("unknown"), 5)]))
+        return {"accepted": True}
+
     def alter_configs(self) -> Any:
         change = admin.ConfigEntry("retention.ms", "7200000", incremental_operation=admin.AlterConfigOpType.SET)
         resource = admin.ConfigResource(
@@ -115,7 +119,13 @@ class Confluent:
         return {"answer": answer, "leader": leader}
 
     def elect_again(self) -> Any:
-        partition = TopicPartition(self.plan.named("electing"), 0)
+        return self._elect("electing")
+
+    def elect_unknown(self) -> Any:
+        return self._elect("unknown")
+
+    def _elect(self, what: str) -> Any:
+        partition = TopicPartition(self.plan.named(what), 0)
         answer = self.admin.elect_leaders(confluent_kafka.ElectionType.PREFERRED, [partition]).result()
         return [None if error is None else [error.name(), error.str()] for error in answer.values()]
 
@@ -198,7 +208,8 @@ def _only(futures: Any) -> Any:
 
 def operations(client: Confluent) -> Mapping[str, Operation]:
     """Those that this version of the library has."""
-    needs = {"elect_leaders": "elect_leaders", "elect_again": "elect_leaders", "delete_records": "delete_records"}
+    elections = dict.fromkeys(("elect_leaders", "elect_again", "elect_unknown"), "elect_leaders")
+    needs = {**elections, "delete_records": "delete_records"}
     return {
         name: getattr(client, name)
         for name in client.plan.operations

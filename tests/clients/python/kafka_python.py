@@ -93,6 +93,10 @@ class KafkaPython:
         self.admin.create_partitions({self.plan.named("plain"): 2})
         return {"accepted": True}
 
+    def grow_unknown(self) -> Any:
+        self.admin.create_partitions({self.plan.named("unknown"): 5})
+        return {"accepted": True}
+
     def alter_configs(self) -> Any:
         change = {"retention.ms": (AlterConfigOp.SET, "7200000")}
         self.admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.plan.named("configs"), change)])
@@ -112,8 +116,9 @@ class KafkaPython:
     def _moving(self) -> Any:
         return TopicPartition(self.plan.named("moving"), 0)
 
-    def _reassign(self, replicas: list[int] | None) -> Any:
-        (error,) = self.admin.alter_partition_reassignments({self._moving: replicas}).values()
+    def _reassign(self, replicas: list[int] | None, what: str = "moving") -> Any:
+        partition = TopicPartition(self.plan.named(what), 0)
+        (error,) = self.admin.alter_partition_reassignments({partition: replicas}).values()
         return {"accepted": True} if error is None else {"error": error.__name__}
 
     def _moves(self) -> Any:
@@ -131,6 +136,9 @@ class KafkaPython:
     def cancel_nothing(self) -> Any:
         return self._reassign(None)
 
+    def reassign_unknown(self) -> Any:
+        return self._reassign([1, 2], "unknown")
+
     def elect_leaders(self) -> Any:
         answer = self.admin.elect_leaders(0, {self.plan.named("electing"): [0]}, raise_errors=False)
         leader = until(lambda: self._partitions("electing")[0]["leader"], lambda leader: leader == 2)
@@ -138,6 +146,9 @@ class KafkaPython:
 
     def elect_again(self) -> Any:
         return _election(self.admin.elect_leaders(0, {self.plan.named("electing"): [0]}, raise_errors=False))
+
+    def elect_unknown(self) -> Any:
+        return _election(self.admin.elect_leaders(0, {self.plan.named("unknown"): [0]}, raise_errors=False))
 
     def produce_consume(self) -> Any:
         topic = self.plan.named("plain")

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.clients.comparing import Cell, Known, cells, judge, read_known
+from tests.clients.comparing import Cell, Known, KnownFile, Remark, cells, judge, read_known
 from tests.clients.operations import OPERATIONS
 from tests.clients.page import Results, as_markdown
 from tests.clients.programs import CLIENTS
 from tests.clients.running import UNSUPPORTED
+from tests.clients.tools import PROBES, Beside, Said
 
 SAME = Cell("java", "reassign", "brokers", {"accepted": True}, {"accepted": True})
 OTHER = Cell("java", "elect_leaders", "controller", {"error": "X"}, {"accepted": True})
@@ -27,9 +28,15 @@ def row(page: str, operation: str) -> str:
     return next(line for line in page.splitlines() if line.startswith(f"| `{operation}`"))
 
 
-def page(*shown: Cell, reasons: tuple[Known, ...] = (), absent: dict[str, str] | None = None) -> str:
-    results = Results("2026-01-01", "3.9.1", ("java", "sarama"), absent or {}, shown)
-    return as_markdown(results, judge(shown, reasons), reasons)
+def page(
+    *shown: Cell,
+    reasons: tuple[Known, ...] = (),
+    absent: dict[str, str] | None = None,
+    tools: tuple[Beside, ...] = (),
+    remarks: tuple[Remark, ...] = (),
+) -> str:
+    results = Results("2026-01-01", "3.9.1", ("java", "sarama"), absent or {}, shown, tools)
+    return as_markdown(results, judge(shown, reasons), KnownFile(reasons, remarks))
 
 
 def test_what_is_equal_needs_no_reason() -> None:
@@ -84,10 +91,29 @@ def test_the_page_tells_reasons_and_what_is_unexplained() -> None:
     assert 'through controller: `ours: {"error":"X"}; native: {"accepted":true}`' in page(OTHER)
 
 
+def test_what_a_tool_prints_more_is_shown_with_its_remark() -> None:
+    call = Beside("kafka-x", Said(0, ("a", "ours")), Said(1, ("a", "theirs")))
+
+    shown = page(tools=(call,), remarks=(Remark(("kafka-x",), "it does not hurt"),))
+
+    assert "| `kafka-x` | 0, native 1 | ≠ it does not hurt |" in shown
+    assert "- theirs\n+ ours" in shown
+    assert "**unexplained**" in page(tools=(call,))
+    assert "| `kafka-x` | 0 | = |" in page(tools=(Beside("kafka-x", Said(0, ("a",)), Said(0, ("a",))),))
+
+
 def test_one_bootstrap_that_differs_is_enough() -> None:
     equal = msgspec.structs.replace(OTHER, bootstrap="brokers", ours=OTHER.native)
 
     assert "**≠**" in row(page(equal, OTHER), "elect_leaders")
+
+
+def test_the_same_failure_of_what_ought_to_succeed_is_no_silent_success() -> None:
+    fails = msgspec.structs.replace(SAME, ours={"error": "X"}, native={"error": "X"})
+    is_refused = msgspec.structs.replace(fails, operation="create_existing")
+
+    assert row(page(fails), "reassign") == "| `reassign` | = fails |  |"
+    assert row(page(is_refused), "create_existing") == "| `create_existing` | = |  |"
 
 
 def test_a_client_that_cannot_run_here_says_why() -> None:
@@ -100,9 +126,12 @@ def test_a_client_that_cannot_run_here_says_why() -> None:
 def test_the_file_of_reasons_names_clients_and_operations_that_there_are() -> None:
     titles = {client.title for client in CLIENTS}
 
-    for reason in read_known():
+    known = read_known()
+    for reason in known.difference:
         assert set(reason.clients) <= titles
         assert set(reason.operations) <= set(OPERATIONS)
+    for remark in known.tool:
+        assert set(remark.calls) <= {probe.title for probe in PROBES}
 
 
 def test_a_misspelt_key_in_the_file_of_reasons_is_refused(tmp_path: Path) -> None:

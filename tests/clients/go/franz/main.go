@@ -44,31 +44,34 @@ func main() {
 		},
 		"describe_topic":          client.describeTopic,
 		"create_partitions":       client.createPartitions,
-		"create_fewer_partitions": func() (any, error) { return client.grow(2) },
+		"create_fewer_partitions": func() (any, error) { return client.grow("plain", 2) },
+		"grow_unknown":            func() (any, error) { return client.grow("unknown", 5) },
 		"alter_configs":           client.alterConfigs,
 		"describe_configs":        client.describeConfigs,
-		"reassign":                func() (any, error) { return client.reassign(client.MoveTo) },
+		"reassign":                func() (any, error) { return client.reassign("moving", client.MoveTo) },
 		"list_reassignments": func() (any, error) {
 			return speaking.Until(client.moves, func(found []any) bool { return len(found) > 0 })
 		},
 		"cancel_reassignment": func() (any, error) {
-			cancelled, err := client.reassign(nil)
+			cancelled, err := client.reassign("moving", nil)
 			if err != nil {
 				return nil, err
 			}
 			left, err := speaking.Until(client.moves, func(found []any) bool { return len(found) == 0 })
 			return speaking.Result{"cancelled": cancelled, "left": left}, err
 		},
-		"cancel_nothing": func() (any, error) { return client.reassign(nil) },
+		"cancel_nothing":   func() (any, error) { return client.reassign("moving", nil) },
+		"reassign_unknown": func() (any, error) { return client.reassign("unknown", []int32{1, 2}) },
 		"elect_leaders": func() (any, error) {
-			answer, err := client.elect()
+			answer, err := client.elect("electing")
 			if err != nil {
 				return nil, err
 			}
 			leader, err := speaking.Until(client.electedLeader, func(leader int32) bool { return leader == 2 })
 			return speaking.Result{"answer": answer, "leader": leader}, err
 		},
-		"elect_again":     client.elect,
+		"elect_again":     func() (any, error) { return client.elect("electing") },
+		"elect_unknown":   func() (any, error) { return client.elect("unknown") },
 		"produce_consume": client.produceConsume,
 		"list_groups": func() (any, error) {
 			return speaking.Until(client.groups, func(found []string) bool { return len(found) > 0 })
@@ -195,14 +198,14 @@ func (client franz) describeTopic() (any, error) {
 	return found, nil
 }
 
-func (client franz) grow(partitions int) (any, error) {
-	answers, err := client.admin.UpdatePartitions(context.Background(), partitions, client.Named("plain"))
-	answer := answers[client.Named("plain")]
+func (client franz) grow(what string, partitions int) (any, error) {
+	answers, err := client.admin.UpdatePartitions(context.Background(), partitions, client.Named(what))
+	answer := answers[client.Named(what)]
 	return speaking.Accepted(errors.Join(err, refusal(answer.Err, answer.ErrMessage)))
 }
 
 func (client franz) createPartitions() (any, error) {
-	if _, err := client.grow(5); err != nil {
+	if _, err := client.grow("plain", 5); err != nil {
 		return nil, err
 	}
 	found, err := speaking.Until(func() ([]speaking.Partition, error) { return client.partitions("plain") },
@@ -239,11 +242,11 @@ func (client franz) describeConfigs() (any, error) {
 	})
 }
 
-func (client franz) reassign(replicas []int32) (any, error) {
+func (client franz) reassign(what string, replicas []int32) (any, error) {
 	var request kadm.AlterPartitionAssignmentsReq
-	request.Assign(client.Named("moving"), 0, replicas)
+	request.Assign(client.Named(what), 0, replicas)
 	answers, err := client.admin.AlterPartitionAssignments(context.Background(), request)
-	answer := answers[client.Named("moving")][0]
+	answer := answers[client.Named(what)][0]
 	return speaking.Accepted(errors.Join(err, refusal(answer.Err, answer.ErrMessage)))
 }
 
@@ -258,14 +261,14 @@ func (client franz) moves() ([]any, error) {
 	return found, err
 }
 
-func (client franz) elect() (any, error) {
+func (client franz) elect(what string) (any, error) {
 	var asked kadm.TopicsSet
-	asked.Add(client.Named("electing"), 0)
+	asked.Add(client.Named(what), 0)
 	answers, err := client.admin.ElectLeaders(context.Background(), kadm.ElectPreferredReplica, asked)
 	if err != nil {
 		return nil, err
 	}
-	answer := answers[client.Named("electing")][0]
+	answer := answers[client.Named(what)][0]
 	if answer.Err != nil {
 		return speaking.Result{"error": refusal(answer.Err, answer.ErrMessage).Error()}, nil
 	}

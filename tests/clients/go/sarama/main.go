@@ -37,31 +37,34 @@ func main() {
 		},
 		"describe_topic":          client.describeTopic,
 		"create_partitions":       client.createPartitions,
-		"create_fewer_partitions": func() (any, error) { return client.grow(2) },
+		"create_fewer_partitions": func() (any, error) { return client.grow("plain", 2) },
+		"grow_unknown":            func() (any, error) { return client.grow("unknown", 5) },
 		"alter_configs":           client.alterConfigs,
 		"describe_configs":        client.describeConfigs,
-		"reassign":                func() (any, error) { return client.reassign(client.MoveTo) },
+		"reassign":                func() (any, error) { return client.reassign("moving", client.MoveTo) },
 		"list_reassignments": func() (any, error) {
 			return speaking.Until(client.moves, func(found []any) bool { return len(found) > 0 })
 		},
 		"cancel_reassignment": func() (any, error) {
-			cancelled, err := client.reassign(nil)
+			cancelled, err := client.reassign("moving", nil)
 			if err != nil {
 				return nil, err
 			}
 			left, err := speaking.Until(client.moves, func(found []any) bool { return len(found) == 0 })
 			return speaking.Result{"cancelled": cancelled, "left": left}, err
 		},
-		"cancel_nothing": func() (any, error) { return client.reassign(nil) },
+		"cancel_nothing":   func() (any, error) { return client.reassign("moving", nil) },
+		"reassign_unknown": func() (any, error) { return client.reassign("unknown", []int32{1, 2}) },
 		"elect_leaders": func() (any, error) {
-			answer, err := client.elect()
+			answer, err := client.elect("electing")
 			if err != nil {
 				return nil, err
 			}
 			leader, err := speaking.Until(client.electedLeader, func(leader int32) bool { return leader == 2 })
 			return speaking.Result{"answer": answer, "leader": leader}, err
 		},
-		"elect_again":     client.elect,
+		"elect_again":     func() (any, error) { return client.elect("electing") },
+		"elect_unknown":   func() (any, error) { return client.elect("unknown") },
 		"produce_consume": client.produceConsume,
 		"list_groups": func() (any, error) {
 			return speaking.Until(client.groups, func(found []string) bool { return len(found) > 0 })
@@ -189,16 +192,16 @@ func (client *client) describeTopic() (any, error) {
 	return found, nil
 }
 
-func (client *client) grow(partitions int32) (any, error) {
+func (client *client) grow(what string, partitions int32) (any, error) {
 	admin, err := client.admin()
 	if err != nil {
 		return nil, err
 	}
-	return speaking.Accepted(admin.CreatePartitions(client.Named("plain"), partitions, nil, false))
+	return speaking.Accepted(admin.CreatePartitions(client.Named(what), partitions, nil, false))
 }
 
 func (client *client) createPartitions() (any, error) {
-	if _, err := client.grow(5); err != nil {
+	if _, err := client.grow("plain", 5); err != nil {
 		return nil, err
 	}
 	found, err := speaking.Until(func() ([]speaking.Partition, error) { return client.partitions("plain") },
@@ -239,12 +242,12 @@ func (client *client) describeConfigs() (any, error) {
 	})
 }
 
-func (client *client) reassign(replicas []int32) (any, error) {
+func (client *client) reassign(what string, replicas []int32) (any, error) {
 	admin, err := client.admin()
 	if err != nil {
 		return nil, err
 	}
-	return speaking.Accepted(admin.AlterPartitionReassignments(client.Named("moving"), [][]int32{replicas}))
+	return speaking.Accepted(admin.AlterPartitionReassignments(client.Named(what), [][]int32{replicas}))
 }
 
 func (client *client) moves() ([]any, error) {
@@ -260,12 +263,12 @@ func (client *client) moves() ([]any, error) {
 	return found, err
 }
 
-func (client *client) elect() (any, error) {
+func (client *client) elect(what string) (any, error) {
 	admin, err := client.admin()
 	if err != nil {
 		return nil, err
 	}
-	topic := client.Named("electing")
+	topic := client.Named(what)
 	answers, err := admin.ElectLeaders(sarama.PreferredElection, map[string][]int32{topic: {0}})
 	if err != nil {
 		return nil, err
