@@ -137,8 +137,12 @@ class Runner:
             "junit.jupiter.extensions.autodetection.enabled": "true",
             "junit.jupiter.execution.timeout.testable.method.default": f"{_TEST_LIMIT_S} s",
         }
+        if controller is Controller.OURS:
+            properties["controller.is-ours"] = "yes"
+        # What lets a class be changed that is loaded already.
+        agent = next(jar for jar in self._jars if jar.name.startswith("byte-buddy-agent-"))
         return [
-            *(self.java.executable, "-Xmx1g", *QUICK_START),
+            *(self.java.executable, "-Xmx1g", *QUICK_START, f"-javaagent:{agent}"),
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPEN_PACKAGES),
             *(f"-D{key}={value}" for key, value in properties.items()),
             *("-cp", self._path(path), "org.junit.platform.console.ConsoleLauncher", "execute"),

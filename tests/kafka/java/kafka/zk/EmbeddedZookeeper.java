@@ -38,6 +38,8 @@ public final class EmbeddedZookeeper implements Closeable {
     private static final String UNTIL_END_OF_INPUT =
         "exec 3<&0; \"$@\" 3<&- & daemon=$!; { cat <&3 >/dev/null; kill -9 $daemon; } & wait $daemon";
 
+    private static volatile EmbeddedZookeeper latest;
+
     private final File snapshotDir = directory("snapshots");
     private final File logDir = directory("log");
     private final ZooKeeperServer zookeeper;
@@ -60,9 +62,19 @@ public final class EmbeddedZookeeper implements Closeable {
             log = directory.resolve(name + ".log");
             controller = start(configuration(directory.resolve(name + ".properties")));
             awaitClaim();
+            latest = this;
         } catch (IOException | InterruptedException | RuntimeException e) {
             shutdown();
             throw new IllegalStateException("neither ZooKeeper nor a controller: " + e.getMessage(), e);
+        }
+    }
+
+    /** How many nodes, with ours, are registered where the current test runs. */
+    public static int nodes() {
+        try {
+            return latest.zookeeper.getZKDatabase().getChildren("/brokers/ids", new Stat(), null).size();
+        } catch (KeeperException.NoNodeException e) {
+            return 0;
         }
     }
 
@@ -166,7 +178,9 @@ public final class EmbeddedZookeeper implements Closeable {
         }
         brokerId = properties.getProperty("broker.id");
         properties.setProperty("zookeeper.connect", "127.0.0.1:" + port);
-        properties.setProperty("listeners", "PLAINTEXT://127.0.0.1:" + freePort());
+        int ours = freePort();
+        properties.setProperty("listeners", "PLAINTEXT://127.0.0.1:" + ours);
+        System.setProperty("controller.port", String.valueOf(ours));
         try (var out = Files.newBufferedWriter(file)) {
             properties.store(out, null);
         }
