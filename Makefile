@@ -10,6 +10,9 @@ VENV   ?= .venv
 ARGS   ?=
 CLIENTS ?=
 MINUTES ?= 60
+# Of Kafka's own tests: their version; all, quick, or names of classes separated by commas.
+VERSION ?= 3.9.1
+CLASSES ?= all
 
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
@@ -23,7 +26,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster clients containers versions lab replay fuzz nightly mutants format lock setup clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster clients containers versions kafka-tests lab replay fuzz nightly mutants format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -81,6 +84,9 @@ versions: $(READY)  ## every duty on brokers 2.4 to 3.9; renews docs/versions.md
 	$(PYTEST) -m versions tests/cluster $(ARGS)
 	$(BIN)/python -m tests.cluster.version_results docs/versions.md
 
+kafka-tests: $(READY)  ## Kafka's own tests under this controller; renews docs/kafka-tests.md; CLASSES=quick: ten minutes
+	$(BIN)/python -m tests.kafka --version $(VERSION) --classes $(CLASSES) --output docs/kafka-tests.md $(ARGS)
+
 lab: $(READY)  ## whether real servers start on this machine
 	$(PYTEST) $(call present,tests/lab) $(ARGS)
 
@@ -132,4 +138,4 @@ clean:  ## remove everything that can be made again, also the environment
 help:  ## this table
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { split($$1, target, ":"); printf "  make %-12s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / { split($$1, target, ":"); printf "  make %-12s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)

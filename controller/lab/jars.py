@@ -9,7 +9,7 @@ import fcntl
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
@@ -44,6 +44,25 @@ _IVY_MODULE = """\
   </dependencies>
 </ivy-module>
 """
+
+
+class Module(msgspec.Struct, frozen=True):
+    """What a Maven repository has under one name: a jar and, if asked for, the jar of its tests; with all it needs."""
+
+    organisation: str
+    name: str
+    revision: str
+    with_tests: bool = False
+
+    def as_dependency(self) -> str:
+        """How an Ivy file asks for it."""
+        line = (
+            f'<dependency org="{self.organisation}" name="{self.name}" rev="{self.revision}" conf="default->default">'
+        )
+        if self.with_tests:
+            line += f'<artifact name="{self.name}" type="jar" ext="jar"/>'
+            line += f'<artifact name="{self.name}" type="jar" ext="jar" m:classifier="test"/>'
+        return f"    {line}</dependency>"
 
 
 class _Jar(msgspec.Struct, frozen=True):
@@ -102,23 +121,16 @@ def zookeeper_class_path() -> tuple[Path, ...]:
 
 
 def kafka_class_path(
-    version: str,
-    *,
-    classifier: str | None = None,
-    cache_dir: Path | None = None,
-    progress: Progress = lambda _: None,
+    version: str, *, cache_dir: Path | None = None, progress: Progress = lambda _: None
 ) -> tuple[Path, ...]:
     """The jars of a Kafka broker and of Kafka's tools; downloaded at the first call, later calls only look.
-
-    `classifier` "test" adds Kafka's own tests. Of two processes that call at once, one waits for the other.
 
     Shape:
         Absolute paths in class path order.
     Raises:
         JarsUnavailable: They are not in the cache and could not be downloaded.
     """
-    name = f"kafka-{version}" + (f"-{classifier}" if classifier else "")
-    return _class_path(name, version, partial(_dependencies, version, classifier), cache_dir, progress)
+    return class_path(f"kafka-{version}", version, partial(_kafka_modules, version), cache_dir, progress)
 
 
 def clients_class_path(
@@ -129,13 +141,23 @@ def clients_class_path(
     Raises:
         JarsUnavailable: They are not in the cache and could not be downloaded.
     """
-    dependencies = partial(_clients_dependencies, version)
-    return _class_path(f"kafka-clients-{version}", version, dependencies, cache_dir, progress)
+    return class_path(f"kafka-clients-{version}", version, partial(_clients_modules, version), cache_dir, progress)
 
 
-def _class_path(
-    name: str, version: str, dependencies: Callable[[], str], cache_dir: Path | None, progress: Progress
+def class_path(
+    name: str,
+    version: str,
+    modules: Callable[[], Sequence[Module]],
+    cache_dir: Path | None = None,
+    progress: Progress = lambda _: None,
 ) -> tuple[Path, ...]:
+    """The jars of some modules of a version of Kafka; the class path is remembered under a name.
+
+    Of two processes that call at once, one waits for the other.
+
+    Raises:
+        JarsUnavailable: They are not in the cache and could not be downloaded.
+    """
     directory = (cache_dir or default_cache_dir()).absolute()
     if (remembered := _recall(directory, name)) and not remembered.damaged(directory):
         return remembered.class_path(directory)
@@ -149,7 +171,8 @@ def _class_path(
                 for jar in damaged:
                     jar.unlink(missing_ok=True)
             progress(f"downloading Kafka {version} (once)")
-            jars = _resolve(directory, name, dependencies(), version, progress)
+            dependencies = "\n".join(module.as_dependency() for module in modules())
+            jars = _resolve(directory, name, dependencies, version, progress)
             _remember(directory, name, jars)
             return jars
     except OSError as error:
@@ -185,31 +208,20 @@ def _only_one(lock_file: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _dependencies(version: str, classifier: str | None) -> str:
+def _kafka_modules(version: str) -> list[Module]:
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
     if match is None:
         raise JarsUnavailable(version, "a version has three numbers, such as 3.9.1")
-    modules = [("org.apache.kafka", "kafka_2.13", version)]
+    modules = [Module("org.apache.kafka", "kafka_2.13", version)]
     if (int(match[1]), int(match[2])) >= (3, 5):
-        modules.append(("org.apache.kafka", "kafka-tools", version))
+        modules.append(Module("org.apache.kafka", "kafka-tools", version))
     # Kafka's own distribution adds a logging library; without one a broker is mute.
-    modules.append(("org.slf4j", "slf4j-reload4j", "1.7.36"))
-    lines = []
-    for organisation, module, revision in modules:
-        line = f'    <dependency org="{organisation}" name="{module}" rev="{revision}" conf="default->default">'
-        if classifier and module == "kafka_2.13":
-            line += f'<artifact name="{module}" type="jar" ext="jar"/>'
-            line += f'<artifact name="{module}" type="jar" ext="jar" m:classifier="{classifier}"/>'
-        lines.append(line + "</dependency>")
-    return "\n".join(lines)
+    modules.append(Module("org.slf4j", "slf4j-reload4j", "1.7.36"))
+    return modules
 
 
-def _clients_dependencies(version: str) -> str:
-    modules = (("org.apache.kafka", "kafka-clients", version), ("org.slf4j", "slf4j-nop", "1.7.36"))
-    return "\n".join(
-        f'    <dependency org="{organisation}" name="{module}" rev="{revision}" conf="default->default"/>'
-        for organisation, module, revision in modules
-    )
+def _clients_modules(version: str) -> list[Module]:
+    return [Module("org.apache.kafka", "kafka-clients", version), Module("org.slf4j", "slf4j-nop", "1.7.36")]
 
 
 def _resolve(directory: Path, name: str, dependencies: str, version: str, progress: Progress) -> tuple[Path, ...]:

@@ -26,16 +26,19 @@ def consider(
         `case` is None where the partition does not exist.
     """
     if case is None:
-        return _refused(wanted, UNASSIGNED, cluster)
+        return refuse(wanted, UNASSIGNED, cluster)
     if case.topic.is_queued_for_deletion:
-        return _refused(wanted, case.assignment, cluster)
+        return refuse(wanted, case.assignment, cluster)
     if wanted.replicas is None:
         return rule.cancel(case, cluster, mode)
     return rule.begin(case, cluster, wanted.replicas, mode)
 
 
-def _refused(wanted: PartitionReassignment, held: Assignment, cluster: Cluster) -> Refusal:
-    """Kafka looks at what is asked for first, and then whether the partition exists and is to stay."""
+def refuse(wanted: PartitionReassignment, held: Assignment, cluster: Cluster) -> Refusal:
+    """Why a partition that does not exist, or is not to stay, cannot move.
+
+    Kafka looks at what is asked for first, and then whether the partition exists and is to stay.
+    """
     if wanted.replicas is not None:
         return rule.refused_target(held, wanted.replicas, cluster) or UNKNOWN_PARTITION
     return UNKNOWN_PARTITION if held.is_moving else NOTHING_MOVES

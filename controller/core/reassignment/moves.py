@@ -18,13 +18,14 @@ from controller.core.requests import AlterReassignments, Mode, PartitionReassign
 from controller.core.shared import Shared
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
+from controller.core.state.topics import UNASSIGNED
 from controller.core.steps.change import Case, Change, Gather, Next, Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.telling.sending import is_accepted
 from controller.core.view import Cluster
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.partition_state import StateAddress
-from zk_layout.znodes.topics import TopicAddress
+from zk_layout.znodes.topics import Assignment, TopicAddress
 
 TAKEN_IN_AT_ONCE = 20_000
 
@@ -114,9 +115,16 @@ class Moves(TopicDuty):
 
     def missing(self, item: Item) -> Result:
         """Kafka looks at what is asked for first."""
+        return self._refused(item, UNASSIGNED)
+
+    def being_deleted(self, item: Item) -> Result:
+        """While its topic is being deleted, Kafka still knows which replicas a partition has."""
+        held = self._cluster.partition(item.at)
+        return self._refused(item, UNASSIGNED if held is None else held.assignment)
+
+    def _refused(self, item: Item, held: Assignment) -> Result:
         assert isinstance(item.wanted, PartitionReassignment)
-        outcome = alter_reassignments.consider(item.wanted, None, self._cluster)
-        return denied(item, outcome) if isinstance(outcome, Refusal) else moved(item)
+        return denied(item, alter_reassignments.refuse(item.wanted, held, self._cluster))
 
     # ---- what happens ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,66 @@
+"""Which jars do Kafka's own tests need?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controller.lab.errors import JarsUnavailable
+from controller.lab.jars import Module, Progress, class_path
+
+_KAFKA = "org.apache.kafka"
+_WITH_TESTS = {
+    "3.9.1": (
+        "kafka_2.13",
+        "kafka-clients",
+        "kafka-group-coordinator",
+        "kafka-metadata",
+        "kafka-raft",
+        "kafka-server",
+        "kafka-server-common",
+        "kafka-storage",
+        "kafka-storage-api",
+        "kafka-tools",
+    ),
+    "2.8.2": ("kafka_2.13", "kafka-clients", "kafka-metadata", "kafka-raft"),
+}
+_JUNIT = (
+    # A compiler that needs no more than a Java runtime.
+    Module("org.eclipse.jdt", "ecj", "3.33.0"),
+    Module("org.junit.jupiter", "junit-jupiter", "5.10.2"),
+    Module("org.junit.platform", "junit-platform-console", "1.10.2"),
+    Module("org.hamcrest", "hamcrest", "2.2"),
+    Module("org.slf4j", "slf4j-reload4j", "1.7.36"),
+)
+# What makes mocks and certificates. Older releases of Mockito than these do not know Java 17.
+_BESIDE = {
+    "3.9.1": (
+        Module("org.mockito", "mockito-core", "5.10.0"),
+        Module("org.mockito", "mockito-junit-jupiter", "5.10.0"),
+        Module("org.bouncycastle", "bcpkix-jdk18on", "1.75"),
+    ),
+    "2.8.2": (
+        Module("org.mockito", "mockito-core", "4.11.0"),
+        Module("org.easymock", "easymock", "4.3"),
+        Module("org.bouncycastle", "bcpkix-jdk15on", "1.66"),
+    ),
+}
+VERSIONS = tuple(_WITH_TESTS)
+
+
+def tests_class_path(version: str, progress: Progress) -> tuple[Path, ...]:
+    """Kafka with its tests and what runs them; downloaded once, to where the lab keeps its jars.
+
+    Raises:
+        JarsUnavailable: They are not there and could not be downloaded, or nobody knows what this version needs.
+    """
+    if version not in VERSIONS:
+        raise JarsUnavailable(version, f"its tests are not known here; known are {', '.join(VERSIONS)}")
+    return class_path(f"kafka-tests-{version}", version, lambda: _modules(version), progress=progress)
+
+
+def _modules(version: str) -> list[Module]:
+    return [
+        *(Module(_KAFKA, name, version, with_tests=True) for name in _WITH_TESTS[version]),
+        *_BESIDE[version],
+        *_JUNIT,
+    ]
