@@ -261,7 +261,9 @@ class Connection:
             header, request = await self._beside(partial(decode_request, frame), len(frame))
         except UnsupportedVersion as unsupported:
             if unsupported.header.api_key == ApiKey.API_VERSIONS:
-                return (encode_api_versions(unsupported.header, error=ErrorCode.UNSUPPORTED_VERSION),)
+                # As a broker: clients that find more than itself in such an answer (franz-go) take it for the whole.
+                itself = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
+                return (encode_api_versions(unsupported.header, itself, ErrorCode.UNSUPPORTED_VERSION),)
             raise self._unsupported(unsupported.header, unsupported.served) from None
         except UnsupportedApi as unsupported:
             return (await self._answer_for_a_broker(unsupported.header, frame),)

@@ -163,6 +163,7 @@ def test_an_unknown_version_of_api_versions_is_answered_so_that_the_client_can_c
             answer = await client.ask_raw(future)
 
             assert struct.unpack(">ih", answer[:6]) == (7, ErrorCode.UNSUPPORTED_VERSION)
+            assert struct.unpack(">ih", answer[6:12]) == (1, 18), "a client would take a longer list for the whole one"
             assert (await client.ask(ApiVersionsRequest(), 0)).error is ErrorCode.NONE
 
     asyncio.run(story())
