@@ -23,8 +23,8 @@ so does a test that passes in spite of its reason, and so one that passes under 
 
 The tests are as Kafka publishes them. Of what they share, some things besides the start of a controller are changed for
 this one: tests of single requests, which look for the broker that is the controller, find this controller's address;
-those that ask that broker for the ids of topics are told ZooKeeper's; and where nodes are counted until all brokers have
-started, there is one more.
+those that ask that broker for the ids of topics are told ZooKeeper's; and where nodes are counted until all brokers
+have started, or know each other, there is one more.
 """
 _SIGN = {Result.PASSED: "✓", Result.FAILED: "✗", Result.SKIPPED: "skipped"}
 

@@ -20,6 +20,8 @@ import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.mockito.MockMakers;
 import org.mockito.Mockito;
+import scala.collection.Iterable;
+import scala.collection.Seq;
 import scala.collection.immutable.Map$;
 
 /**
@@ -39,6 +41,7 @@ public final class OurNode implements BeforeAllCallback {
             redirect(
                 "kafka.integration.KafkaServerTestHarness",
                 Map.of("getTopicIds", TopicIds.class, "getTopicNames", TopicNames.class));
+            redirect("kafka.utils.TestUtils$", Map.of("waitUntilBrokerMetadataIsPropagated", Propagation.class));
             try {
                 redirect(
                     "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
@@ -163,6 +166,39 @@ public final class OurNode implements BeforeAllCallback {
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         public static boolean enter(@Advice.This Object cluster) throws InterruptedException {
             awaitBrokers((ClusterInstance) cluster);
+            return true;
+        }
+    }
+
+    /** Until each broker knows all of them and our node. */
+    public static void awaitPropagation(Seq<?> brokers) throws ReflectiveOperationException, InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        for (var each = brokers.iterator(); each.hasNext();) {
+            Object broker = each.next();
+            while (alive(broker) != brokers.size() + 1) {
+                if (System.nanoTime() > deadline) {
+                    throw new AssertionError("not all brokers know each other");
+                }
+                Thread.sleep(20);
+            }
+        }
+    }
+
+    /** By name, because the types have changed between versions. */
+    private static int alive(Object broker) throws ReflectiveOperationException {
+        Object cache = broker.getClass().getMethod("metadataCache").invoke(broker);
+        return ((Iterable<?>) cache.getClass().getMethod("getAliveBrokers").invoke(cache)).size();
+    }
+
+    /** Instead of waiting until brokers know nobody but brokers. */
+    public static final class Propagation {
+        private Propagation() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static boolean enter(@Advice.Argument(0) Object brokers)
+                throws ReflectiveOperationException, InterruptedException {
+            awaitPropagation((Seq<?>) brokers);
             return true;
         }
     }
