@@ -19,7 +19,12 @@ Kafka's own integration tests, as Kafka publishes them beside each release, once
 brokers that they start and, as a control on the same machine, once with Kafka's own. Invocations that run without
 ZooKeeper are left out. `make kafka-tests` runs them and makes this page from the last run of each class; the reasons
 are in [tests/kafka/inapplicable.toml](../tests/kafka/inapplicable.toml). A failure without a reason fails the run, and
-so does a test that passes in spite of its reason.
+so does a test that passes in spite of its reason, and so one that passes under another controller than it should.
+
+The tests are as Kafka publishes them. Of what they share, some things besides the start of a controller are changed for
+this one: tests of single requests, which look for the broker that is the controller, find this controller's address;
+those that ask that broker for the ids of topics are told ZooKeeper's; and where nodes are counted until all brokers
+have started, or know each other, there is one more.
 """
 _SIGN = {Result.PASSED: "✓", Result.FAILED: "✗", Result.SKIPPED: "skipped"}
 

@@ -2,24 +2,32 @@ package selection;
 
 import static net.bytebuddy.matcher.ElementMatchers.named;
 
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import kafka.integration.KafkaServerTestHarness;
 import kafka.network.SocketServer;
 import kafka.test.ClusterInstance;
 import kafka.zk.EmbeddedZookeeper;
+import kafka.zk.KafkaZkClient;
 import net.bytebuddy.ByteBuddy;
 import net.bytebuddy.agent.ByteBuddyAgent;
 import net.bytebuddy.asm.Advice;
+import net.bytebuddy.dynamic.DynamicType;
 import net.bytebuddy.dynamic.loading.ClassReloadingStrategy;
 import net.bytebuddy.implementation.bytecode.assign.Assigner;
+import org.apache.kafka.common.Uuid;
 import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.mockito.MockMakers;
 import org.mockito.Mockito;
+import scala.collection.Iterable;
+import scala.collection.Seq;
+import scala.collection.immutable.Map$;
 
 /**
  * Where Kafka's tests meet our node before they have begun. Those of single requests look for the broker that is the
- * controller, and find our address instead; some count nodes until all brokers are there, and may count one more. The
- * tests themselves stay as they are.
+ * controller, and find our address instead; those that ask that broker for the ids of topics are told ZooKeeper's; some
+ * count nodes until all brokers are there, and may count one more. The tests themselves stay as they are.
  */
 public final class OurNode implements BeforeAllCallback {
     private static boolean isDone;
@@ -29,22 +37,28 @@ public final class OurNode implements BeforeAllCallback {
         if (!isDone && System.getProperty("controller.is-ours") != null) {
             isDone = true;
             ByteBuddyAgent.install();
-            redirect("kafka.server.BaseRequestTest", "controllerSocketServer", Address.class);
+            redirect("kafka.server.BaseRequestTest", Map.of("controllerSocketServer", Address.class));
+            redirect(
+                "kafka.integration.KafkaServerTestHarness",
+                Map.of("getTopicIds", TopicIds.class, "getTopicNames", TopicNames.class));
+            redirect("kafka.utils.TestUtils$", Map.of("waitUntilBrokerMetadataIsPropagated", Propagation.class));
             try {
-                redirect("kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance", "waitForReadyBrokers", Count.class);
+                redirect(
+                    "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
+                    Map.of("waitForReadyBrokers", Count.class));
             } catch (ClassNotFoundException e) {
                 // Older versions start no brokers in this way.
             }
         }
     }
 
-    private static void redirect(String type, String method, Class<?> to) throws ClassNotFoundException {
+    private static void redirect(String type, Map<String, Class<?>> methods) throws ClassNotFoundException {
         ClassLoader loader = OurNode.class.getClassLoader();
-        new ByteBuddy()
-            .redefine(Class.forName(type, false, loader))
-            .visit(Advice.to(to).on(named(method)))
-            .make()
-            .load(loader, ClassReloadingStrategy.fromInstalledAgent());
+        DynamicType.Builder<?> changed = new ByteBuddy().redefine(Class.forName(type, false, loader));
+        for (Map.Entry<String, Class<?>> each : methods.entrySet()) {
+            changed = changed.visit(Advice.to(each.getValue()).on(named(each.getKey())));
+        }
+        changed.make().load(loader, ClassReloadingStrategy.fromInstalledAgent());
     }
 
     /** Of a server, tests ask only for its port. */
@@ -74,6 +88,65 @@ public final class OurNode implements BeforeAllCallback {
         }
     }
 
+    /** What ZooKeeper has. */
+    public static scala.collection.immutable.Map<String, Uuid> topicIds(KafkaServerTestHarness harness) {
+        KafkaZkClient zookeeper = harness.zkClient();
+        scala.collection.immutable.Map<String, Uuid> ids = Map$.MODULE$.empty();
+        var all = zookeeper.getTopicIdsForTopics(zookeeper.getAllTopicsInCluster(false)).iterator();
+        while (all.hasNext()) {
+            var each = all.next();
+            ids = ids.updated(each._1(), each._2());
+        }
+        return ids;
+    }
+
+    /** What ZooKeeper has, the other way round. */
+    public static scala.collection.immutable.Map<Uuid, String> topicNames(KafkaServerTestHarness harness) {
+        scala.collection.immutable.Map<Uuid, String> names = Map$.MODULE$.empty();
+        var all = topicIds(harness).iterator();
+        while (all.hasNext()) {
+            var each = all.next();
+            names = names.updated(each._2(), each._1());
+        }
+        return names;
+    }
+
+    /** Instead of asking the broker that is the controller. */
+    public static final class TopicIds {
+        private TopicIds() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static scala.collection.immutable.Map<String, Uuid> enter(@Advice.This Object harness) {
+            return topicIds((KafkaServerTestHarness) harness);
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.Enter scala.collection.immutable.Map<String, Uuid> found,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = found;
+        }
+    }
+
+    /** Instead of asking the broker that is the controller. */
+    public static final class TopicNames {
+        private TopicNames() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static scala.collection.immutable.Map<Uuid, String> enter(@Advice.This Object harness) {
+            return topicNames((KafkaServerTestHarness) harness);
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.Enter scala.collection.immutable.Map<Uuid, String> found,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = found;
+        }
+    }
+
     /** Until all brokers and our node are there. */
     public static void awaitBrokers(ClusterInstance cluster) throws InterruptedException {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
@@ -93,6 +166,39 @@ public final class OurNode implements BeforeAllCallback {
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         public static boolean enter(@Advice.This Object cluster) throws InterruptedException {
             awaitBrokers((ClusterInstance) cluster);
+            return true;
+        }
+    }
+
+    /** Until each broker knows all of them and our node. */
+    public static void awaitPropagation(Seq<?> brokers) throws ReflectiveOperationException, InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        for (var each = brokers.iterator(); each.hasNext();) {
+            Object broker = each.next();
+            while (alive(broker) != brokers.size() + 1) {
+                if (System.nanoTime() > deadline) {
+                    throw new AssertionError("not all brokers know each other");
+                }
+                Thread.sleep(20);
+            }
+        }
+    }
+
+    /** By name, because the types have changed between versions. */
+    private static int alive(Object broker) throws ReflectiveOperationException {
+        Object cache = broker.getClass().getMethod("metadataCache").invoke(broker);
+        return ((Iterable<?>) cache.getClass().getMethod("getAliveBrokers").invoke(cache)).size();
+    }
+
+    /** Instead of waiting until brokers know nobody but brokers. */
+    public static final class Propagation {
+        private Propagation() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static boolean enter(@Advice.Argument(0) Object brokers)
+                throws ReflectiveOperationException, InterruptedException {
+            awaitPropagation((Seq<?>) brokers);
             return true;
         }
     }
