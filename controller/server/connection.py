@@ -262,7 +262,7 @@ class Connection:
         except UnsupportedVersion as unsupported:
             if unsupported.header.api_key == ApiKey.API_VERSIONS:
                 # As a broker: clients that find more than itself in such an answer (franz-go) take it for the whole.
-                itself = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
+                itself: dict[int, VersionRange] = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
                 return (encode_api_versions(unsupported.header, itself, ErrorCode.UNSUPPORTED_VERSION),)
             raise self._unsupported(unsupported.header, unsupported.served) from None
         except UnsupportedApi as unsupported:
