@@ -109,7 +109,8 @@ class Runner:
             _write(directory / f"settings-{method}.properties", settings)
         process = Process(
             chosen.class_name,
-            self._argv(chosen, controller, directory),
+            # Some tests write to where they are started.
+            ["sh", "-c", 'cd "$0" && exec "$@"', directory / "tmp", *self._argv(chosen, controller, directory)],
             directory / "output.log",
             env={"PYTHONPATH": str(_ROOT)},
         )
