@@ -64,6 +64,11 @@ replicas = st.lists(int32, max_size=4).map(tuple) | st.integers(120, 300).map(la
 partitions = st.builds(TopicPartition, names, int32)
 
 
+def _configs_as_told(result: TopicCreated) -> tuple[TopicConfig, ...] | None:
+    """None says that they must not be seen; there are none of a topic that was refused."""
+    return () if result.configs is None and result.error is not ErrorCode.NONE else result.configs
+
+
 def several(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(strategy, max_size=4).map(tuple)
 
@@ -147,7 +152,7 @@ def as_the_version_tells_it(version: int, reply: Any) -> Any:
                         topic_id=result.topic_id if version >= 7 else None,
                         partition_count=result.partition_count if version >= 5 else -1,
                         replication_factor=result.replication_factor if version >= 5 else -1,
-                        configs=result.configs if version >= 5 else None,
+                        configs=_configs_as_told(result) if version >= 5 else None,
                         configs_error=result.configs_error if version >= 5 else ErrorCode.NONE,
                     )
                     for result in reply.results
