@@ -250,7 +250,7 @@ def test_each_bad_entry_of_a_legacy_reassignment_is_named_and_the_good_one_is_do
     entries = [
         {"topic": topic, "partition": 0, "replicas": [2, 3]},
         {"topic": topic, "partition": 1, "replicas": [2, 2]},
-        {"topic": topic, "partition": 2, "replicas": [2, 66]},
+        {"topic": topic, "partition": 2, "replicas": [2, term.replica.broker_id]},
         {"topic": topic, "partition": 3, "replicas": []},
         {"topic": topic, "partition": 9, "replicas": [1]},
         {"topic": "nobodys-topic", "partition": 0, "replicas": [1]},
@@ -264,6 +264,21 @@ def test_each_bad_entry_of_a_legacy_reassignment_is_named_and_the_good_one_is_do
     assert [term.replicas(topic, number) for number in (1, 2, 3)] == [[1, 2]] * 3
     for refused in (f"{topic}-1", f"{topic}-2", f"{topic}-3", f"{topic}-9", "nobodys-topic-0", "entry 6", "entry 7"):
         assert len(term.notices(f"{refused}")) == 1, refused
+
+
+def test_a_legacy_reassignment_to_a_broker_that_nobody_knows_waits_until_it_is_cancelled(term: Term) -> None:
+    topic = term.create_topic((1, 2))
+    entry = {"topic": topic, "partition": 0, "replicas": [2, 66]}
+
+    with znode(term, LEGACY, json.dumps({"version": 1, "partitions": [entry]}).encode()):
+        wait_until(lambda: term.replicas(topic) == [2, 66, 1], "the move began")
+        assert term.zookeeper.exists(LEGACY)
+        cancel = PartitionReassignment(TopicPartition(TopicName(topic), PartitionId(0)), None)
+        answer = term.replica.ask(AlterReassignments((cancel,)))
+        wait_until(lambda: not term.zookeeper.exists(LEGACY), "its entry left with it")
+
+    assert [result.error for result in answer.results] == [ErrorCode.NONE]
+    assert sorted(term.replicas(topic)) == [1, 2]
 
 
 @pytest.mark.parametrize(
