@@ -54,6 +54,7 @@ from controller.wire.requests import (
     decode_header,
     decode_request,
 )
+from controller.wire.topic_replies import SETTINGS_FROM
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 
@@ -67,7 +68,6 @@ _LONGEST_HEADER = 10 + 2**15
 _LARGEST_SKIPPED = 2**28
 _MOVE_BYTES = 50
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
-_WITH_CONFIGS = 5  # the version of CreateTopics that answers a topic's settings, KIP-525
 
 Chunks = tuple[bytes, ...]
 _T = TypeVar("_T")
@@ -273,7 +273,7 @@ class Connection:
         if isinstance(request, DescribeCluster):
             return await self._describe(request, header, caller)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
-        if isinstance(reply, TopicsCreated) and header.api_version >= _WITH_CONFIGS:
+        if isinstance(reply, TopicsCreated) and header.api_version >= SETTINGS_FROM:
             reply = await self._with_all_configs(reply)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 

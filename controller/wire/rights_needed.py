@@ -14,14 +14,13 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from controller.core.clients.authorization import CLUSTER
 from controller.wire.any_node import ConfigResource, config_resources
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import reading
 from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
-
-CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
 
 Right = tuple[AclOperation, ResourcePattern]
 Rights = tuple[Right, ...]

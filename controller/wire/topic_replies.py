@@ -20,13 +20,15 @@ from controller.core.replies import (
 )
 from controller.wire.schema import UNTHROTTLED, MessageSchema, topic_uuid
 
+SETTINGS_FROM = 5  # the first version of CreateTopics that tells a new topic's settings, KIP-525
+
 
 def topics_created(schema: MessageSchema, version: int, reply: TopicsCreated) -> Any:
     """CreateTopics (19)."""
     made: dict[tuple[TopicConfig, ...], tuple[Any, ...]] = {}
 
     def configs_of(result: TopicCreated) -> tuple[Any, ...] | None:
-        if version < 5:
+        if version < SETTINGS_FROM:
             return None
         if result.configs is None:
             # None says that the settings may not be seen; of a topic that was refused Kafka tells an empty list.

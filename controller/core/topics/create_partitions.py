@@ -15,7 +15,7 @@ from controller.core.state.topics import TopicView
 from controller.core.topics.create_topics import MOST_PARTITIONS, candidates, too_many
 from controller.core.topics.placement import Start, spread
 from controller.core.view import Cluster
-from zk_layout.ids import PartitionId, Replicas
+from zk_layout.ids import PartitionId, Replicas, TopicName
 
 FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
 QUEUED = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
@@ -26,6 +26,11 @@ def refuse_within(request: CreatePartitions) -> list[Refusal | None]:
     counts = Counter(growth.topic for growth in request.growths)
     twice = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
     return [twice if counts[growth.topic] > 1 else None for growth in request.growths]
+
+
+def missing(name: TopicName) -> Refusal:
+    """Of a topic that does not exist, or has no partitions."""
+    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def consider(wanted_growth: Growth, topic: TopicView, cluster: Cluster) -> dict[PartitionId, Replicas] | Refusal:
@@ -39,7 +44,7 @@ def consider(wanted_growth: Growth, topic: TopicView, cluster: Cluster) -> dict[
     held = {number: p.assignment.replicas for number, p in topic.partitions.items() if p.assignment.replicas}
     now, wanted = len(held), wanted_growth.partition_count
     if not held:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
+        return missing(topic.name)
     if wanted < now:
         text = f"Topic currently has {now} partitions, which is higher than the requested {wanted}."
         return Refusal(ErrorCode.INVALID_PARTITIONS, text)

@@ -90,7 +90,8 @@ class Topics(TopicDuty):
         wanted: list[tuple[TopicName, NewTopic | Growth, Refusal | None]] = []
         for topic, refused_alone in zip(request.topics, create_topics.refuse_within(request), strict=True):
             name = topic.name
-            shown = structs.replace(topic, shows_configs=self._may(asked, AclOperation.DESCRIBE_CONFIGS, name))
+            is_open = self._may(asked, AclOperation.DESCRIBE_CONFIGS, name)
+            shown = topic if is_open else structs.replace(topic, shows_configs=False)
             if may_create_all or refused_alone is not None or self._may(asked, AclOperation.CREATE, name):
                 wanted.append((name, shown, refused_alone or create_topics.refuse_name(name)))
             else:
@@ -165,8 +166,9 @@ class Topics(TopicDuty):
 
     def missing(self, item: Item) -> Result:
         """Kafka names a topic that was to grow; of one that was to be deleted it has no more to say than the code."""
-        text = f"The topic '{item.at.topic}' does not exist." if isinstance(item.wanted, Growth) else None
-        return refused(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+        if isinstance(item.wanted, Growth):
+            return denied(item, create_partitions.missing(item.at.topic))
+        return refused(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 
     # ---- topics that nobody else decides about --------------------------------------------------------------
 

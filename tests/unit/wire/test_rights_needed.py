@@ -11,9 +11,10 @@ from uuid import UUID
 
 import pytest
 
+from controller.core.clients.authorization import CLUSTER
 from controller.server.relay import RELAYABLE, STANDING_BY
 from controller.wire.requests import MalformedRequest, decode_header
-from controller.wire.rights_needed import CLUSTER, KNOWN, Rights, needed
+from controller.wire.rights_needed import KNOWN, Rights, needed
 from controller.wire.schema import encode_entity
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
