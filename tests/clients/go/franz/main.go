@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -28,73 +29,37 @@ func main() {
 		panic(err)
 	}
 	client := franz{plan, kadm.NewClient(raw), raw}
-	speaking.Perform(plan, map[string]speaking.Operation{
+	operations := plan.Alike(speaking.Calls{
+		Create: func(what string, partitions int32, replicas int16) (any, error) {
+			return client.create(what, partitions, replicas, nil)
+		},
+		Grow:          func(what string, partitions int32) (any, error) { return client.grow(what, int(partitions)) },
+		Topics:        client.topics,
+		Reassign:      client.reassign,
+		Moves:         client.moves,
+		Elect:         client.elect,
+		ElectedLeader: client.electedLeader,
+		Groups:        client.groups,
+		Remove:        client.remove,
+	})
+	maps.Copy(operations, map[string]speaking.Operation{
 		"describe_cluster":    client.describeCluster,
-		"create_topic":        func() (any, error) { return client.create("plain", 3, 2, nil) },
 		"create_with_configs": client.createWithConfigs,
 		"create_assigned":     client.createAssigned,
 		"validate_only": func() (any, error) {
 			answers, err := client.admin.ValidateCreateTopics(context.Background(), 1, 2, nil, client.Named("imagined"))
 			return speaking.Accepted(errors.Join(err, refusal(answers[client.Named("imagined")].Err, answers[client.Named("imagined")].ErrMessage)))
 		},
-		"create_existing":               func() (any, error) { return client.create("plain", 3, 2, nil) },
-		"create_with_too_many_replicas": func() (any, error) { return client.create("crowded", 1, 9, nil) },
-		"list_topics": func() (any, error) {
-			return speaking.Until(client.topics, func(names []string) bool { return len(names) == 5 })
-		},
-		"describe_topic":          client.describeTopic,
-		"create_partitions":       client.createPartitions,
-		"create_fewer_partitions": func() (any, error) { return client.grow("plain", 2) },
-		"grow_unknown":            func() (any, error) { return client.grow("unknown", 5) },
-		"alter_configs":           client.alterConfigs,
-		"describe_configs":        client.describeConfigs,
-		"reassign":                func() (any, error) { return client.reassign("moving", client.MoveTo) },
-		"list_reassignments": func() (any, error) {
-			return speaking.Until(client.moves, func(found []any) bool { return len(found) > 0 })
-		},
-		"cancel_reassignment": func() (any, error) {
-			cancelled, err := client.reassign("moving", nil)
-			if err != nil {
-				return nil, err
-			}
-			left, err := speaking.Until(client.moves, func(found []any) bool { return len(found) == 0 })
-			return speaking.Result{"cancelled": cancelled, "left": left}, err
-		},
-		"cancel_nothing":   func() (any, error) { return client.reassign("moving", nil) },
-		"reassign_unknown": func() (any, error) { return client.reassign("unknown", []int32{1, 2}) },
-		"elect_leaders": func() (any, error) {
-			answer, err := client.elect("electing")
-			if err != nil {
-				return nil, err
-			}
-			leader, err := speaking.Until(client.electedLeader, func(leader int32) bool { return leader == 2 })
-			return speaking.Result{"answer": answer, "leader": leader}, err
-		},
-		"elect_again":     func() (any, error) { return client.elect("electing") },
-		"elect_unknown":   func() (any, error) { return client.elect("unknown") },
-		"produce_consume": client.produceConsume,
-		"list_groups": func() (any, error) {
-			return speaking.Until(client.groups, func(found []string) bool { return len(found) > 0 })
-		},
-		"alter_scram":    client.alterScram,
-		"describe_scram": client.describeScram,
-		"delete_records": client.deleteRecords,
-		"delete_topic": func() (any, error) {
-			if _, err := client.remove("configs"); err != nil {
-				return nil, err
-			}
-			left, err := speaking.Until(client.topics, func(names []string) bool {
-				for _, name := range names {
-					if name == client.Named("configs") {
-						return false
-					}
-				}
-				return true
-			})
-			return speaking.Result{"left": left}, err
-		},
-		"delete_unknown": func() (any, error) { return client.remove("unknown") },
+		"describe_topic":    client.describeTopic,
+		"create_partitions": client.createPartitions,
+		"alter_configs":     client.alterConfigs,
+		"describe_configs":  client.describeConfigs,
+		"produce_consume":   client.produceConsume,
+		"alter_scram":       client.alterScram,
+		"describe_scram":    client.describeScram,
+		"delete_records":    client.deleteRecords,
 	})
+	speaking.Perform(plan, operations)
 }
 
 // What a user sees: the error, and the text that came with it.

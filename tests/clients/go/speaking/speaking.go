@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -84,6 +85,70 @@ func Until[T any](ask func() (T, error), isSo func(T) bool) (T, error) {
 			return answer, err
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Calls are what a client's own library does for it.
+type Calls struct {
+	Create        func(what string, partitions int32, replicas int16) (any, error)
+	Grow          func(what string, partitions int32) (any, error)
+	Topics        func() ([]string, error)
+	Reassign      func(what string, replicas []int32) (any, error)
+	Moves         func() ([]any, error)
+	Elect         func(what string) (any, error)
+	ElectedLeader func() (int32, error)
+	Groups        func() ([]string, error)
+	Remove        func(what string) (any, error)
+}
+
+// Alike are the operations that are the same whatever the library.
+func (plan Plan) Alike(calls Calls) map[string]Operation {
+	return map[string]Operation{
+		"create_topic":                  func() (any, error) { return calls.Create("plain", 3, 2) },
+		"create_existing":               func() (any, error) { return calls.Create("plain", 3, 2) },
+		"create_with_too_many_replicas": func() (any, error) { return calls.Create("crowded", 1, 9) },
+		"list_topics": func() (any, error) {
+			return Until(calls.Topics, func(names []string) bool { return len(names) == 5 })
+		},
+		"create_fewer_partitions": func() (any, error) { return calls.Grow("plain", 2) },
+		"grow_unknown":            func() (any, error) { return calls.Grow("unknown", 5) },
+		"reassign":                func() (any, error) { return calls.Reassign("moving", plan.MoveTo) },
+		"list_reassignments": func() (any, error) {
+			return Until(calls.Moves, func(found []any) bool { return len(found) > 0 })
+		},
+		"cancel_reassignment": func() (any, error) {
+			cancelled, err := calls.Reassign("moving", nil)
+			if err != nil {
+				return nil, err
+			}
+			left, err := Until(calls.Moves, func(found []any) bool { return len(found) == 0 })
+			return Result{"cancelled": cancelled, "left": left}, err
+		},
+		"cancel_nothing":   func() (any, error) { return calls.Reassign("moving", nil) },
+		"reassign_unknown": func() (any, error) { return calls.Reassign("unknown", []int32{1, 2}) },
+		"elect_leaders": func() (any, error) {
+			answer, err := calls.Elect("electing")
+			if err != nil {
+				return nil, err
+			}
+			leader, err := Until(calls.ElectedLeader, func(leader int32) bool { return leader == 2 })
+			return Result{"answer": answer, "leader": leader}, err
+		},
+		"elect_again":   func() (any, error) { return calls.Elect("electing") },
+		"elect_unknown": func() (any, error) { return calls.Elect("unknown") },
+		"list_groups": func() (any, error) {
+			return Until(calls.Groups, func(found []string) bool { return len(found) > 0 })
+		},
+		"delete_topic": func() (any, error) {
+			if _, err := calls.Remove("configs"); err != nil {
+				return nil, err
+			}
+			left, err := Until(calls.Topics, func(names []string) bool {
+				return !slices.Contains(names, plan.Named("configs"))
+			})
+			return Result{"left": left}, err
+		},
+		"delete_unknown": func() (any, error) { return calls.Remove("unknown") },
 	}
 }
 
