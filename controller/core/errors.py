@@ -48,6 +48,8 @@ class ErrorCode(IntEnum):
     BROKER_ID_NOT_REGISTERED = 102
     INCONSISTENT_TOPIC_ID = 103
     INELIGIBLE_REPLICA = 107
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
 
 
 # What Kafka says with an error that needs no further words.

@@ -21,6 +21,7 @@ from zk_layout.ids import (
     TopicName,
     TopicPartition,
 )
+from zk_layout.znodes.acls import AclOperation
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
 
@@ -45,6 +46,10 @@ class PartitionMetadata(Struct, frozen=True):
     offline: Replicas
 
 
+Operations = tuple[AclOperation, ...]
+"""What a caller may do with something; None where he did not ask for it, or there is nothing."""
+
+
 class TopicMetadata(Struct, frozen=True):
     """One topic in a Metadata answer; the name is None only where an unknown id was asked for."""
 
@@ -52,6 +57,7 @@ class TopicMetadata(Struct, frozen=True):
     topic_id: TopicId | None
     error: ErrorCode
     partitions: tuple[PartitionMetadata, ...] = ()
+    operations: Operations | None = None
 
 
 class ClusterDescription(Struct, frozen=True):
@@ -70,6 +76,9 @@ class ClusterDescription(Struct, frozen=True):
     rest: TopicPartition | None = None
     after: TopicName | None = None
     is_for_all: bool = True
+    operations: Operations | None = None
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
 
 
 class OngoingMove(Struct, frozen=True):

@@ -33,8 +33,13 @@ class TopicReference(Struct, frozen=True):
     topic_id: TopicId | None = None
 
 
+BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
+"""What a client takes the nodes for that it asks (KIP-919)."""
+
+
 class DescribeCluster(Struct, frozen=True):
-    """Metadata (3): brokers, the controller, and some topics (None: all of them).
+    """Metadata (3) and DescribeCluster (60): brokers, the controller, and some topics (None: all of them); on request
+    with what the caller may do with the cluster, and with each topic (KIP-430).
 
     Shape:
         With `most_partitions` the answer ends behind the topic with which it has that many, and is to be continued:
@@ -46,6 +51,9 @@ class DescribeCluster(Struct, frozen=True):
     after: TopicName | None = None
     most_partitions: int | None = None
     within: TopicPartition | None = None
+    with_cluster_operations: bool = False
+    with_topic_operations: bool = False
+    endpoint_type: int = BROKER_ENDPOINTS
 
 
 class ListReassignments(Struct, frozen=True):

@@ -270,7 +270,7 @@ class Connection:
         if isinstance(request, ApiVersionsRequest):
             return (encode_api_versions(header, await self._offered(header.client_id)),)
         caller = self._caller(header)
-        if isinstance(request, DescribeCluster):
+        if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
             return await self._describe(request, header, caller)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
         if isinstance(reply, TopicsCreated) and header.api_version >= SETTINGS_FROM:

@@ -32,8 +32,8 @@ PIECES_AT_ONCE = 5_000
 _LONGEST_PAUSE_S = 0.05
 
 
-_Key = tuple[str, int, tuple[str, str] | None]
-"""The listener, the version and, where rights are judged, who asked from where."""
+_Key = tuple[str, int, tuple[bool, bool], tuple[str, str] | None]
+"""The listener, the version, whether operations are told and, where rights are judged, who asked from where."""
 
 
 class _Kept(Struct, frozen=True):
@@ -76,42 +76,47 @@ class MetadataAnswers:
             ConnectionResetError: the client has hung up meanwhile.
         """
         if request.topics is not None:
-            return await self._of_some(request.topics, version, caller, has_hung_up)
-        asked_at = self._generation
-        for_all: _Key = (caller.listener, version, None)
-        own: _Key = (caller.listener, version, (caller.principal, caller.address))
+            return await self._of_some(request, request.topics, version, caller, has_hung_up)
+        asked_at, told = self._generation, (request.with_cluster_operations, request.with_topic_operations)
+        for_all: _Key = (caller.listener, version, told, None)
+        own: _Key = (caller.listener, version, told, (caller.principal, caller.address))
         async with self._building:
             _demand_somebody(has_hung_up)
             key = for_all if for_all in self._kept else own
             kept = self._kept.pop(key, None)
             if kept is None or kept.generation < asked_at:
                 generation = self._generation
-                body, is_for_all = await self._of_all(version, caller)
+                body, is_for_all = await self._of_all(request, version, caller)
                 key, kept = for_all if is_for_all else own, _Kept(body, generation)
             self._kept[key] = kept
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             return kept.body
 
-    async def _of_all(self, version: int, caller: Caller) -> tuple[bytes, bool]:
+    async def _of_all(self, asked: DescribeCluster, version: int, caller: Caller) -> tuple[bytes, bool]:
         """The body, and whether it is the same for everybody on this listener."""
         made = _Answer(MetadataEncoder(version))
         after: TopicName | None = None
         while True:
-            request = DescribeCluster(None, after, MOST_PARTITIONS, made.within)
+            request = replace(asked, after=after, most_partitions=MOST_PARTITIONS, within=made.within)
             found = await self._part(request, caller, made, self._many, _stays)
             after = found.after
             if found.is_whole:
                 return made.body(found), found.is_for_all
 
     async def _of_some(
-        self, topics: Sequence[TopicReference], version: int, caller: Caller, has_hung_up: Callable[[], bool]
+        self,
+        asked: DescribeCluster,
+        topics: Sequence[TopicReference],
+        version: int,
+        caller: Caller,
+        has_hung_up: Callable[[], bool],
     ) -> bytes:
         made = _Answer(MetadataEncoder(version))
         lane = self._few if len(topics) <= FEW_NAMES else self._many
         while True:
             wanted = tuple(topics[made.count : made.count + MOST_NAMES])
-            request = DescribeCluster(wanted, None, MOST_PARTITIONS, made.within)
+            request = replace(asked, topics=wanted, most_partitions=MOST_PARTITIONS, within=made.within)
             found = await self._part(request, caller, made, lane, has_hung_up)
             if made.count >= len(topics) or not found.topics:
                 return made.body(found)
@@ -172,4 +177,4 @@ class _Answer:
     def body(self, found: ClusterDescription) -> bytes:
         """All of it, with the brokers as they were described last."""
         self._pieces[0] = self._encoder.head(found, self.count)
-        return b"".join((*self._pieces, self._encoder.tail))
+        return b"".join((*self._pieces, self._encoder.tail(found)))

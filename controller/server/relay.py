@@ -47,12 +47,11 @@ RELAYABLE = frozenset(
         48,  # DescribeClientQuotas
         49,  # AlterClientQuotas
         50,  # DescribeUserScramCredentials
-        60,  # DescribeCluster
     }
 )
 """What any broker can answer, by api key."""
 
-STANDING_BY = frozenset({3})  # Metadata
+STANDING_BY = frozenset({3, 60})  # Metadata and DescribeCluster
 """What a replica answers itself while it leads, and any broker otherwise: who the controller is, above all."""
 
 LED = frozenset(

@@ -39,6 +39,7 @@ _KRAFT = "of KRaft; brokers in ZooKeeper mode do not know it either"
 _ANY_BROKER = "any broker can answer it"
 _SERVED_WHY: dict[int, str] = {
     ApiKey.METADATA: "all live brokers, and this node as their controller; by a replica that does not lead, relayed",
+    ApiKey.DESCRIBE_CLUSTER: "as Metadata",
     ApiKey.CONTROLLED_SHUTDOWN: "brokers ask their controller",
     ApiKey.API_VERSIONS: "with what is served, answered, relayed or asked of leaders",
     ApiKey.ALTER_PARTITION: "leaders ask their controller, from 2.7 on",

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import chain
 
 from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
+from controller.wire.acl_codes import operation_bits
 from controller.wire.packing import Packing
 from controller.wire.partition_bytes import MOST_SMALL
 from controller.wire.schema import topic_id_bytes
@@ -25,7 +26,6 @@ _INT32 = struct.Struct(">i")
 _ERROR = struct.Struct(">h")
 _NUMBERS = struct.Struct(">hii")
 _UNTHROTTLED = bytes(4)
-_NO_OPERATIONS = _INT32.pack(-(2**31))  # the operations a client may do were not asked for
 
 
 @lru_cache(maxsize=1024)
@@ -43,7 +43,7 @@ class MetadataEncoder:
     def encode(self, description: ClusterDescription) -> bytes:
         """The answer without its header."""
         topics = self.topics(description.topics)
-        return b"".join((self.head(description, len(description.topics)), *topics, self.tail))
+        return b"".join((self.head(description, len(description.topics)), *topics, self.tail(description)))
 
     def head(self, description: ClusterDescription, topic_count: int) -> bytes:
         """An answer up to its topics, of which so many follow."""
@@ -62,10 +62,10 @@ class MetadataEncoder:
         """Topics of an answer, in pieces that are made one by one."""
         return chain.from_iterable(map(self._topic, topics))
 
-    @property
-    def tail(self) -> bytes:
+    def tail(self, description: ClusterDescription) -> bytes:
         """What follows the topics."""
-        return (_NO_OPERATIONS if 8 <= self._version <= 10 else b"") + self._packing.no_tags
+        bits = _INT32.pack(operation_bits(description.operations)) if 8 <= self._version <= 10 else b""
+        return bits + self._packing.no_tags
 
     def _node(self, node: Node) -> bytes:
         packing = self._packing
@@ -84,7 +84,7 @@ class MetadataEncoder:
         yield packing.array(len(topic.partitions))
         yield from map(self._compact if packing.is_flexible else self._field_by_field, topic.partitions)
         if version >= 8:
-            yield _NO_OPERATIONS
+            yield _INT32.pack(operation_bits(topic.operations))
         yield packing.no_tags
 
     def _compact(self, partition: PartitionMetadata) -> bytes:

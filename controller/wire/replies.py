@@ -30,6 +30,7 @@ from controller.core.replies import (
     TopicsDeleted,
 )
 from controller.wire import admin_replies, topic_replies
+from controller.wire.acl_codes import operation_bits
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.schema import (
@@ -42,19 +43,19 @@ from controller.wire.schema import (
 from controller.wire.tagged import listed, request_id_field, with_tagged, without_additions
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 
-_KEYS: dict[type[Reply], ApiKey] = {
-    ClusterDescription: ApiKey.METADATA,
-    ReassignmentsListed: ApiKey.LIST_PARTITION_REASSIGNMENTS,
-    ReassignmentsAltered: ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-    PartitionsAltered: ApiKey.ALTER_PARTITION,
-    ShutdownPermitted: ApiKey.CONTROLLED_SHUTDOWN,
-    ProducerIdsAllocated: ApiKey.ALLOCATE_PRODUCER_IDS,
-    ScramCredentialsAltered: ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    FeaturesUpdated: ApiKey.UPDATE_FEATURES,
-    TopicsCreated: ApiKey.CREATE_TOPICS,
-    TopicsDeleted: ApiKey.DELETE_TOPICS,
-    PartitionsCreated: ApiKey.CREATE_PARTITIONS,
-    LeadersElected: ApiKey.ELECT_LEADERS,
+_KEYS: dict[type[Reply], tuple[ApiKey, ...]] = {
+    ClusterDescription: (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER),
+    ReassignmentsListed: (ApiKey.LIST_PARTITION_REASSIGNMENTS,),
+    ReassignmentsAltered: (ApiKey.ALTER_PARTITION_REASSIGNMENTS,),
+    PartitionsAltered: (ApiKey.ALTER_PARTITION,),
+    ShutdownPermitted: (ApiKey.CONTROLLED_SHUTDOWN,),
+    ProducerIdsAllocated: (ApiKey.ALLOCATE_PRODUCER_IDS,),
+    ScramCredentialsAltered: (ApiKey.ALTER_USER_SCRAM_CREDENTIALS,),
+    FeaturesUpdated: (ApiKey.UPDATE_FEATURES,),
+    TopicsCreated: (ApiKey.CREATE_TOPICS,),
+    TopicsDeleted: (ApiKey.DELETE_TOPICS,),
+    PartitionsCreated: (ApiKey.CREATE_PARTITIONS,),
+    LeadersElected: (ApiKey.ELECT_LEADERS,),
 }
 
 
@@ -64,15 +65,15 @@ def encode_reply(header: RequestHeader, reply: Reply) -> bytes:
     Raises:
         ValueError: the reply answers another kind of request.
     """
-    expected = _KEYS[type(reply)]
-    if header.api_key != expected:
-        raise ValueError(f"{type(reply).__name__} answers {expected.name}, not the request with key {header.api_key}")
+    key = next((key for key in _KEYS[type(reply)] if key == header.api_key), None)
+    if key is None:
+        raise ValueError(f"{type(reply).__name__} does not answer the request with key {header.api_key}")
     if isinstance(reply, ClusterDescription):
-        body = MetadataEncoder(header.api_version).encode(reply)
+        body = _cluster(key, header.api_version, reply)
     elif isinstance(reply, ReassignmentsListed):
         body = listed(reply if header.reads_additions else without_additions(reply))
     else:
-        schema = response_schema(expected, header.api_version)
+        schema = response_schema(key, header.api_version)
         body = encode_entity(_entity(schema, header.api_version, reply))
         if isinstance(reply, ReassignmentsAltered) and header.reads_additions:
             body = with_tagged(body, request_id_field(reply.request_id))
@@ -137,6 +138,26 @@ def _entity(
             )
         case _:
             assert_never(reply)
+
+
+def _cluster(key: ApiKey, version: int, reply: ClusterDescription) -> bytes:
+    if key is ApiKey.METADATA:
+        return MetadataEncoder(version).encode(reply)
+    schema = response_schema(key, version)
+    described = schema.make(
+        "DescribeClusterResponse",
+        throttle_time=UNTHROTTLED,
+        error_code=reply.error,
+        error_message=reply.message,
+        cluster_id=reply.cluster_id or "",
+        controller_id=reply.controller,
+        brokers=tuple(
+            schema.make("DescribeClusterBroker", broker_id=node.broker, host=node.host, port=node.port, rack=node.rack)
+            for node in reply.nodes
+        ),
+        cluster_authorized_operations=operation_bits(reply.operations),
+    )
+    return encode_entity(described)
 
 
 def _altered(schema: MessageSchema, reply: ReassignmentsAltered) -> Any:

@@ -28,7 +28,7 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
-from controller.wire import admin_requests, topic_requests
+from controller.wire import admin_requests, metadata_request, topic_requests
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.mode import mode_of
@@ -42,7 +42,6 @@ from zk_layout.ids import (
     PartitionEpoch,
     PartitionId,
     Replicas,
-    TopicName,
     TopicPartition,
 )
 
@@ -213,32 +212,7 @@ def _api_versions(cursor: Cursor, version: int) -> ApiVersionsRequest:
 
 
 def _metadata(cursor: Cursor, version: int) -> DescribeCluster:
-    read_array = cursor.array if version == 0 else cursor.nullable_array
-    entries = read_array("topics", 18 if version >= 10 else 2)
-    topics: tuple[TopicReference, ...] | None
-    topics = None if entries is None else tuple(_topic_reference(cursor, version) for _ in entries)
-    if version == 0 and not topics:
-        topics = None  # the oldest version says "all" with an empty list
-    if version >= 4:
-        cursor.boolean("allow_auto_topic_creation")
-    if 8 <= version <= 10:
-        cursor.boolean("include_cluster_authorized_operations")
-    if version >= 8:
-        cursor.boolean("include_topic_authorized_operations")
-    return DescribeCluster(topics)
-
-
-def _topic_reference(cursor: Cursor, version: int) -> TopicReference:
-    if version < 10:
-        reference = TopicReference(name=cursor.topic_name())
-    else:
-        topic_id, name = cursor.topic_id(), cursor.nullable_topic_name()
-        # A topic with neither name nor id is answered like any that does not exist.
-        reference = (
-            TopicReference(name=name or TopicName("")) if topic_id is None else TopicReference(topic_id=topic_id)
-        )
-    cursor.tags()
-    return reference
+    return metadata_request.read(cursor, version).described
 
 
 def _controlled_shutdown(cursor: Cursor, version: int) -> ControlledShutdown:
@@ -325,6 +299,7 @@ def _isr_member(cursor: Cursor) -> tuple[BrokerId, BrokerEpoch]:
 _DECODERS: dict[ApiKey, Callable[[Cursor, int], Request | ApiVersionsRequest]] = {
     ApiKey.API_VERSIONS: _api_versions,
     ApiKey.METADATA: _metadata,
+    ApiKey.DESCRIBE_CLUSTER: metadata_request.describe_cluster,
     ApiKey.CONTROLLED_SHUTDOWN: _controlled_shutdown,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,

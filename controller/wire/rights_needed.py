@@ -15,6 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from controller.core.clients.authorization import CLUSTER
+from controller.wire import metadata_request
 from controller.wire.any_node import ConfigResource, config_resources
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader
@@ -85,33 +86,22 @@ def _of_config(resource: ConfigResource, operation: AclOperation) -> Right | Non
     return (operation, CLUSTER) if resource.kind in (_OF_BROKER, _OF_LOGGERS, _OF_METRICS) else None
 
 
-def _cluster(cursor: Cursor, _version: int) -> Rights | None:
+def _cluster(cursor: Cursor, version: int) -> Rights | None:
     """What the asker may do with the cluster is for him alone."""
-    return None if cursor.boolean("include_cluster_authorized_operations") else ()
+    return None if metadata_request.describe_cluster(cursor, version).with_cluster_operations else ()
 
 
 def _metadata(cursor: Cursor, version: int) -> Rights | None:
     """By name, and without more; of all topics each asker sees his own, and an id does not tell its topic here."""
-    entries = (cursor.array if version == 0 else cursor.nullable_array)("topics", 18 if version >= 10 else 2)
-    if entries is None:
+    asked = metadata_request.read(cursor, version)
+    described = asked.described
+    if described.topics is None or described.with_cluster_operations or described.with_topic_operations:
         return None
-    names = []
-    for _ in entries:
-        topic_id = cursor.topic_id() if version >= 10 else None
-        name = cursor.nullable_string("name") if version >= 10 else cursor.string("name")
-        cursor.tags()
-        if topic_id is not None or name is None:
-            return None
-        names.append(name)
-    if version == 0 and not names:
-        return None  # the oldest version says "all" so
-    creates = cursor.boolean("allow_auto_topic_creation") if version >= 4 else True
-    flags = [cursor.boolean("include_cluster_authorized_operations")] if 8 <= version <= 10 else []
-    flags += [cursor.boolean("include_topic_authorized_operations")] if version >= 8 else []
-    if any(flags):
+    names = [reference.name for reference in described.topics if reference.name]
+    if len(names) < len(described.topics):
         return None
     # Whether a topic exists, and so is not created, is not known here.
-    operations = (AclOperation.DESCRIBE, AclOperation.CREATE) if creates else (AclOperation.DESCRIBE,)
+    operations = (_DESCRIBE, AclOperation.CREATE) if asked.may_create_topics else (_DESCRIBE,)
     return tuple((operation, ResourcePattern(ResourceType.TOPIC, name)) for name in names for operation in operations)
 
 

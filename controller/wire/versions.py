@@ -42,6 +42,7 @@ class ApiKey(IntEnum):
     ALTER_USER_SCRAM_CREDENTIALS = 51
     ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
+    DESCRIBE_CLUSTER = 60
     LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
 
@@ -77,6 +78,7 @@ SERVED: MappingProxyType[int, VersionRange] = MappingProxyType(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: VersionRange(0, 0),
         ApiKey.ALTER_PARTITION: VersionRange(0, 3),
         ApiKey.UPDATE_FEATURES: VersionRange(0, 1),
+        ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
         ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     }
 )
@@ -106,6 +108,7 @@ _FIRST_FLEXIBLE = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
     ApiKey.ALTER_PARTITION: 0,
     ApiKey.UPDATE_FEATURES: 0,
+    ApiKey.DESCRIBE_CLUSTER: 0,
     ApiKey.LIST_TRANSACTIONS: 0,
     ApiKey.ALLOCATE_PRODUCER_IDS: 0,
 }

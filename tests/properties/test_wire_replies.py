@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kio.serial import entity_reader
 from msgspec.structs import replace
 
 from controller.core.errors import ErrorCode
@@ -34,6 +36,7 @@ from controller.core.replies import (
     TopicsDeleted,
 )
 from controller.lab.wire.client_side import decode_reply
+from controller.wire.acl_codes import OPERATION_CODES, operation_bits
 from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.frames import RequestHeader
 from controller.wire.metadata_bytes import INTERNAL_TOPICS, MetadataEncoder
@@ -55,6 +58,8 @@ KEYS: dict[type[Reply], ApiKey] = {
     LeadersElected: ApiKey.ELECT_LEADERS,
 }
 
+_HEADER = 9  # the size, the correlation id and no tagged fields
+
 int32 = st.integers(-(2**31), 2**31 - 1)
 names = st.sampled_from(sorted(INTERNAL_TOPICS)) | st.text(st.characters(codec="utf-8"), min_size=1, max_size=260)
 texts = st.none() | st.text(st.characters(codec="utf-8"), max_size=300)
@@ -73,13 +78,17 @@ def several(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ..
     return st.lists(strategy, max_size=4).map(tuple)
 
 
+operations = st.none() | st.sets(st.sampled_from(sorted(OPERATION_CODES, key=OPERATION_CODES.__getitem__))).map(
+    lambda drawn: tuple(sorted(drawn, key=OPERATION_CODES.__getitem__))
+)
 partition_metadata = st.builds(PartitionMetadata, int32, errors, int32, int32, replicas, replicas, replicas)
 cluster_descriptions = st.builds(
     ClusterDescription,
     several(st.builds(Node, int32, names, int32, texts)),
     texts,
     int32,
-    several(st.builds(TopicMetadata, st.none() | names, ids, errors, several(partition_metadata))),
+    several(st.builds(TopicMetadata, st.none() | names, ids, errors, several(partition_metadata), operations)),
+    operations=operations,
 )
 replies = st.one_of(
     cluster_descriptions,
@@ -139,9 +148,11 @@ def as_the_version_tells_it(version: int, reply: Any) -> Any:
                             )
                             for partition in topic.partitions
                         ),
+                        topic.operations if version >= 8 else None,
                     )
                     for topic in reply.topics
                 ),
+                operations=reply.operations if 8 <= version <= 10 else None,
             )
         case TopicsCreated():
             return TopicsCreated(
@@ -215,6 +226,22 @@ def test_the_versions_served_are_read_back_in_every_version(
     assert decode_reply(header, encode_api_versions(header, served)[4:]) == ApiVersionsReply(served)
 
 
+@given(cluster_descriptions, errors, texts, st.integers(0, 1))
+def test_a_cluster_is_described_without_its_topics(
+    cluster: ClusterDescription, error: ErrorCode, message: str | None, version: int
+) -> None:
+    told = replace(cluster, error=error, message=message)
+
+    response = encode_reply(RequestHeader(ApiKey.DESCRIBE_CLUSTER, version, 7), told)
+
+    schema = import_module(f"kio.schema.describe_cluster.v{version}.response")
+    described = entity_reader(schema.DescribeClusterResponse)(memoryview(response), _HEADER)[0]
+    assert (described.error_code, described.error_message) == (error, message)
+    assert (described.cluster_id, described.controller_id) == (cluster.cluster_id or "", cluster.controller)
+    assert [Node(n.broker_id, n.host, n.port, n.rack) for n in described.brokers] == list(cluster.nodes)
+    assert described.cluster_authorized_operations == operation_bits(cluster.operations)
+
+
 @given(cluster_descriptions, st.integers(0, 12))
 def test_a_cluster_is_packed_as_kio_encodes_it(cluster: ClusterDescription, version: int) -> None:
     schema = response_schema(ApiKey.METADATA, version)
@@ -239,6 +266,7 @@ def test_a_cluster_is_packed_as_kio_encodes_it(cluster: ClusterDescription, vers
             topic_id=topic_uuid(topic.topic_id),
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=tuple(map(partition_entity, topic.partitions)),
+            topic_authorized_operations=operation_bits(topic.operations),
         )
 
     expected = schema.make(
@@ -251,6 +279,7 @@ def test_a_cluster_is_packed_as_kio_encodes_it(cluster: ClusterDescription, vers
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller,
         topics=tuple(map(topic_entity, cluster.topics)),
+        cluster_authorized_operations=operation_bits(cluster.operations),
     )
 
     assert MetadataEncoder(version).encode(cluster) == encode_entity(expected)

@@ -325,8 +325,15 @@ def _sizes(theatre: Theatre, partition: str, *words: str) -> None:
 
 
 def _ask_metadata(theatre: Theatre, *topics: str) -> None:
-    """`ask metadata [orders id:AAECAwQFBgcICQoLDA0ODw …]`: of all topics or of these."""
-    theatre.ask(DescribeCluster(tuple(map(reference, topics)) or None))
+    """`ask metadata [orders id:AAECAwQFBgcICQoLDA0ODw …] [operations]`: of all topics or of these."""
+    named = tuple(reference(topic) for topic in topics if topic != "operations")
+    told = "operations" in topics
+    theatre.ask(DescribeCluster(named or None, with_cluster_operations=told, with_topic_operations=told))
+
+
+def _ask_cluster(theatre: Theatre, *endpoint_type: str) -> None:
+    """`ask cluster [2]`: who its brokers are (1) or its controllers (2)."""
+    theatre.ask(DescribeCluster((), endpoint_type=int(*endpoint_type or "1")))
 
 
 def _isr(theatre: Theatre, partition: str, isr: str, *words: str) -> None:
@@ -472,6 +479,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "ask status": _ask_status,
     "sizes": _sizes,
     "ask metadata": _ask_metadata,
+    "ask cluster": _ask_cluster,
     "isr": _isr,
     "leader writes": _leader_writes,
     "notify": _notify,

@@ -11,6 +11,7 @@ from controller.core.replies import (
     ClusterDescription,
     FeaturesUpdated,
     LeadersElected,
+    Operations,
     PartitionsAltered,
     PartitionsCreated,
     ProducerIdsAllocated,
@@ -218,7 +219,9 @@ def reply_lines(reply: Reply) -> list[str]:
         case TopicsCreated() | TopicsDeleted() | PartitionsCreated() | LeadersElected():
             return _topic_lines(reply)
         case ClusterDescription():
+            whole = [f"  answer {_error(reply.error, reply.message)}"] if reply.error else []
             return [
+                *whole,
                 f"  answer controller={reply.controller} brokers={ids([n.broker for n in reply.nodes])}",
                 *(
                     f"  answer {t.name}-{p.partition} leader={p.leader} isr={list(p.isr)} "
@@ -227,7 +230,13 @@ def reply_lines(reply: Reply) -> list[str]:
                     for p in t.partitions
                 ),
                 *(f"  answer {t.name or t.topic_id} {t.error.name}" for t in reply.topics if t.error),
+                *_operation_lines("cluster", reply.operations),
+                *(line for t in reply.topics for line in _operation_lines(t.name, t.operations)),
             ]
+
+
+def _operation_lines(name: str | None, operations: Operations | None) -> list[str]:
+    return [] if operations is None else [f"  answer operations on {name}: {' '.join(operations) or 'none'}"]
 
 
 def _other_lines(

@@ -19,6 +19,7 @@ from controller.core.replies import (
     IsrResult,
     Node,
     OngoingMove,
+    Operations,
     PartitionMetadata,
     PartitionResult,
     PartitionsAltered,
@@ -47,6 +48,7 @@ from controller.core.requests import (
     UpdateFeatures,
 )
 from controller.lab.wire import admin_client_side, topic_client_side
+from controller.wire.acl_codes import OPERATION_CODES
 from controller.wire.api_versions import ApiVersionsReply, read_answer
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
@@ -172,8 +174,8 @@ def _metadata_entity(schema: MessageSchema, version: int, request: DescribeClust
         "MetadataRequest",
         topics=() if topics is None and version == 0 else topics,
         allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
+        include_cluster_authorized_operations=request.with_cluster_operations,
+        include_topic_authorized_operations=request.with_topic_operations,
     )
 
 
@@ -253,9 +255,14 @@ def _metadata(cursor: Cursor, version: int) -> ClusterDescription:
     cluster_id = cursor.nullable_string("cluster_id") if version >= 2 else None
     controller = BrokerId(cursor.int32("controller_id")) if version >= 1 else BrokerId(-1)
     topics = tuple(_topic_metadata(cursor, version) for _ in cursor.array("topics", 6))
-    if 8 <= version <= 10:
-        cursor.int32("cluster_authorized_operations")
-    return ClusterDescription(nodes, cluster_id, controller, topics)
+    operations = _operations(cursor.int32("cluster_authorized_operations")) if 8 <= version <= 10 else None
+    return ClusterDescription(nodes, cluster_id, controller, topics, operations=operations)
+
+
+def _operations(bits: int) -> Operations | None:
+    if bits < 0:
+        return None
+    return tuple(operation for operation, code in OPERATION_CODES.items() if bits & 1 << code)
 
 
 def _node(cursor: Cursor, version: int) -> Node:
@@ -272,10 +279,9 @@ def _topic_metadata(cursor: Cursor, version: int) -> TopicMetadata:
     if version >= 1:
         cursor.boolean("is_internal")
     partitions = tuple(_partition_metadata(cursor, version) for _ in cursor.array("partitions", 13))
-    if version >= 8:
-        cursor.int32("topic_authorized_operations")
+    operations = _operations(cursor.int32("topic_authorized_operations")) if version >= 8 else None
     cursor.tags()
-    return TopicMetadata(name or None, topic_id, error, partitions)
+    return TopicMetadata(name or None, topic_id, error, partitions, operations)
 
 
 def _partition_metadata(cursor: Cursor, version: int) -> PartitionMetadata:

@@ -117,6 +117,24 @@ def test_where_rights_are_judged_everybody_is_shown_his_own() -> None:
     assert len(asked_once) == 2
 
 
+@pytest.mark.parametrize("topics", [None, SOME])
+def test_who_asks_for_operations_is_told_them_in_each_part(topics: tuple[TopicReference, ...] | None) -> None:
+    term = Asking(lambda _caller, operation, _resource: operation is not AclOperation.ALTER)
+    with_all = DescribeCluster(topics, with_cluster_operations=True, with_topic_operations=True)
+
+    async def story() -> list[bytes]:
+        answers = MetadataAnswers(term)
+        return [await answers.body(request, 10, CALLER) for request in (DescribeCluster(topics), with_all)]
+
+    found = asyncio.run(story())
+
+    expected = [term.describe(DescribeCluster(topics)), term.describe(with_all)]
+    assert found == [MetadataEncoder(10).encode(description) for description in expected]
+    assert expected[1].operations is not None
+    assert all(topic.operations is not None for topic in expected[1].topics)
+    assert [topic.operations for topic in expected[0].topics] == [None] * len(expected[0].topics)
+
+
 def test_topics_that_must_not_be_shown_take_turns_as_well() -> None:
     judged: list[str] = []
 

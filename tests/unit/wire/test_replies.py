@@ -129,7 +129,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_one() -> N
 
 
 def test_a_reply_to_another_request_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="answers CONTROLLED_SHUTDOWN, not the request with key 45"):
+    with pytest.raises(ValueError, match="ShutdownPermitted does not answer the request with key 45"):
         encode_reply(RequestHeader(45, 0, 7), ShutdownPermitted())
 
 

@@ -105,6 +105,7 @@ def test_every_served_request_has_its_place_among_compact_encodings() -> None:
         "ALTER_PARTITION": 0,
         "ALTER_USER_SCRAM_CREDENTIALS": 0,
         "UPDATE_FEATURES": 0,
+        "DESCRIBE_CLUSTER": 0,
         "ALLOCATE_PRODUCER_IDS": 0,
         "CREATE_TOPICS": 5,
         "DELETE_TOPICS": 4,
