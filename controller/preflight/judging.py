@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from controller.preflight.findings import Check, Finding, Gravity
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
-from controller.wire.versions import OLDEST, InterBrokerProtocol, newest_within
+from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
 from controller.zk.whereabouts import Lacking
 from zk_layout.ids import BrokerId
 
@@ -160,7 +160,8 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if foreign:
         text = _listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
         make = _stop if len(foreign) == len(spoken) else _warning
-        yield make(check, f"{text}, which this controller does not speak", "raise it to 2.4 or more on the brokers")
+        hint = "lower it to 3.9" if any(map(is_of_a_later_kafka, foreign.values())) else "raise it to 2.4 or more"
+        yield make(check, f"{text}, which this controller does not speak", f"{hint} on the brokers")
     told = {b: s.protocol for b, s in spoken.items() if s.protocol is not None}
     if not told and foreign:
         return

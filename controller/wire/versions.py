@@ -269,6 +269,16 @@ def parse_protocol(text: str) -> InterBrokerProtocol:
     return InterBrokerProtocol(*release, chosen)
 
 
+def is_of_a_later_kafka(text: str) -> bool:
+    """Whether this is a protocol of a Kafka that has none with ZooKeeper any more.
+
+    >>> is_of_a_later_kafka("4.0-IV1"), is_of_a_later_kafka("2.3"), is_of_a_later_kafka("0.10.2-IV0")
+    (True, False, False)
+    """
+    match = _SPELLING.match(text.strip())
+    return match is not None and (int(match[1]), int(match[2])) > max(_RELEASES)
+
+
 AUTO = "auto"
 OLDEST = InterBrokerProtocol(2, 4, 1)
 """What every broker from 2.4 to 3.9 understands."""

@@ -233,3 +233,11 @@ def test_what_turns_out_later_forbids_nothing_any_more() -> None:
 
     assert not [event for event in world.told if isinstance(event, Unsound)]
     assert "this process is not reached" in world.claimant.warnings[0]
+
+
+@pytest.mark.parametrize("settings", [AUTO, "inter.broker.protocol.version=3.9"])
+def test_a_protocol_of_a_kafka_without_zookeeper_has_to_be_lowered(settings: str) -> None:
+    reason = World(settings).runs(Broker(protocol="4.0-IV1")).refusal()
+
+    assert "broker 1 has inter.broker.protocol.version=4.0-IV1" in reason
+    assert "lower it to 3.9 on the brokers" in reason
