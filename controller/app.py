@@ -34,8 +34,12 @@ from controller.core.candidacy.orders import (
     WakeAt,
 )
 from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.clients.authorization import anybody
 from controller.core.commands import LiveBroker
+from controller.core.effects import Notice
+from controller.following_rights import RightsFollower
 from controller.leading import Leading
+from controller.machine_settings import authorizer_settings
 from controller.monitoring import Monitoring
 from controller.preflight.configured import preflight_of
 from controller.runtime import stacks
@@ -139,6 +143,10 @@ class Daemon:
         http = settings.text("http.host"), settings.number("http.port")
         hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
         self._monitoring = Monitoring(http, self, api_name, hosts)
+        judging = authorizer_settings(settings)
+        self._rights = (
+            RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable) if judging else None
+        )
         self._server = Server(
             self._own_id,
             listeners_of(settings),
@@ -147,6 +155,7 @@ class Daemon:
                 self._live_brokers,
                 PlaintextDialer(READ_AHEAD_BYTES),
                 settings.number("request.timeout.ms") / 1000,
+                self._rights.is_allowed if self._rights is not None else anybody,
             ),
             limits=_limits(settings),
             inter_broker_listener=settings.inter_broker_listener,
@@ -200,6 +209,10 @@ class Daemon:
         live = self._leading.live_brokers()
         return await self._registered_brokers() if live is None else live
 
+    def _rights_unreadable(self, notice: Notice) -> None:
+        self._monitoring.noticed(notice)
+        _log.warning(notice.text, kind=notice.kind)
+
     def _told_to_stop(self, reason: str) -> None:
         """Once: in good order. Again: as fast as possible."""
         self._service_manager.stopping()
@@ -230,7 +243,10 @@ class Daemon:
 
     async def _live(self) -> int:
         async with asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(part) for part in (self._claimant.reach(), self._announcing.keep())]
+            parts = [self._claimant.reach(), self._announcing.keep()]
+            if self._rights is not None:
+                parts.append(self._rights.follow())
+            beside = [tasks.create_task(part) for part in parts]
             code = await self._carry_out_orders(tasks)
             for task in beside:
                 task.cancel()

@@ -8,15 +8,17 @@ from typing import Final
 
 import structlog
 
-from controller.core.acl_authorizer import AclAuthorizer
+from controller.core.acl_authorizer import AclAuthorizer, host_of
 from controller.core.effects import Notice, ReadAgain
 from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
+from controller.core.requests import Caller
 from controller.core.settings import AuthorizerSettings
 from controller.core.state.cluster import ClusterState
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
 from zk_layout.watched import RIGHTS
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
@@ -43,6 +45,10 @@ class RightsFollower:
         self._named: dict[str, str] = {}
         self._state = ClusterState()
         self.authorizer = self._decided_by(self._state)
+
+    def is_allowed(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        """Whether a caller may do this, by what was read last."""
+        return self.authorizer.is_allowed(caller.principal, host_of(caller.address), operation, resource)
 
     async def follow(self) -> None:
         """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""

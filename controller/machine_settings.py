@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from controller.core.settings import MachineSettings, TopicDefaults
+from controller.core.acl_authorizer import super_users
+from controller.core.settings import AuthorizerSettings, MachineSettings, TopicDefaults
 from controller.settings import Settings
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerId
@@ -33,7 +34,18 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
         status_retention_ms=settings.number("reassign.partitions.status.min.retention.ms"),
         token_expiry_check_s=settings.number("delegation.token.expiry.check.interval.ms") / 1000,
         keeps_reassignment_znodes=settings.flag("controller.reassignments.znodes"),
+        authorizer=authorizer_settings(settings),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
+    )
+
+
+def authorizer_settings(settings: Settings) -> AuthorizerSettings | None:
+    """How the authorizer decides; None where there is none."""
+    if not settings.values["authorizer.class.name"]:
+        return None
+    return AuthorizerSettings(
+        tuple(sorted(super_users(str(settings.values["super.users"] or "")))),
+        settings.flag("allow.everyone.if.no.acl.found"),
     )
 
 

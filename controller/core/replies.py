@@ -96,12 +96,12 @@ class ReassignmentsListed(Struct, frozen=True):
 
     Shape:
         `controller` names this software; Kafka's controllers do not send it. `request_status` is that of the request
-        asked for, None where it is unknown or none was asked for.
+        asked for, None where it is unknown or none was asked for. Without an error Kafka's message is empty, not null.
     """
 
     moves: tuple[OngoingMove, ...] = ()
     error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
+    message: str | None = ""
     controller: str | None = None
     request_status: RequestStatus | None = None
 
@@ -111,7 +111,7 @@ class PartitionResult(Struct, frozen=True):
 
     topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
+    message: str | None = ""
 
 
 class ReassignmentsAltered(Struct, frozen=True):
@@ -123,7 +123,7 @@ class ReassignmentsAltered(Struct, frozen=True):
 
     results: tuple[PartitionResult, ...] = ()
     error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
+    message: str | None = ""
     request_id: RequestId | None = None
 
 

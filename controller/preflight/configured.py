@@ -24,6 +24,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         is_new_cluster,
         frozenset({listener, control_plane}),
         frozenset(map(Check, tolerated)),
+        str(settings.values["authorizer.class.name"] or ""),
     )
 
 

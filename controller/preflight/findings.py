@@ -21,6 +21,7 @@ class Check(StrEnum):
     PERMISSIONS = "permissions"
     BROKERS = "brokers"
     PROTOCOL = "protocol"
+    AUTHORIZER = "authorizer"
     ADVERTISED = "advertised-listeners"
     CLOCKS = "clocks"
 

@@ -10,11 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from controller.preflight.findings import Check, Finding, Gravity
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
+from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
 from controller.zk.whereabouts import Lacking
 from zk_layout.ids import BrokerId
 
 SHOWN = 5
+UNNAMED = "an authorizer"
+"""Of a broker that does not let this process ask for its name."""
 TOLERABLE_S = 30.0
 
 
@@ -26,6 +29,7 @@ def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
         _permissions,
         _brokers,
         _protocol,
+        _authorizer,
         _addresses,
         _clocks,
     )
@@ -209,6 +213,32 @@ def _not_understood(
                 text = f"broker {broker} understands {api.name} {ranges[api]}, and inter.broker.protocol.version={ours}"
                 yield newest_within(ranges), f"{text} means {version}"
                 break
+
+
+def _authorizer(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+    check, ours = Check.AUTHORIZER, wanted.authorizer
+    told = {b: s.authorizer for b, s in seen.brokers.items() if s.authorizer is not None}
+    judging = {b: name for b, name in told.items() if name}
+    foreign = sorted({name for name in judging.values() if name not in (*AUTHORIZERS, UNNAMED)})
+    if ours and len(judging) == len(told):
+        if foreign:
+            text = f"brokers judge requests by {_listed(foreign)}, and this process by {ours}"
+            yield _warning(check, text, "what one allows the other may refuse; compare them")
+        elif told:
+            yield _ok(check, f"{_named(told)} judge{'s' * (len(told) == 1)} requests by ACLs, as this process does")
+    elif ours:
+        text = f"{_named(told.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
+        hint = "set it on the brokers, too, or nowhere; without the right ClusterAction brokers are refused here"
+        yield _warning(check, text, hint)
+    elif judging:
+        make = _stop if len(judging) == len(told) else _warning
+        text = (
+            f"{_named(judging)} judge{'s' * (len(judging) == 1)} requests by {_listed(sorted(set(judging.values())))}"
+        )
+        hint = "set authorizer.class.name, super.users and allow.everyone.if.no.acl.found as on the brokers"
+        if foreign:
+            hint = f"only {AUTHORIZERS[0]} is supported; to open that door, tolerate this check"
+        yield make(check, f"{text}, and this process lets everybody do everything", hint)
 
 
 def _addresses(_: Wanted, seen: Seen) -> Iterator[Finding]:

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.candidacy.events import IdClash
+from controller.core.errors import ErrorCode
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
-from controller.preflight.judging import judge, protocols
+from controller.preflight.judging import UNNAMED, judge, protocols
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.wire import broker_configs
 from controller.wire.api_versions import encode_question
@@ -28,7 +29,7 @@ from zk_layout.znodes.brokers import Endpoint, Registration
 
 ANSWER_WITHIN_S = 2.0
 AT_ONCE = 64
-_PROTOCOL = "inter.broker.protocol.version"
+_PROTOCOL, _AUTHORIZER = "inter.broker.protocol.version", "authorizer.class.name"
 
 
 class Door(Protocol):
@@ -110,12 +111,13 @@ class Preflight:
             connection = BrokerConnection(self._dialer, endpoint)
             try:
                 ranges = await connection.versions(ANSWER_WITHIN_S)
-                told = await _protocol_of(broker, connection, ranges.get(ApiKey.DESCRIBE_CONFIGS))
+                told = await _configs_of(broker, connection, ranges.get(ApiKey.DESCRIBE_CONFIGS))
             except Broken as error:
                 return BrokerSeen(listeners, endpoint, failure=str(error))
             finally:
                 connection.drop()
-        return BrokerSeen(listeners, endpoint, ranges, protocol=_parsed(told), told=told)
+        protocol, authorizer = told.get(_PROTOCOL) or "", told.get(_AUTHORIZER)
+        return BrokerSeen(listeners, endpoint, ranges, protocol=_parsed(protocol), told=protocol, authorizer=authorizer)
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
         if self._door is None:
@@ -149,21 +151,24 @@ class Preflight:
         return AddressTried(endpoint, is_for_brokers, failure or "another process answers", owner)
 
 
-async def _protocol_of(broker: BrokerId, connection: BrokerConnection, offered: VersionRange | None) -> str:
-    """What the broker says that its `inter.broker.protocol.version` is; nothing if it refuses to say.
+async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: VersionRange | None) -> dict[str, str]:
+    """What the broker says of its own settings; one that forbids to ask has an authorizer whose name is not known.
 
     Raises:
         Broken: it does not answer. Nobody knows then, and to take it for one that refuses would be a guess.
     """
     if offered is None or broker_configs.VERSION not in offered:
-        return ""
-    question = broker_configs.encode_question(broker, (_PROTOCOL,), connection.next_correlation_id())
+        return {}
+    keys = (_PROTOCOL, _AUTHORIZER)
+    question = broker_configs.encode_question(broker, keys, connection.next_correlation_id())
     answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
     try:
-        config = broker_configs.decode_answer(answer).get(_PROTOCOL)
-    except (Malformed, broker_configs.Refused):
-        return ""
-    return (config.value if config is not None else None) or ""
+        found = broker_configs.decode_answer(answer)
+    except Malformed:
+        return {}
+    except broker_configs.Refused as refused:
+        return {_AUTHORIZER: UNNAMED} if refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else {}
+    return {key: config.value or "" for key, config in found.items() if key in keys}
 
 
 def _parsed(told: str) -> InterBrokerProtocol | None:

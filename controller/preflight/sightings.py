@@ -18,7 +18,8 @@ class Wanted(Struct, frozen=True):
 
     Shape:
         `protocol` is None where it is to be found out. Brokers are told over `listener`, and reach this process over
-        the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about.
+        the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about. Where
+        `authorizer` is empty, everybody may do everything.
     """
 
     own_id: BrokerId
@@ -28,6 +29,7 @@ class Wanted(Struct, frozen=True):
     is_new_cluster: bool = False
     reached_over: frozenset[str] = frozenset()
     tolerated: frozenset[Check] = frozenset()
+    authorizer: str = ""
 
 
 class BrokerSeen(Struct, frozen=True):
@@ -37,6 +39,7 @@ class BrokerSeen(Struct, frozen=True):
         `endpoint` is on the listener over which brokers are told, None where it has no such listener. `ranges` are
         None where it did not answer, and `failure` says why. `told` is its own `inter.broker.protocol.version`, empty
         where it refuses to tell; `protocol` is what that means, None also where this controller does not speak it.
+        `authorizer` is its own, empty where it has none, and None where that is not known.
     """
 
     listeners: tuple[str, ...]
@@ -45,6 +48,7 @@ class BrokerSeen(Struct, frozen=True):
     failure: str = ""
     protocol: InterBrokerProtocol | None = None
     told: str = ""
+    authorizer: str | None = None
 
 
 class AddressTried(Struct, frozen=True):

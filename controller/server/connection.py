@@ -20,6 +20,7 @@ import structlog
 from msgspec import structs
 
 from controller.connections.frame_socket import FrameSocket, check_size
+from controller.core.clients.authorization import CLUSTER, anybody
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.replies import LeadersElected, ReassignmentsListed, Reply, ShutdownPermitted, TopicsCreated
@@ -57,6 +58,7 @@ from controller.wire.requests import (
 from controller.wire.topic_replies import SETTINGS_FROM
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
+from zk_layout.znodes.acls import AclOperation
 
 _log = structlog.get_logger(__name__)
 
@@ -98,6 +100,7 @@ class Service:
         brokers: Brokers | None = None,
     ) -> None:
         """Nobody is connected."""
+        self.is_allowed = anybody if brokers is None else brokers.is_allowed
         self.own_id = own_id
         self.observer = observer
         self.limits = limits
@@ -280,6 +283,10 @@ class Connection:
     def _caller(self, header: RequestHeader) -> Caller:
         return Caller(self._listener, self._connection.address, header.client_id or "")
 
+    def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
+        """Whether the client may do this with the cluster."""
+        return self._service.is_allowed(self._caller(header), operation, CLUSTER)
+
     async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
         if not is_to_be_completed(reply):
             return reply
@@ -296,17 +303,17 @@ class Connection:
         return framed_apart(encode_response_header(header), body)
 
     async def _pass_on(self, frame: bytes, relay: Relay) -> Chunks:
-        await self._demand_rights(relay, decode_header(frame), frame)
+        await self._demand_rights(decode_header(frame), frame)
         return (await relay.forward(frame, self._service.pools.responses),)
 
-    async def _demand_rights(self, relay: Relay, header: RequestHeader, frame: bytes) -> None:
+    async def _demand_rights(self, header: RequestHeader, frame: bytes) -> None:
         """A broker would judge by the rights of this process.
 
         Raises:
             Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
         """
-        is_allowed = relay.is_allowed
-        if is_allowed is None:
+        is_allowed = self._service.is_allowed
+        if is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
         caller = self._caller(header)
@@ -316,38 +323,47 @@ class Connection:
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key
         if key in COMMANDS:
+            if not self._may(AclOperation.CLUSTER_ACTION, header):
+                raise Unanswerable(f"{api_name(key)} needs the right ClusterAction on the cluster")
             return await self._beside(lambda: encode_acknowledgement(decode_command(frame)), len(frame))
         answered = ANSWERED.get(key)
         if answered is not None:
             if header.api_version not in answered:
                 raise self._unsupported(header, answered)
             if key == ApiKey.ALTER_REPLICA_LOG_DIRS:
-                return await self._beside(partial(answer_log_dir_moves, header, frame), len(frame))
+                answer = partial(answer_log_dir_moves, is_allowed=self._may(AclOperation.ALTER, header))
+                return await self._beside(partial(answer, header, frame), len(frame))
             if key not in CONFIGS:
-                return encode_nothing_here(header)
+                return encode_nothing_here(header, is_allowed=self._may(AclOperation.DESCRIBE, header))
             own = await self._answer_own_configs(header, frame)
             if own is not None:
                 return own
         if key in RELAYABLE and self._relay is not None:
-            await self._demand_rights(self._relay, header, frame)
+            await self._demand_rights(header, frame)
             return await self._relay.forward(frame, self._service.pools.responses)
         raise self._unsupported(header, None)
 
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
         own_id = self._service.own_id
+        describes = header.api_key == ApiKey.DESCRIBE_CONFIGS
+        is_allowed = self._may(AclOperation.DESCRIBE_CONFIGS if describes else AclOperation.ALTER_CONFIGS, header)
         resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
         if not any(resource.is_node(own_id) for resource in resources):
             return None
+        if is_allowed and not describes:
+            self._say_that_nothing_is_stored(header)
+        answer = partial(encode_configs_answered, is_allowed=is_allowed)
+        return await self._beside(partial(answer, header, resources, own_id), len(frame))
+
+    def _say_that_nothing_is_stored(self, header: RequestHeader) -> None:
         unsaid = self._service.repeated.say("own configs", asyncio.get_running_loop().time())
-        level = logging.DEBUG if unsaid is None else logging.INFO
         _log.log(
-            level,
+            logging.DEBUG if unsaid is None else logging.INFO,
             "configuration change for the controller's own node acknowledged but not stored",
             request=api_name(header.api_key),
             client_id=shortened(header.client_id or ""),
             client=self._address,
         )
-        return await self._beside(partial(encode_configs_answered, header, resources, own_id), len(frame))
 
     async def _offered(self, client_id: str | None) -> dict[int, VersionRange]:
         """What this client may ask; one of our own processes is told only what is answered here."""

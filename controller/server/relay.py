@@ -3,11 +3,9 @@
 Clients see the controller as one more node and pick any node for requests that every broker can answer. Such a
 request is passed on, byte for byte, to one live broker, and its answer back.
 
-Security: the broker sees this process as the sender, not the client. A request is therefore relayed only
-between plain-text listeners of the same name, where nobody has an identity: both ends are open to the same
-network anyway. A broker's checks by address (ACLs with hosts, quotas by IP) see the controller's address. On an
-authenticated listener relaying would lend clients the controller's principal, which may do everything; it must
-stay off there, and this module refuses endpoints that are not PLAINTEXT.
+Security: the broker sees this process as the sender, not the client. Where there is an authorizer, the client's own
+rights are therefore judged here before anything is passed on (`controller.wire.rights_needed`). A broker's quotas by
+address see the controller's. Only plain-text listeners of the same name are used.
 
 Source: KafkaAdminClient's LeastLoadedNodeProvider; KIP-511.
 """
@@ -22,7 +20,7 @@ from typing import Protocol
 import structlog
 
 from controller.connections.broker import Broken, BrokerConnection, Dialer, Unreachable
-from controller.core.clients.authorization import Authorizer
+from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
 from controller.wire.frames import framed
@@ -148,10 +146,10 @@ class Brokers:
         live_brokers: Callable[[], Awaitable[Sequence[LiveBroker]]],
         dialer: Dialer,
         timeout_s: float = 30.0,
-        is_allowed: Authorizer | None = None,
+        is_allowed: Authorizer = anybody,
     ) -> None:
-        """Nothing is opened yet. `live_brokers` may hold the controller itself, which is never asked. Without
-        `is_allowed` everybody may do everything."""
+        """Nothing is opened yet. `live_brokers` may hold the controller itself, which is never asked. `is_allowed`
+        judges what brokers cannot, who see this process only."""
         self._own_id = own_id
         self._live_brokers = live_brokers
         self._live: Sequence[LiveBroker] = ()
@@ -226,11 +224,6 @@ class Relay:
         self._listener = listener
         self._chosen: tuple[LiveBroker, BrokerConnection] | None = None
         self._held: list[tuple[MemoryPool, int]] = []
-
-    @property
-    def is_allowed(self) -> Authorizer | None:
-        """Who judges what is passed on, because the broker sees this process only."""
-        return self._brokers.is_allowed
 
     async def ranges(self) -> Ranges:
         """What the broker behind this relay answers, be it the second that is tried; `BELIEVED` if none can be asked

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        "authorizer.class.name": "not supported yet; leave it out: requests would not be checked against ACLs",
         "create.topic.policy.class.name": "a Java class cannot run here; leave it out: topics would be created "
         "without checking the policy",
         "zookeeper.set.acl": "not supported yet; set it to false: the controller does not authenticate to ZooKeeper",
@@ -37,7 +36,6 @@ IRRELEVANT = frozenset(
     [
         "advertised.host.name",
         "advertised.port",
-        "allow.everyone.if.no.acl.found",
         "alter.config.policy.class.name",
         "auto.create.topics.enable",
         "auto.include.jmx.reporter",
@@ -77,7 +75,6 @@ IRRELEVANT = frozenset(
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
         "socket.listen.backlog.size",
-        "super.users",
         "telemetry.max.bytes",
         "unstable.api.versions.enable",
         "unstable.metadata.versions.enable",

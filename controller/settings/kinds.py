@@ -7,7 +7,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from controller.core.acl_authorizer import super_users
+
 Value = str | int | bool
+
+AUTHORIZERS = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
 
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+)(?::(\d+))?$")
 _LARGEST_PORT = 65535
@@ -89,6 +93,20 @@ def _servers(text: str) -> str:
     return text
 
 
+def _principals(text: str) -> str:
+    super_users(text)
+    return text
+
+
+def _authorizer(text: str) -> str:
+    if text not in AUTHORIZERS:
+        raise ValueError(
+            "another authorizer cannot run here, and requests would be judged by other rules than on the brokers; "
+            f"supported is {AUTHORIZERS[0]}, which decides by the ACLs in ZooKeeper"
+        )
+    return text
+
+
 def _counts(text: str) -> str:
     counts_in(text)
     return text
@@ -113,6 +131,8 @@ def counts_in(text: str) -> dict[str, int]:
 
 
 TEXT = Kind("text", str)
+AUTHORIZER = Kind("an authorizer of Kafka's", _authorizer)
+PRINCIPALS = Kind("User:name;User:name;…", _principals)
 COUNTS = Kind("host:count,…", _counts)
 SERVERS = Kind("host:port,…/chroot", _servers)
 LISTENERS = Kind("NAME://host:port,…", str)

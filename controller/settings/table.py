@@ -5,10 +5,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from controller.settings.kinds import (
+    AUTHORIZER,
     COUNTS,
     LISTENERS,
     MILLISECONDS,
     PORT,
+    PRINCIPALS,
     SERVERS,
     TEXT,
     TRUTH,
@@ -150,7 +152,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     _ours(
         "controller.preflight.tolerate",
-        names("permissions", "brokers", "protocol", "advertised-listeners"),
+        names("permissions", "brokers", "protocol", "authorizer", "advertised-listeners"),
         None,
         "Checks before the first claim (see `run --check-cluster`) whose failure is only warned about.",
     ),
@@ -223,6 +225,26 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether an out-of-sync replica may become leader when no in-sync replica can, losing records. The "
         "cluster-wide dynamic default (`kafka-configs --entity-default`) overrides it, and a topic's own setting "
         "overrides both.",
+    ),
+    Setting(
+        "authorizer.class.name",
+        AUTHORIZER,
+        None,
+        "Set it as on the brokers: who may do what is then decided as theirs decides it, by the same ACLs. "
+        "Without it everybody may do everything.",
+    ),
+    Setting(
+        "super.users",
+        PRINCIPALS,
+        None,
+        "Who may do everything, as on the brokers; the brokers' own principal must be among them, or have the right "
+        "ClusterAction.",
+    ),
+    Setting(
+        "allow.everyone.if.no.acl.found",
+        TRUTH,
+        False,
+        "Whether everybody may do what no ACL is about; as on the brokers.",
     ),
     Setting(
         "delete.topic.enable",

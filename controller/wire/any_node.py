@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
+from controller.core.errors import MESSAGES, ErrorCode
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.packing import Packing
@@ -49,6 +49,7 @@ _UNTHROTTLED = bytes(4)
 _UNKNOWN_SIZES = b"\xff" * 16
 NO_LOG_DIR = "(a controller keeps no logs)"
 _NO_SASL = "This listener does without authentication; set security.protocol=PLAINTEXT"
+_FORBIDDEN = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
 _ELSEWHERE = "Ask a broker: the controller answers here for its own node only"
 
 
@@ -63,8 +64,9 @@ class ConfigResource(Struct, frozen=True):
         return self.kind in (_BROKER, _BROKER_LOGGER) and self.name == str(node)
 
 
-def encode_nothing_here(header: RequestHeader) -> bytes:
-    """The answer, with its size, to a request of `ANSWERED` whose content does not matter.
+def encode_nothing_here(header: RequestHeader, *, is_allowed: bool = True) -> bytes:
+    """The answer, with its size, to a request of `ANSWERED` whose content does not matter. Log directories are only
+    shown to whom that `is_allowed`.
 
     Raises:
         ValueError: its content does matter.
@@ -84,7 +86,9 @@ def encode_nothing_here(header: RequestHeader) -> bytes:
             body = _ERROR.pack(ErrorCode.ILLEGAL_SASL_STATE) + packing.nullable_string(_NO_SASL) + nothing
             body += _NO_LIFETIME if version >= 1 else b""
         case ApiKey.DESCRIBE_LOG_DIRS:
-            body = _UNTHROTTLED + (no_error if version >= 3 else b"") + _one_empty_log_dir(packing, version)
+            error = no_error if is_allowed else _ERROR.pack(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            directories = _one_empty_log_dir(packing, version) if is_allowed else nothing
+            body = _UNTHROTTLED + (error if version >= 3 else b"") + directories
         case _:
             raise ValueError(f"{api.name} is about something; answer it by what it says")
     return framed(encode_response_header(header), body, packing.no_tags)
@@ -97,7 +101,7 @@ def _one_empty_log_dir(packing: Packing, version: int) -> bytes:
     return packing.array(1) + no_error + packing.string(NO_LOG_DIR) + packing.array(0) + sizes + packing.no_tags
 
 
-def answer_log_dir_moves(header: RequestHeader, frame: bytes) -> bytes:
+def answer_log_dir_moves(header: RequestHeader, frame: bytes, *, is_allowed: bool = True) -> bytes:
     """The answer to AlterReplicaLogDirs, with its size: no replica is moved to a directory that is not there.
 
     Raises:
@@ -113,9 +117,10 @@ def answer_log_dir_moves(header: RequestHeader, frame: bytes) -> bytes:
             cursor.tags()
         cursor.tags()
     packing = Packing(is_flexible=is_flexible(header.api_key, header.api_version))
+    error = ErrorCode.LOG_DIR_NOT_FOUND if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     pieces = [encode_response_header(header), _UNTHROTTLED, packing.array(len(asked))]
     for topic, partitions in asked:
-        results = (_MOVE_RESULT.pack(number, ErrorCode.LOG_DIR_NOT_FOUND) + packing.no_tags for number in partitions)
+        results = (_MOVE_RESULT.pack(number, error) + packing.no_tags for number in partitions)
         pieces += (packing.string(topic), packing.array(len(partitions)), *results, packing.no_tags)
     return framed(*pieces, packing.no_tags)
 
@@ -160,17 +165,20 @@ def _resource(cursor: Cursor, api: ApiKey) -> ConfigResource:
     return resource
 
 
-def encode_configs_answered(header: RequestHeader, resources: tuple[ConfigResource, ...], node: BrokerId) -> bytes:
-    """The answer to a request of `CONFIGS`, with its size: done, or nothing to show, for this node; refused for
-    any other resource."""
+def encode_configs_answered(
+    header: RequestHeader, resources: tuple[ConfigResource, ...], node: BrokerId, *, is_allowed: bool = True
+) -> bytes:
+    """The answer to a request of `CONFIGS`, with its size: done, or nothing to show, for this node if that
+    `is_allowed`; refused for any other resource."""
     api, version = ApiKey(header.api_key), header.api_version
     packing = Packing(is_flexible=is_flexible(api, version))
+    own: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None) if is_allowed else _FORBIDDEN
     pieces = [encode_response_header(header), _UNTHROTTLED, packing.array(len(resources))]
     for resource in resources:
-        is_ours = resource.is_node(node)
+        error, message = own if resource.is_node(node) else (ErrorCode.INVALID_REQUEST, _ELSEWHERE)
         pieces += (
-            _ERROR.pack(ErrorCode.NONE if is_ours else ErrorCode.INVALID_REQUEST),
-            packing.nullable_string(None if is_ours else _ELSEWHERE),
+            _ERROR.pack(error),
+            packing.nullable_string(message),
             resource.kind.to_bytes(1, "big", signed=True),
             packing.string(resource.name),
             packing.array(0) if api is ApiKey.DESCRIBE_CONFIGS else b"",

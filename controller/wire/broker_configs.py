@@ -26,6 +26,10 @@ _SOURCES = frozenset(ConfigSource)
 class Refused(Exception):
     """The broker does not say; the message is why."""
 
+    def __init__(self, error: ErrorCode, text: str | None) -> None:
+        super().__init__(f"DescribeConfigs is refused: {error.name}{f' ({text})' if text else ''}")
+        self.error = error
+
 
 def encode_question(broker: BrokerId, keys: Sequence[str], correlation_id: int) -> bytes:
     """Ask one broker for some of its own settings, with the request's size."""
@@ -57,7 +61,7 @@ def decode_answer(frame: bytes) -> dict[str, BrokerConfig]:
         for _ in cursor.array("configs", 10):
             _config(cursor, found)
         if error is not ErrorCode.NONE:
-            raise Refused(f"DescribeConfigs is refused: {error.name}{f' ({text})' if text else ''}")
+            raise Refused(error, text)
     cursor.finish()
     return found
 

@@ -6,6 +6,7 @@ import pytest
 
 from controller.core.candidacy.events import Event, ProtocolChanged, Unsound, Watching
 from controller.preflight.following import REMEMBERED_S, SpokenProtocol
+from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, parse_protocol
 from tests.simulation.zookeeper import Permission, RemoveNode
 from tests.unit.preflight.world import KAFKA_2_4, KAFKA_3_9, Broker, World
@@ -79,7 +80,7 @@ def test_it_is_known_before_the_first_claim() -> None:
 
 
 def test_a_broker_that_does_not_tell_counts_as_the_newest_that_it_understands() -> None:
-    world = World(AUTO).runs(Broker(protocol=None), Broker(KAFKA_2_4, None))
+    world = World(AUTO, f"authorizer.class.name={AUTHORIZERS[0]}").runs(Broker(protocol=None), Broker(KAFKA_2_4, None))
 
     world.passes()
 

@@ -6,12 +6,14 @@ import pytest
 
 from controller.core.candidacy.events import Claimed, Unsound, Watching
 from controller.preflight.findings import Check
+from controller.settings.kinds import AUTHORIZERS
 from tests.simulation.zookeeper import Permission, RemoveNode
 from tests.unit.preflight.world import KAFKA_2_4, Broker, World
 from zk_layout.ids import BrokerId, PartitionId, TopicName
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
+OURS = f"authorizer.class.name={AUTHORIZERS[0]}"
 MUTE = Broker(is_mute=True)
 ORDERS = TopicAddress(TopicName("orders"))
 
@@ -253,9 +255,41 @@ def test_while_brokers_are_raised_one_after_the_other_both_are_right(ours: str) 
 
 
 def test_brokers_that_do_not_tell_are_a_warning() -> None:
-    (warning,) = World("inter.broker.protocol.version=2.4").runs(Broker(protocol=None)).passes().warnings
+    settings = "inter.broker.protocol.version=2.4", OURS
+    (warning,) = World(*settings).runs(Broker(protocol=None)).passes().warnings
 
     assert "no broker tells its inter.broker.protocol.version" in warning.text
+
+
+# who judges requests
+
+
+@pytest.mark.parametrize("broker", [Broker(authorizer=AUTHORIZERS[0]), Broker(protocol=None)])
+def test_brokers_that_judge_requests_are_not_led_by_who_lets_everybody_do_everything(broker: Broker) -> None:
+    reason = World().runs(broker).refusal()
+
+    assert "broker 1 judges requests by" in reason
+    assert "this process lets everybody do everything; set authorizer.class.name, super.users" in reason
+    assert World("controller.preflight.tolerate=authorizer").runs(broker).passes().warnings
+
+
+def test_an_authorizer_that_only_java_can_run_is_named() -> None:
+    reason = World().runs(Broker(authorizer="io.confluent.Authorizer")).refusal()
+
+    assert "broker 1 judges requests by io.confluent.Authorizer, and this process lets everybody" in reason
+    assert f"only {AUTHORIZERS[0]} is supported" in reason
+    (warning,) = World(OURS).runs(Broker(authorizer="io.confluent.Authorizer")).passes().warnings
+    assert f"brokers judge requests by io.confluent.Authorizer, and this process by {AUTHORIZERS[0]}" in warning.text
+
+
+def test_the_same_authorizer_is_sound_and_some_brokers_without_one_are_a_warning() -> None:
+    predecessor = Broker(authorizer="kafka.security.auth.SimpleAclAuthorizer")
+    assert not World(OURS).runs(Broker(authorizer=AUTHORIZERS[0]), predecessor).passes().warnings
+
+    (warning,) = World(OURS).runs(Broker(), predecessor).passes().warnings
+    assert "broker 1 without authorizer.class.name, and here it is" in warning.text
+    (warning,) = World().runs(Broker(), predecessor).passes().warnings
+    assert "broker 2 judges requests by kafka.security.auth.SimpleAclAuthorizer" in warning.text
 
 
 # ids and rights

@@ -52,7 +52,9 @@ class Broker:
         listener: str = "PLAINTEXT",
         *,
         is_mute: bool = False,
+        authorizer: str = "",
     ) -> None:
+        self.authorizer = authorizer
         self.ranges: dict[int, VersionRange] = {api: VersionRange(0, version) for api, version in newest.items()}
         self.protocol = protocol
         self.listener = listener
@@ -66,18 +68,20 @@ class Broker:
         header = decode_header(frame)
         if header.api_key == ApiKey.API_VERSIONS:
             return encode_api_versions(header, self.ranges)
-        return None if self.is_busy else encode_described(header, self.protocol)
+        return None if self.is_busy else encode_described(header, self.protocol, self.authorizer)
 
 
-def encode_described(header: RequestHeader, protocol: str | None) -> bytes:
+def encode_described(header: RequestHeader, protocol: str | None, authorizer: str = "") -> bytes:
     """An answer to DescribeConfigs v1 as brokers write it."""
     error = ErrorCode.NONE if protocol is not None else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     resource = struct.pack(">h", error) + LEGACY.nullable_string(None) + b"\4" + LEGACY.string("1")
     configs = struct.pack(">i", 0)
     if protocol is not None:
-        synonym = LEGACY.string("inter.broker.protocol.version") + LEGACY.nullable_string(protocol) + b"\5"
-        config = LEGACY.string("inter.broker.protocol.version") + LEGACY.nullable_string(protocol) + b"\1\4\0"
-        configs = struct.pack(">i", 1) + config + struct.pack(">i", 1) + synonym
+        told = {"inter.broker.protocol.version": protocol, "authorizer.class.name": authorizer}
+        configs = struct.pack(">i", len(told))
+        for key, value in told.items():
+            written = LEGACY.string(key) + LEGACY.nullable_string(value)
+            configs += written + b"\1\4\0" + struct.pack(">i", 1) + written + b"\5"
     return framed(encode_response_header(header), struct.pack(">ii", 0, 1), resource, configs)
 
 

@@ -23,7 +23,7 @@ from kio.serial import entity_reader
 from structlog.testing import capture_logs
 
 from controller.brokers.dialing import PlaintextDialer
-from controller.core.clients.authorization import Authorizer
+from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.commands import LiveBroker
 from controller.core.replies import ClusterDescription
 from controller.core.requests import Caller, DescribeCluster, ListReassignments
@@ -96,7 +96,7 @@ async def brokers(count: int) -> AsyncIterator[list[Broker]]:
             await broker.server.stop()
 
 
-def askable(live: Sequence[LiveBroker], timeout_s: float = 5.0, is_allowed: Authorizer | None = None) -> Brokers:
+def askable(live: Sequence[LiveBroker], timeout_s: float = 5.0, is_allowed: Authorizer = anybody) -> Brokers:
     async def live_brokers() -> Sequence[LiveBroker]:
         return live
 

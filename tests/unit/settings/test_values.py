@@ -83,7 +83,6 @@ def test_a_slip_in_a_refused_key_is_not_taken_for_one_of_brokers() -> None:
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
         ("zookeeper.set.acl", "true"),
         ("zookeeper.ssl.client.enable", "true"),
         ("process.roles", "controller"),
@@ -92,6 +91,17 @@ def test_a_slip_in_a_refused_key_is_not_taken_for_one_of_brokers() -> None:
 )
 def test_what_would_be_disobeyed_silently_is_refused(key: str, text: str) -> None:
     assert problem({key: text}) == f"--set: {key} = {text}: {REFUSED[key]}"
+
+
+@pytest.mark.parametrize(
+    "name", ["org.apache.kafka.metadata.authorizer.StandardAuthorizer", "io.confluent.Authorizer", "AclAuthorizer"]
+)
+def test_an_authorizer_that_cannot_be_obeyed_is_refused(name: str) -> None:
+    assert "supported is kafka.security.authorizer.AclAuthorizer" in problem({"authorizer.class.name": name})
+
+
+def test_who_may_do_everything_needs_a_type() -> None:
+    assert "'ann' is no principal" in problem({"super.users": "User:bob;ann"})
 
 
 def test_what_is_refused_may_be_there_if_it_is_off() -> None:

@@ -42,7 +42,7 @@ def test_altered_reassignments_as_on_the_wire() -> None:
     assert hexed(encode_reply(RequestHeader(45, 0, 7), reply)) == (
         "00 00 00 1c "  # size
         "00 00 00 07 00 "  # correlation id, no tagged fields
-        "00 00 00 00 00 00 00 "  # not throttled, no error, no message
+        "00 00 00 00 00 00 01 "  # not throttled, no error, no message
         "02 02 61 "  # one topic: a
         "02 00 00 00 01 00 27 03 6e 6f 00 "  # one partition: 1, error 39, "no"
         "00 00"
@@ -53,7 +53,7 @@ def test_listed_reassignments_as_on_the_wire() -> None:
     reply = ReassignmentsListed((OngoingMove(TopicPartition("a", 1), (3, 1), (3,), (1,)),))
 
     assert hexed(encode_reply(RequestHeader(46, 0, 7), reply)) == (
-        "00 00 00 2a 00 00 00 07 00 00 00 00 00 00 00 00 02 02 61 "
+        "00 00 00 2a 00 00 00 07 00 00 00 00 00 00 00 01 02 02 61 "
         "02 00 00 00 01 03 00 00 00 03 00 00 00 01 02 00 00 00 03 02 00 00 00 01 00 "
         "00 00"
     )

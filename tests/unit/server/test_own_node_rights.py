@@ -1,0 +1,84 @@
+"""What is asked of the controller's own node needs the rights that it needs on a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from controller.brokers.dialing import PlaintextDialer
+from controller.core.clients.authorization import CLUSTER
+from controller.core.commands import LiveBroker
+from controller.core.requests import Caller
+from controller.server.relay import Brokers
+from controller.wire.frames import framed
+from tests.unit.server.clients import OWN_ID, connected, serving
+from tests.unit.server.test_relay import CLEARED_NEW, DESCRIBED_NEW, parsed, request
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
+
+MOVED = b"\2\3/d\2\2t\2\0\0\0\0\0\0\0"
+CLUSTER_AUTHORIZATION_FAILED = 31
+
+
+def without(forbidden: AclOperation | None) -> Brokers:
+    """No brokers, and a judge who forbids one operation on the cluster."""
+
+    async def none() -> Sequence[LiveBroker]:
+        return ()
+
+    def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        assert (caller.principal, resource) == ("User:ANONYMOUS", CLUSTER)
+        return operation is not forbidden
+
+    return Brokers(OWN_ID, none, PlaintextDialer(), 5.0, is_allowed)
+
+
+def errors_in(read: Any) -> list[int]:
+    """Every error of an answer."""
+    found = [read.error_code] if hasattr(read, "error_code") else []
+    for name in ("results", "responses", "partitions"):
+        for part in getattr(read, name, ()):
+            found += errors_in(part)
+    return [int(error) for error in found if error]
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body", "name", "needs", "otherwise"),
+    [
+        (35, 4, b"\0\0", "DescribeLogDirs", AclOperation.DESCRIBE, []),
+        (34, 2, MOVED, "AlterReplicaLogDirs", AclOperation.ALTER, [57]),
+        (32, 4, DESCRIBED_NEW, "DescribeConfigs", AclOperation.DESCRIBE_CONFIGS, []),
+        (44, 1, CLEARED_NEW, "IncrementalAlterConfigs", AclOperation.ALTER_CONFIGS, []),
+    ],
+)
+def test_the_right_is_asked_for(
+    key: int, version: int, body: bytes, name: str, needs: AclOperation, otherwise: list[int]
+) -> None:
+    folder = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+    module = import_module(f"kio.schema.{folder}.v{version}.response")
+
+    async def answered(forbidden: AclOperation | None) -> list[int]:
+        async with serving(brokers=without(forbidden)) as server, connected(server) as client:
+            answer = await client.ask_raw(request(key, version, body, is_flexible=True))
+            return errors_in(parsed(module, f"{name}Response", answer))
+
+    assert asyncio.run(answered(None)) == otherwise
+    assert asyncio.run(answered(needs)) == [CLUSTER_AUTHORIZATION_FAILED]
+
+
+def test_who_may_not_command_brokers_is_not_acknowledged() -> None:
+    command = request(5, 3, b"\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\1\1\0", is_flexible=True)
+
+    async def is_hung_up_on(forbidden: AclOperation | None) -> bool:
+        async with serving(brokers=without(forbidden)) as server, connected(server) as client:
+            client.writer.write(framed(command))
+            try:
+                async with asyncio.timeout(2.0):
+                    return await client.is_hung_up_on()
+            except TimeoutError:
+                return False
+
+    assert asyncio.run(is_hung_up_on(AclOperation.CLUSTER_ACTION))
