@@ -12,6 +12,7 @@ import select
 import socket
 import struct
 
+from controller.connections.wires import Opening, PlainWire
 from controller.wire.frames import OversizedFrame
 
 _FIRST_BYTES = 64 * 1024
@@ -26,12 +27,13 @@ class FrameSocket:
     Memory grows with what has arrived, never with what a size announces.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
-        """Take over the socket."""
+    def __init__(self, connection: socket.socket, opening: Opening = PlainWire) -> None:
+        """Take over the socket. `opening` makes what carries its bytes."""
         self._socket = connection
         connection.setblocking(False)
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.wire = opening(connection)
 
     async def size(self, most_bytes: int) -> int | None:
         """How large the next message is; None when the other end hung up.
@@ -75,12 +77,11 @@ class FrameSocket:
             TimeoutError: nothing more was taken for so long.
             OSError: the connection broke.
         """
-        loop = asyncio.get_running_loop()
         for chunk in chunks:
             with memoryview(chunk) as view:
                 for at in range(0, len(view), _SLICE_BYTES):
                     async with asyncio.timeout(patience_s):
-                        await loop.sock_sendall(self._socket, view[at : at + _SLICE_BYTES])
+                        await self.wire.send(view[at : at + _SLICE_BYTES])
 
     def has_hung_up(self) -> bool:
         """Whether the other end sends nothing more, be it that not all it has sent was read."""
@@ -101,11 +102,10 @@ class FrameSocket:
         self._socket.close()
 
     async def _fill(self, target: bytearray, at: int) -> bool:
-        loop = asyncio.get_running_loop()
         with memoryview(target) as view:
             while at < len(view):
                 with view[at:] as left:
-                    count = await loop.sock_recv_into(self._socket, left)
+                    count = await self.wire.receive_into(left)
                 if not count:
                     return False
                 at += count

@@ -296,6 +296,10 @@ def part_count(request: Request) -> int:
             return 0
 
 
+ANONYMOUS = "User:ANONYMOUS"
+"""Who has not said who he is. Source: Kafka's KafkaPrincipal."""
+
+
 class Caller(Struct, frozen=True):
     """Who asks: through which of our listeners, from where, and as whom.
 
@@ -306,4 +310,4 @@ class Caller(Struct, frozen=True):
     listener: str
     address: str
     client_id: str = ""
-    principal: str = "User:ANONYMOUS"
+    principal: str = ANONYMOUS

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,11 +21,12 @@ import structlog
 from msgspec import structs
 
 from controller.connections.frame_socket import FrameSocket, check_size
+from controller.connections.wires import TlsWire
 from controller.core.clients.authorization import CLUSTER, anybody
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.replies import LeadersElected, ReassignmentsListed, Reply, ShutdownPermitted, TopicsCreated
-from controller.core.requests import Caller, DescribeCluster, Request
+from controller.core.requests import ANONYMOUS, Caller, DescribeCluster, Request
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
 from controller.server.inquiries import Inquiries, NothingKnown
@@ -88,6 +90,19 @@ class ServerObserver(Protocol):
         """The controller closed or refused a connection; `reason` is short and stable."""
 
 
+class Tls(Protocol):
+    """How connections of one listener are encrypted: `controller.security.tls`."""
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+
+    def principal(self, certificate: bytes) -> str:
+        """Whom the certificate of a client (DER) stands for, such as User:CN=ann."""
+
+    def reason(self, error: ssl.SSLError) -> str:
+        """Why a handshake failed, for who reads the log."""
+
+
 class Service:
     """What all connections have in common."""
 
@@ -112,6 +127,8 @@ class Service:
         self.repeated = RepeatedLines()
         self.expected: dict[str, bool] = {}
         """Clients that are looked out for, by name, and whether they have come."""
+        self.handshakes = ThreadPoolExecutor(1, "handshakes")
+        """Where TLS handshakes are computed, one at a time."""
         self.beside = ThreadPoolExecutor(1, "requests")
         """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
 
@@ -132,7 +149,13 @@ class Connection:
     """One client's connection, on one of our listeners."""
 
     def __init__(
-        self, service: Service, wire: FrameSocket, connection: OpenConnection, address: str, relay: Relay | None
+        self,
+        service: Service,
+        wire: FrameSocket,
+        connection: OpenConnection,
+        address: str,
+        relay: Relay | None,
+        tls: Tls | None = None,
     ) -> None:
         """Take over the socket; without a relay only what the controller itself answers is offered."""
         self._service = service
@@ -141,12 +164,15 @@ class Connection:
         self._listener = connection.listener
         self._address = address
         self._relay = relay
+        self._tls = tls
+        self._principal = ANONYMOUS
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
 
     async def serve(self) -> None:
         """Answer request after request until one side hangs up."""
         try:
-            await self._serve()
+            if await self._open():
+                await self._serve()
         except NothingKnown:
             self._wire.abort()  # the client asks another node
         except (OSError, TimeoutError):
@@ -160,6 +186,22 @@ class Connection:
             self._wire.close()
             if self._relay is not None:
                 self._relay.close()
+
+    async def _open(self) -> bool:
+        """Shake hands, where the listener wants it; whether the client may go on."""
+        if self._tls is None:
+            return True
+        wire = self._wire.wire
+        assert isinstance(wire, TlsWire)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await wire.open()
+        except ssl.SSLError as error:
+            self._complain("failed TLS handshake", "TLS handshake failed", shortened(self._tls.reason(error)))
+            return False
+        if wire.certificate is not None:
+            self._principal = self._tls.principal(wire.certificate)
+        return True
 
     def _complain(self, cause: str, what: str, reason: str, error: Exception | None = None) -> None:
         self._service.observer.client_disconnected(cause)
@@ -281,7 +323,7 @@ class Connection:
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
     def _caller(self, header: RequestHeader) -> Caller:
-        return Caller(self._listener, self._connection.address, header.client_id or "")
+        return Caller(self._listener, self._connection.address, header.client_id or "", self._principal)
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this with the cluster."""

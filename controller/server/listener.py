@@ -10,13 +10,14 @@ import structlog
 from msgspec import Struct
 
 from controller.connections.frame_socket import FrameSocket
+from controller.connections.wires import PlainWire, TlsWire, Wire
 from controller.core.effects import Answer, Effect
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, Event
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
 from controller.server.accepting import Acceptor, Welcome, listen
-from controller.server.connection import Connection, ServerObserver, Service
+from controller.server.connection import Connection, ServerObserver, Service, Tls
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
@@ -27,12 +28,17 @@ _UNLIMITED = 2**31 - 1
 
 
 class ListenerSettings(Struct, frozen=True):
-    """One address to listen on; port 0 takes a free one. `relays` must be false where clients have an identity."""
+    """One address to listen on; port 0 takes a free one.
+
+    Shape:
+        With `tls` everything is encrypted: it gives the context for the next connection.
+    """
 
     name: str
     host: str
     port: int
     relays: bool = True
+    tls: Tls | None = None
 
 
 class Unobserved:
@@ -139,13 +145,17 @@ class Server:
             for listening in sockets:
                 listening.close()
         self._sockets.clear()
-        self._service.beside.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._service.beside, self._service.handshakes):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _welcome(self, settings: ListenerSettings) -> Welcome:
-        loop = asyncio.get_running_loop()
+        loop, tls, handshakes = asyncio.get_running_loop(), settings.tls, self._service.handshakes
+
+        def opening(accepted: socket.socket) -> Wire:
+            return PlainWire(accepted) if tls is None else TlsWire(accepted, tls.context(), handshakes)
 
         def welcome(accepted: socket.socket, host: str, port: int) -> None:
-            wire = FrameSocket(accepted)
+            wire = FrameSocket(accepted, opening)
             connection = OpenConnection(settings.name, host, loop.time())
             try:
                 leaving = self._service.quotas.enter(connection)
@@ -156,7 +166,8 @@ class Server:
             if leaving is not None:
                 self._observer.client_disconnected("made room for another")
             relay = Relay(self._brokers, settings.name) if self._brokers and settings.relays else None
-            task = loop.create_task(Connection(self._service, wire, connection, f"{host}:{port}", relay).serve())
+            client = Connection(self._service, wire, connection, f"{host}:{port}", relay, tls)
+            task = loop.create_task(client.serve())
             connection.leave, connection.has_hung_up = task.cancel, wire.has_hung_up
             self._connections[task] = connection, wire
             task.add_done_callback(self._left)

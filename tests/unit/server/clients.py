@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -97,9 +98,11 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def connected(server: Server, listener: str = "OUTSIDE") -> AsyncIterator[Client]:
+async def connected(
+    server: Server, listener: str = "OUTSIDE", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Client]:
     """A client for the time of a test."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[listener])
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[listener], ssl=tls)
     try:
         yield Client(reader, writer)
     finally:

@@ -1,0 +1,91 @@
+"""A listener with TLS: who is there, and what becomes of who does not speak it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from structlog.testing import capture_logs
+
+from controller.core.events import Asked
+from controller.core.replies import ReassignmentsListed
+from controller.core.requests import ListReassignments
+from controller.server.limits import Limits
+from controller.server.listener import ListenerSettings
+from controller.wire.frames import framed
+from tests.unit.connections.certificates import clients, make_identity, servers
+from tests.unit.server.clients import Desk, connected, serving
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_identity(tmp_path_factory.mktemp("identity") / "identity.pem")
+
+
+class Tls:
+    """One context for all, and the whole name of a certificate as a principal."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+
+    def context(self) -> ssl.SSLContext:
+        return self._context
+
+    def principal(self, certificate: bytes) -> str:
+        return f"User:{x509.load_der_x509_certificate(certificate).subject.rfc4514_string()}"
+
+    def reason(self, error: ssl.SSLError) -> str:
+        return str(error.reason)
+
+
+def secured(identity: Path, verify: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> list[ListenerSettings]:
+    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, tls=Tls(servers(identity, verify)))]
+
+
+def test_a_client_is_who_its_certificate_says_and_anonymous_without_one(identity: Path) -> None:
+    async def story() -> list[Asked]:
+        desk = Desk()
+        async with serving(listeners=secured(identity)) as server:
+            server.begin_term(desk.asked.append)
+            for shows_it in (True, False):
+                async with connected(server, tls=clients(identity, shows_it=shows_it)) as client:
+                    header = client.send(ListReassignments(None))
+                    asked = (await desk.until(len(desk.asked) + 1))[-1]
+                    desk.answer(server, asked, ReassignmentsListed())
+                    assert await client.receive(header) == ReassignmentsListed()
+        return desk.asked
+
+    known, stranger = asyncio.run(story())
+
+    assert (known.caller.principal, stranger.caller.principal) == ("User:CN=ann", "User:ANONYMOUS")
+    assert known.caller.address == "127.0.0.1"
+
+
+def test_plain_text_is_hung_up_on_and_said(identity: Path) -> None:
+    async def story() -> None:
+        async with serving(listeners=secured(identity)) as server:
+            for _ in range(3):
+                async with connected(server) as client:
+                    client.writer.write(framed(b"\0\x12\0\0\0\0\0\1\xff\xff"))
+                    assert await client.is_hung_up_on()
+            async with connected(server, tls=clients(identity)) as client:
+                client.writer.write(framed(b"\0\x12\0\0\0\0\0\1\xff\xff"))
+                assert await client.frame()
+
+    with capture_logs() as logs:
+        asyncio.run(story())
+
+    said = {(line["event"], line["reason"], line["listener"]) for line in logs}
+    assert said == {("TLS handshake failed", "WRONG_VERSION_NUMBER", "OUTSIDE")}
+
+
+def test_who_says_nothing_is_given_up(identity: Path) -> None:
+    async def story() -> None:
+        async with serving(Limits(request_s=0.2), listeners=secured(identity)) as server, connected(server) as client:
+            with pytest.raises(ConnectionResetError):
+                await client.reader.read(1)
+
+    asyncio.run(story())
