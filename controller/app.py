@@ -156,6 +156,7 @@ class Daemon:
                 PlaintextDialer(READ_AHEAD_BYTES),
                 settings.number("request.timeout.ms") / 1000,
                 self._rights.is_allowed if self._rights is not None else anybody,
+                self._leader,
             ),
             limits=_limits(settings),
             inter_broker_listener=settings.inter_broker_listener,
@@ -191,11 +192,10 @@ class Daemon:
         """How this process stands."""
         candidacy = self._candidacy
         phase, seen = candidacy.phase, candidacy.holder
-        claim = seen.holder if seen is not None else None
         return Status(
             phase=phase,
             broker=self._own_id,
-            controller=claim.broker if isinstance(claim, ControllerClaim) else None,
+            controller=self._leader_id(),
             controller_epoch=seen.epoch if seen is not None else None,
             is_leader=phase is Phase.ACTIVE,
             is_ready=candidacy.is_ready,
@@ -208,6 +208,15 @@ class Daemon:
     async def _live_brokers(self) -> Sequence[LiveBroker]:
         live = self._leading.live_brokers()
         return await self._registered_brokers() if live is None else live
+
+    async def _leader(self) -> LiveBroker | None:
+        """Who holds `/controller`, as far as is known, and where to reach it."""
+        leader = self._leader_id()
+        return None if leader is None else await self._registered_brokers.get(leader)
+
+    def _leader_id(self) -> BrokerId | None:
+        claim = self._candidacy.holder.holder if self._candidacy.holder is not None else None
+        return claim.broker if isinstance(claim, ControllerClaim) else None
 
     def _rights_unreadable(self, notice: Notice) -> None:
         self._monitoring.noticed(notice)

@@ -104,6 +104,11 @@ class BrokerConnection:
             self.drop()
             raise Broken(f"{self._endpoint} does not say what it answers: {error}") from None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the next request needs no new connection."""
+        return self._stream is not None and not self._stream.is_ended
+
     def drop(self) -> None:
         """Close the connection at once, losing what was not written yet."""
         if self._stream is not None:

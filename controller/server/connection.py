@@ -23,6 +23,7 @@ from msgspec import structs
 from controller.connections.frame_socket import FrameSocket, check_size
 from controller.connections.wires import TlsWire
 from controller.core.clients.authorization import CLUSTER, anybody
+from controller.core.clients.refusal import refusal
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.replies import LeadersElected, ReassignmentsListed, Reply, ShutdownPermitted, TopicsCreated
@@ -34,7 +35,17 @@ from controller.server.limits import Limits
 from controller.server.memory_pools import BROKERS_OWN, MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.parts import ask_in_parts
-from controller.server.relay import BELIEVED, CLIENT_ID, LED, RELAYABLE, STANDING_BY, Brokers, NobodyToAsk, Relay
+from controller.server.relay import (
+    BELIEVED,
+    CLIENT_ID,
+    FORWARDED,
+    LED,
+    RELAYABLE,
+    STANDING_BY,
+    Brokers,
+    NobodyToAsk,
+    Relay,
+)
 from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.server.topic_configs import TopicConfigs, completed, is_to_be_completed
 from controller.wire import rights_needed
@@ -137,6 +148,14 @@ class Unanswerable(Exception):
     """The connection is to be closed; says why."""
 
 
+class LedElsewhere(Exception):
+    """A request for the controller, which this process is not; a way to others is there."""
+
+    def __init__(self, header: RequestHeader, request: Request, relay: Relay) -> None:
+        super().__init__()
+        self.header, self.request, self.relay = header, request, relay
+
+
 _DISCONNECTED: dict[type[Exception], str] = {
     OversizedFrame: "oversized frame",
     MalformedRequest: "malformed request",
@@ -166,6 +185,7 @@ class Connection:
         self._relay = relay
         self._tls = tls
         self._principal = ANONYMOUS
+        self._is_relay = False
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
 
     async def serve(self) -> None:
@@ -251,9 +271,12 @@ class Connection:
             except NothingKnown:
                 if self._relay is None:
                     raise
+                elsewhere = self._pass_on(frame, self._relay)
+            except LedElsewhere as led:
+                elsewhere = self._forward(led.header, led.request, frame, led.relay)
             # A broker may hang: what is reserved for reads that are answered here is given back first.
             async with service.pools.relayed(size):
-                return await self._timed(key, self._pass_on(frame, self._relay))
+                return await self._timed(key, elsewhere)
 
     async def _timed(self, key: int, answering: Awaitable[Chunks]) -> Chunks:
         loop = asyncio.get_running_loop()
@@ -317,6 +340,8 @@ class Connection:
         caller = self._caller(header)
         if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
             return await self._describe(request, header, caller)
+        if self._relay is not None and self._may_be_forwarded(header):
+            raise LedElsewhere(header, request, self._relay)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
         if isinstance(reply, TopicsCreated) and header.api_version >= SETTINGS_FROM:
             reply = await self._with_all_configs(reply)
@@ -343,6 +368,20 @@ class Connection:
         """
         body = await self._service.metadata.body(request, header.api_version, caller, self._wire.has_hung_up)
         return framed_apart(encode_response_header(header), body)
+
+    def _may_be_forwarded(self, header: RequestHeader) -> bool:
+        """Whoever leads sees this process only, so that rights would be judged as this process'; and what another
+        process has passed on goes no further."""
+        service = self._service
+        is_somebody_elses = header.api_key in FORWARDED and not service.inquiries.is_led
+        return is_somebody_elses and not self._is_relay and service.is_allowed is anybody
+
+    async def _forward(self, header: RequestHeader, request: Request, frame: bytes, relay: Relay) -> Chunks:
+        """The answer of whoever leads or, where nobody can be asked, that we do not."""
+        answer = await relay.ask_the_controller(header, frame, self._service.pools.responses)
+        if answer is None:
+            answer = encode_reply(header, refusal(request, ErrorCode.NOT_CONTROLLER))
+        return (answer,)
 
     async def _pass_on(self, frame: bytes, relay: Relay) -> Chunks:
         await self._demand_rights(decode_header(frame), frame)
@@ -412,7 +451,8 @@ class Connection:
         expected = self._service.expected
         if client_id in expected:
             expected[client_id] = True
-        if client_id in expected or client_id == CLIENT_ID:
+        self._is_relay |= client_id == CLIENT_ID
+        if client_id in expected or self._is_relay:
             return {**SERVED}
         if self._relay is None:
             return offered({key: BELIEVED[key] for key in LED & BELIEVED.keys()})

@@ -36,6 +36,11 @@ class Inquiries:
         """How many requests wait for an answer."""
         return len(self._waiting)
 
+    @property
+    def is_led(self) -> bool:
+        """Whether there is a term that answers."""
+        return self._emit is not None
+
     def begin_term(self, emit: Callable[[Asked], None]) -> None:
         """From now on requests go there."""
         self._emit = emit

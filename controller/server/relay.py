@@ -20,10 +20,11 @@ from typing import Protocol
 import structlog
 
 from controller.connections.broker import Broken, BrokerConnection, Dialer, Unreachable
+from controller.connections.framing import Admit
 from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
-from controller.wire.frames import framed
+from controller.wire.frames import RequestHeader, framed
 from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
@@ -51,6 +52,21 @@ RELAYABLE = frozenset(
 
 STANDING_BY = frozenset({3, 60})  # Metadata and DescribeCluster
 """What a replica answers itself while it leads, and any broker otherwise: who the controller is, above all."""
+
+FORWARDED = frozenset(
+    {
+        19,  # CreateTopics
+        20,  # DeleteTopics
+        37,  # CreatePartitions
+        43,  # ElectLeaders
+        45,  # AlterPartitionReassignments
+        46,  # ListPartitionReassignments
+        51,  # AlterUserScramCredentials
+        57,  # UpdateFeatures
+    }
+)
+"""What clients ask of the controller. A replica that does not lead passes it on to whoever does: some clients stay with
+the address of a controller that was killed, and are answered there again as soon as it has been restarted."""
 
 LED = frozenset(
     {
@@ -108,6 +124,7 @@ CLIENT_ID = "kafka-zk-controller relay"
 broker leads to that instead, perhaps to this very one: passed on, a request would come back until no connection is
 left. Such a process names only what it answers itself."""
 
+NO_VERSION = VersionRange(0, -1)
 LARGEST_RESPONSE_BYTES = 64 * 1024 * 1024
 READ_AHEAD_BYTES = 16 * 1024
 MOST_READ_AHEAD_BYTES = 256 * 1024  # which asyncio reads at once, however little is wanted
@@ -133,6 +150,14 @@ class NobodyToAsk(Exception):
     """No broker can be asked, or the one that was asked is lost; the client should ask another node."""
 
 
+async def nobody() -> None:
+    """Nobody is known to lead."""
+
+
+def _is_plain(endpoint: Endpoint, listener: str) -> bool:
+    return endpoint.listener == listener and endpoint.security_protocol == "PLAINTEXT"
+
+
 class Brokers:
     """The brokers that can be asked, and what each of them answers.
 
@@ -147,9 +172,10 @@ class Brokers:
         dialer: Dialer,
         timeout_s: float = 30.0,
         is_allowed: Authorizer = anybody,
+        controller: Callable[[], Awaitable[LiveBroker | None]] = nobody,
     ) -> None:
         """Nothing is opened yet. `live_brokers` may hold the controller itself, which is never asked. `is_allowed`
-        judges what brokers cannot, who see this process only."""
+        judges what brokers cannot, who see this process only. `controller` holds `/controller`, as far as is known."""
         self._own_id = own_id
         self._live_brokers = live_brokers
         self._live: Sequence[LiveBroker] = ()
@@ -157,6 +183,7 @@ class Brokers:
         self._avoided: dict[BrokerId, float] = {}
         self._repeated = RepeatedLines()
         self.dialer = dialer
+        self._controller = controller
         self.timeout_s = timeout_s
         self.is_allowed = is_allowed
 
@@ -173,11 +200,18 @@ class Brokers:
             for broker in self._live
             if broker.broker != self._own_id and self._avoided.get(broker.broker, 0.0) <= now
             for endpoint in broker.endpoints
-            if endpoint.listener == listener and endpoint.security_protocol == "PLAINTEXT"
+            if _is_plain(endpoint, listener)
         ]
         if not candidates:
             raise NobodyToAsk(f"no live broker has a plain-text listener {listener} and can be reached")
         return random.choice(candidates)
+
+    async def controller(self, listener: str) -> Endpoint | None:
+        """The plain-text listener of this name of whoever leads; None if nobody else is known to."""
+        leader = await self._controller()
+        if leader is None or leader.broker == self._own_id:
+            return None
+        return next((e for e in leader.endpoints if _is_plain(e, listener)), None)
 
     async def introduce(self, broker: LiveBroker, connection: BrokerConnection) -> Ranges:
         """What this broker answers of that which clients ask the controller; it is asked if that is not known.
@@ -224,6 +258,8 @@ class Relay:
         self._listener = listener
         self._chosen: tuple[LiveBroker, BrokerConnection] | None = None
         self._held: list[tuple[MemoryPool, int]] = []
+        self._leads: tuple[Endpoint, BrokerConnection] | None = None
+        self._controllers: Ranges = {}
 
     async def ranges(self) -> Ranges:
         """What the broker behind this relay answers, be it the second that is tried; `BELIEVED` if none can be asked
@@ -250,24 +286,62 @@ class Relay:
             NobodyToAsk: the connection of the client should be closed.
         """
         broker, connection = await self._broker()
-
-        async def admit(size: int) -> None:
-            await pool.enter(size)
-            self._held.append((pool, size))
-
         try:
             await self._brokers.introduce(broker, connection)
         except Broken as error:
             self._brokers.lost(broker, is_avoided=True)
             raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
         try:
-            return framed(await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=admit))
+            return framed(
+                await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=self._admit(pool))
+            )
         except Unreachable as error:
             self._brokers.lost(broker, is_avoided=True)
             raise NobodyToAsk(f"broker {broker.broker} cannot be reached: {error}") from None
         except Broken as error:
             self._brokers.lost(broker, is_avoided=False)
             raise NobodyToAsk(f"broker {broker.broker} was lost: {error}") from None
+
+    async def ask_the_controller(self, header: RequestHeader, frame: bytes, pool: MemoryPool) -> bytes | None:
+        """The controller's answer to a request, as `forward` gives a broker's; None if it cannot be asked that.
+
+        Raises:
+            NobodyToAsk: it was asked, and nobody knows what came of it.
+        """
+        endpoint = await self._brokers.controller(self._listener)
+        if endpoint is None:
+            return None
+        try:
+            connection = await self._to_the_controller(endpoint)
+        except Broken:
+            return None
+        if header.api_version not in self._controllers.get(header.api_key, NO_VERSION):
+            return None
+        try:
+            return framed(
+                await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=self._admit(pool))
+            )
+        except Broken as error:
+            raise NobodyToAsk(f"the controller was lost: {error}") from None
+
+    async def _to_the_controller(self, endpoint: Endpoint) -> BrokerConnection:
+        """A connection on which it knows that another process asks, and has said what it answers."""
+        if self._leads is None or self._leads[0] != endpoint:
+            if self._leads is not None:
+                self._leads[1].drop()
+            connection = BrokerConnection(self._brokers.dialer, endpoint, LARGEST_RESPONSE_BYTES)
+            self._leads, self._controllers = (endpoint, connection), {}
+        connection = self._leads[1]
+        if not connection.is_open:
+            self._controllers = await connection.versions(INTRODUCTION_S, CLIENT_ID)
+        return connection
+
+    def _admit(self, pool: MemoryPool) -> Admit:
+        async def admit(size: int) -> None:
+            await pool.enter(size)
+            self._held.append((pool, size))
+
+        return admit
 
     def delivered(self) -> None:
         """The client has taken the last answer, or never will."""
@@ -278,8 +352,9 @@ class Relay:
     def close(self) -> None:
         """Hang up."""
         self.delivered()
-        if self._chosen is not None:
-            self._chosen[1].drop()
+        for way in (self._chosen, self._leads):
+            if way is not None:
+                way[1].drop()
 
     def _give_up(self) -> None:
         """The chosen broker, if there is one, does not answer: another may be chosen."""

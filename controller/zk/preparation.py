@@ -74,8 +74,9 @@ async def cluster_id(bridge: Bridge) -> str | None:
         return None
 
 
-async def registrations(bridge: Bridge) -> dict[BrokerId, Registration]:
-    """The brokers that are registered now, and how they can be reached; unreadable ones are left out.
+async def registrations(bridge: Bridge, *, with_ours: bool = False) -> dict[BrokerId, Registration]:
+    """The brokers that are registered now, perhaps with whichever of our replicas leads, and how they can be reached;
+    unreadable ones are left out.
 
     Raises:
         Refused: we may not list them.
@@ -84,15 +85,16 @@ async def registrations(bridge: Bridge) -> dict[BrokerId, Registration]:
     broker_ids = [BrokerId(int(name)) for name in names or () if name.isdecimal()]
     # Together: one after the other, some hundred brokers take as many round trips.
     seen = await asyncio.gather(*(_registration(bridge, broker) for broker in broker_ids))
-    return {broker: value for broker, value in zip(broker_ids, seen, strict=True) if value is not None}
+    found = {broker: value for broker, value in zip(broker_ids, seen, strict=True) if value is not None}
+    return {broker: value for broker, value in found.items() if with_ours or not value.is_ours}
 
 
 async def _registration(bridge: Bridge, broker: BrokerId) -> Registration | None:
-    """That of a real broker, if it can be read."""
+    """Its registration, if it can be read."""
     address = brokers.BrokerAddress(broker)
     try:
         node, _ = await bridge.get(address.path)
     except Refused:
         return None  # whoever leads says so
     value = None if node is None else catalog.decode(address, node.data)
-    return value if isinstance(value, Registration) and not value.is_ours else None
+    return value if isinstance(value, Registration) else None
