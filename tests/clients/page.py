@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median_high
 
 from msgspec import Struct
 
 from tests.clients.comparing import EQUAL, UNSAID, Cell, Known, KnownFile, Verdict
 from tests.clients.operations import OPERATIONS
+from tests.clients.recovery import DEAD, RESTART_AFTER_S, RESTARTED, WATCH_S, Recoveries, Recovery, middle
 from tests.clients.running import UNSUPPORTED
+from tests.clients.stage import NATIVE, OURS
 from tests.clients.tools import Beside, Said
 
 _TOOLS_HEAD = """\
@@ -18,6 +21,24 @@ For clients and tools our controller is one more node of the cluster, a broker w
 tools make of that, through addresses of brokers, each beside the same call under the native controller. Tools are of
 the brokers' version, or of the one in brackets: newer ones no longer speak to ZooKeeper. Where replicas are placed at
 random, only lines with our node are compared.
+"""
+
+_OPERATIONS_TITLE = "## The operations\n"
+_RECOVERY_TITLE = "## After SIGKILL\n"
+_RECOVERY_HEAD = f"""\
+{_RECOVERY_TITLE}
+How long is each client without a controller when whoever leads is killed? `make clients-recovery` runs it and makes
+this section. All clients ask at once through addresses of brokers, each with one admin client that lives on and its
+defaults: CreateTopics, only checked (@platformatic/kafka cannot ask for that: its request is refused by the controller,
+which is an answer too), again 100 ms after each answer. Each is watched for {WATCH_S:g} s. ZooKeeper's session time-out
+is 6 s for brokers and for our replicas, of which there are a leader and a standby.
+
+- *restarted*: the killed process is started again, ours {RESTART_AFTER_S:g} s later, as systemd does. A broker comes
+  back only when its former session is over, as it finds its id taken before.
+- *stays dead*: another broker, or our standby, takes over.
+
+A cell has the time from the kill until the first success of a request begun after it, how many attempts failed until
+then, and the longest time between two successes; each is the median.
 """
 
 _HEAD = """\
@@ -57,6 +78,67 @@ class Results(Struct, frozen=True):
     repeated: tuple[str, ...] = ()
 
 
+def section_of(page: str) -> str:
+    """The section on recovery of a page; empty if it has none.
+
+    >>> section_of("## After SIGKILL\\n\\nx\\n\\n## The operations\\n")
+    '## After SIGKILL\\n\\nx\\n\\n'
+    """
+    begin, end = page.find(_RECOVERY_TITLE), page.find(_OPERATIONS_TITLE)
+    return "" if begin < 0 else page[begin:end]
+
+
+def with_section(page: str, section: str) -> str:
+    """The page with this section on recovery in place of its own.
+
+    >>> with_section("## After SIGKILL\\n\\nx\\n\\n## The operations\\n", "## After SIGKILL\\n\\ny\\n\\n")
+    '## After SIGKILL\\n\\ny\\n\\n## The operations\\n'
+    """
+    rest = page.replace(section_of(page), "") if section_of(page) else page
+    return rest.replace(_OPERATIONS_TITLE, section + _OPERATIONS_TITLE, 1)
+
+
+def recovery_section(recoveries: Recoveries) -> str:
+    """The section on recovery."""
+    return "\n".join((_RECOVERY_HEAD, *_recoveries(recoveries), "", ""))
+
+
+def _recoveries(recoveries: Recoveries) -> Iterator[str]:
+    variants = [(leader, then) for then in (RESTARTED, DEAD) for leader in (OURS, NATIVE)]
+    times = {
+        variant: [seen.elected_s for seen in recoveries.handovers if (seen.leader, seen.then) == variant]
+        for variant in variants
+    }
+    rounds = sorted({len(found) for found in times.values()})
+    counted = " or ".join(map(str, rounds))
+    yield f"Last run {recoveries.day}, with brokers {recoveries.kafka}; kills of each kind: {counted}.\n"
+    rows = [["*the next controller is elected*", *(_seconds(times[variant]) for variant in variants)]]
+    for client in dict.fromkeys(seen.client for seen in recoveries.seen):
+        mine = [seen for seen in recoveries.seen if seen.client == client]
+        rows.append(
+            [
+                client,
+                *(_recovered([seen for seen in mine if (seen.leader, seen.then) == variant]) for variant in variants),
+            ]
+        )
+    yield from _rows(["", *(f"{leader}, {then}" for leader, then in variants)], rows)
+
+
+def _seconds(times: Sequence[float]) -> str:
+    return f"{median_high(times):.1f} s" if times else UNSUPPORTED
+
+
+def _recovered(seen: Sequence[Recovery]) -> str:
+    if not seen:
+        return UNSUPPORTED
+    found = middle(seen)
+    time = f"not within {WATCH_S:g} s" if found is None else f"{found:.1f} s"
+    lost = sum(one.recovered_s is None for one in seen)
+    some = f", never in {lost} of {len(seen)}" if lost and found is not None else ""
+    failed = int(median_high([one.failed for one in seen]))
+    return f"{time}{some}; {failed} failed; silent {median_high([one.silence_s for one in seen]):.1f} s"
+
+
 def as_markdown(results: Results, verdict: Verdict, known: KnownFile) -> str:
     """The page."""
     return "\n".join(
@@ -69,7 +151,7 @@ def as_markdown(results: Results, verdict: Verdict, known: KnownFile) -> str:
             *_reasons(verdict, known.difference),
             *_unexplained(verdict),
             *_tools(results.tools, known),
-            "## The operations\n",
+            _OPERATIONS_TITLE,
             *_rows(["operation", "what the client does"], [[f"`{name}`", what] for name, what in OPERATIONS.items()]),
             "",
         )
