@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
-import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -95,14 +94,6 @@ def judge(attempts: Sequence[Attempt], killed_ms: float, until_ms: float) -> tup
     times = [*before, *(ended for ended in successes if ended >= killed_ms), until_ms]
     silence = max(later - earlier for earlier, later in pairwise(times))
     return None if first is None else round((first - killed_ms) / 1000, 3), failed, round(silence / 1000, 3)
-
-
-def middle(recoveries: Iterable[Recovery]) -> float | None:
-    """The median, where one that never recovered is longer than any that did."""
-    found = statistics.median_high(
-        [float("inf") if seen.recovered_s is None else seen.recovered_s for seen in recoveries]
-    )
-    return None if found == float("inf") else found
 
 
 def read(said: bytes) -> list[Attempt]:
