@@ -26,7 +26,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster clients containers versions kafka-tests lab replay fuzz nightly mutants format lock setup clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster clients clients-recovery containers versions kafka-tests lab replay fuzz nightly mutants format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -76,6 +76,9 @@ cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
 # All of them renew the page; some, as in CLIENTS=java,kafkajs, only show their table.
 clients: $(READY)  ## what clients of all kinds see of our controller, beside the native one; renews docs/clients.md
 	$(BIN)/python -m tests.clients $(if $(CLIENTS),--clients '$(CLIENTS)',--tools --output docs/clients.md) $(ARGS)
+
+clients-recovery: $(READY)  ## how long clients are without a controller after SIGKILL; renews its section of docs/clients.md
+	$(BIN)/python -m tests.clients --recovery $(if $(CLIENTS),--clients '$(CLIENTS)',--output docs/clients.md) $(ARGS)
 
 containers: $(READY)  ## our own image in containers, where an engine answers
 	$(PYTEST) $(call present,tests/containers) $(ARGS)

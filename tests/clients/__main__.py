@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from tests.clients import comparing, page, tools
+from tests.clients import comparing, page, recovery, tools
 from tests.clients.operations import OPERATIONS, Run, normalised
 from tests.clients.programs import CLIENTS, Client, Program, Unavailable
 from tests.clients.running import Plan, carry_out, hangs
@@ -28,13 +28,27 @@ Told = dict[tuple[str, str], dict[str, Any]]
 @click.option("--kafka", default="3.9.1", help="The brokers' version.")
 @click.option("--output", type=click.Path(path_type=Path), help="Renew this page.")
 @click.option("--tools", "with_tools", is_flag=True, help="Kafka's own tools too, on our node among the brokers.")
+@click.option("--recovery", "with_recovery", is_flag=True, help="Only: how long after SIGKILL clients recover.")
+@click.option("--rounds", default=5, help="Kills of each kind, with --recovery.")
 @click.option("--json", "as_json", is_flag=True, help="Every result, for programs.")
-def main(clients: str, operations: str, kafka: str, output: Path | None, with_tools: bool, as_json: bool) -> None:
+def main(
+    clients: str,
+    operations: str,
+    kafka: str,
+    output: Path | None,
+    with_tools: bool,
+    with_recovery: bool,
+    rounds: int,
+    as_json: bool,
+) -> None:
     """A table client by operation: the same as under the native controller, or what differs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing stays behind
     wanted = _wanted(CLIENTS, clients)
     names = tuple(name for name in OPERATIONS if not operations or name in operations.split(","))
     ready, absent = _make_ready(wanted)
+    if with_recovery:
+        _recover(ready, kafka, rounds, output)
+        return
     told: dict[str, Told] = {}
     repeated: list[str] = []
     with stage(kafka, _say) as made:
@@ -56,7 +70,8 @@ def main(clients: str, operations: str, kafka: str, output: Path | None, with_to
     verdict = comparing.judge(results.cells, known.difference)
     unexplained = [call for call in results.tools if not call.is_equal and known.remark_on(call.title) is None]
     if output:
-        output.write_text(page.as_markdown(results, verdict, known), encoding="utf-8")
+        kept = page.section_of(output.read_text(encoding="utf-8")) if output.exists() else ""
+        output.write_text(page.with_section(page.as_markdown(results, verdict, known), kept), encoding="utf-8")
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(results)).decode())
     else:
@@ -68,6 +83,26 @@ def main(clients: str, operations: str, kafka: str, output: Path | None, with_to
     for call in unexplained:
         _say(f"DIFFERS: {call.title}: only ours: {call.only_ours}; only native: {call.only_native}")
     sys.exit(1 if verdict.unexplained or unexplained else 0)
+
+
+def _recover(ready: dict[str, tuple[Client, Program]], kafka: str, rounds: int, output: Path | None) -> None:
+    """The page's section is renewed after each kill, so that a run that is ended leaves what it saw."""
+    seen: list[recovery.Recovery] = []
+    handovers: list[recovery.Handover] = []
+    asking = {title: found for title, found in ready.items() if found[0].name != "kcat"}  # it has no such request
+
+    def keep(found: list[recovery.Recovery], handover: recovery.Handover) -> None:
+        seen.extend(found)
+        handovers.append(handover)
+        day = datetime.now(UTC).date().isoformat()
+        section = page.recovery_section(recovery.Recoveries(day, kafka, tuple(seen), tuple(handovers)))
+        if output:
+            output.write_text(page.with_section(output.read_text(encoding="utf-8"), section), encoding="utf-8")
+        if len(handovers) == 4 * rounds:
+            click.echo(section)
+
+    with stage(kafka, _say) as made:
+        recovery.measure(made, asking, rounds, _say, keep)
 
 
 def _wanted(clients: Sequence[Client], words: str) -> list[Client]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median_high
 
 from msgspec import Struct
 
 from tests.clients.comparing import EQUAL, UNSAID, Cell, Known, KnownFile, Verdict
 from tests.clients.operations import OPERATIONS
+from tests.clients.recovery import DEAD, RESTART_AFTER_S, RESTARTED, WATCH_S, Recoveries, Recovery
 from tests.clients.running import UNSUPPORTED
+from tests.clients.stage import NATIVE, OURS
 from tests.clients.tools import Beside, Said
 
 _TOOLS_HEAD = """\
@@ -18,6 +21,49 @@ For clients and tools our controller is one more node of the cluster, a broker w
 tools make of that, through addresses of brokers, each beside the same call under the native controller. Tools are of
 the brokers' version, or of the one in brackets: newer ones no longer speak to ZooKeeper. Where replicas are placed at
 random, only lines with our node are compared.
+"""
+
+_OPERATIONS_TITLE = "## The operations\n"
+_RECOVERY_TITLE = "## After SIGKILL\n"
+_RECOVERY_HEAD = f"""\
+{_RECOVERY_TITLE}
+How long is each client without a controller when whoever leads is killed? `make clients-recovery` runs it and makes
+this section. All clients ask at once through addresses of brokers, each with one admin client that lives on and its
+defaults: CreateTopics, only checked (@platformatic/kafka cannot ask for that: its request is refused by the controller,
+which is an answer too), again 100 ms after each answer. Each is watched for {WATCH_S:g} s, or until a request that is
+under way then ends. ZooKeeper's session time-out is 6 s for brokers and for our replicas: a leader and a standby.
+
+- *restarted*: the killed process is started again, ours {RESTART_AFTER_S:g} s later, as systemd does. A
+  broker comes back only when its former session is over, as it finds its id taken before.
+- *stays dead*: another broker, or our standby, takes over.
+
+A cell has the time from the kill until the first success of a request begun after it, how many attempts failed until
+then, and the longest time without a success; each is the median, of an even number the higher of the middle two. The
+time is that of the kills after which the client did recover; *not in 1 of 2*: after one it did not, while we watched.
+"""
+
+_RECOVERY_TAIL = """\
+What the clients made of it on 2026-11-23, with two kills of each kind. What is said of sarama, kafka-python and
+@platformatic/kafka is also what their sources say; intervals are the libraries' defaults, and were not waited for.
+
+- Java's AdminClient, franz-go and kafkajs go on when the next controller is elected, whether or not the killed one
+  comes back.
+- sarama keeps the controller's address, and asks who leads only when a node there answers NOT_CONTROLLER, or when it
+  renews its metadata (`Metadata.RefreshFrequency`, ten minutes). *Connection refused* does not move it.
+- librdkafka was moved neither by *connection refused* nor by repeated NOT_CONTROLLER; it renews its metadata every five
+  minutes (`topic.metadata.refresh.interval.ms`). Under the native controller it found the next one in three of four
+  cases once the killed broker was back, in one case it went on asking that broker; under ours it went on asking the
+  replica that was back in all four. That replica is back before the next leader is elected, a broker only afterwards.
+  With our replica restarted 9 s after the kill, when the next one led, both versions were back after 11.4 s and 16.5 s.
+- aiokafka went on asking our replica that was back, which answered NOT_CONTROLLER; under the native controller it moved
+  on after one such answer. Where nobody answers, its request ends after 40 s, and the next one succeeds. It renews its
+  metadata every five minutes (`metadata_max_age_ms`).
+- kafka-python and @platformatic/kafka keep the controller in the admin client, and ask anew only on NOT_CONTROLLER.
+  While nobody answers at that address they stay with it, and they mostly did when somebody answered again:
+  kafka-python succeeded for a moment in one case of four, @platformatic/kafka in none.
+
+So a restart within seconds helps sarama alone of these. A new admin client, for each task or after a failure, finds who
+leads; librdkafka and aiokafka may also be told to renew their metadata more often, which was not measured.
 """
 
 _HEAD = """\
@@ -57,6 +103,67 @@ class Results(Struct, frozen=True):
     repeated: tuple[str, ...] = ()
 
 
+def section_of(page: str) -> str:
+    """The section on recovery of a page; empty if it has none.
+
+    >>> section_of("## After SIGKILL\\n\\nx\\n\\n## The operations\\n")
+    '## After SIGKILL\\n\\nx\\n\\n'
+    """
+    begin, end = page.find(_RECOVERY_TITLE), page.find(_OPERATIONS_TITLE)
+    return "" if begin < 0 else page[begin:end]
+
+
+def with_section(page: str, section: str) -> str:
+    """The page with this section on recovery in place of its own.
+
+    >>> with_section("## After SIGKILL\\n\\nx\\n\\n## The operations\\n", "## After SIGKILL\\n\\ny\\n\\n")
+    '## After SIGKILL\\n\\ny\\n\\n## The operations\\n'
+    """
+    rest = page.replace(section_of(page), "") if section_of(page) else page
+    return rest.replace(_OPERATIONS_TITLE, section + _OPERATIONS_TITLE, 1)
+
+
+def recovery_section(recoveries: Recoveries) -> str:
+    """The section on recovery."""
+    return "\n".join((_RECOVERY_HEAD, *_recoveries(recoveries), "", _RECOVERY_TAIL, ""))
+
+
+def _recoveries(recoveries: Recoveries) -> Iterator[str]:
+    variants = [(leader, then) for then in (RESTARTED, DEAD) for leader in (OURS, NATIVE)]
+    times = {
+        variant: [seen.elected_s for seen in recoveries.handovers if (seen.leader, seen.then) == variant]
+        for variant in variants
+    }
+    rounds = sorted({len(found) for found in times.values()})
+    counted = " or ".join(map(str, rounds))
+    yield f"Last run {recoveries.day}, with brokers {recoveries.kafka}; kills of each kind: {counted}.\n"
+    rows = [["*the next controller is elected*", *(_seconds(times[variant]) for variant in variants)]]
+    for client in dict.fromkeys(seen.client for seen in recoveries.seen):
+        mine = [seen for seen in recoveries.seen if seen.client == client]
+        rows.append(
+            [
+                client,
+                *(_recovered([seen for seen in mine if (seen.leader, seen.then) == variant]) for variant in variants),
+            ]
+        )
+    yield from _rows(["", *(f"{leader}, {then}" for leader, then in variants)], rows)
+
+
+def _seconds(times: Sequence[float]) -> str:
+    return f"{median_high(times):.1f} s" if times else UNSUPPORTED
+
+
+def _recovered(seen: Sequence[Recovery]) -> str:
+    if not seen:
+        return UNSUPPORTED
+    found = [one.recovered_s for one in seen if one.recovered_s is not None]
+    time = f"{median_high(found):.1f} s" if found else f"not within {WATCH_S:g} s"
+    lost = len(seen) - len(found)
+    some = f", not in {lost} of {len(seen)}" if lost and found else ""
+    failed = int(median_high([one.failed for one in seen]))
+    return f"{time}{some}; {failed} failed; silent {median_high([one.silence_s for one in seen]):.1f} s"
+
+
 def as_markdown(results: Results, verdict: Verdict, known: KnownFile) -> str:
     """The page."""
     return "\n".join(
@@ -69,7 +176,7 @@ def as_markdown(results: Results, verdict: Verdict, known: KnownFile) -> str:
             *_reasons(verdict, known.difference),
             *_unexplained(verdict),
             *_tools(results.tools, known),
-            "## The operations\n",
+            _OPERATIONS_TITLE,
             *_rows(["operation", "what the client does"], [[f"`{name}`", what] for name, what in OPERATIONS.items()]),
             "",
         )

@@ -4,6 +4,10 @@ A client program reads one JSON object from standard input: `bootstrap` (host:po
 uses), `operations` (their names, in order), `timeout_s` (for each of them) and `move_to` (the replicas of the move). It
 prints one JSON object a line: `operation`, and `result` or `"unsupported": true`. A failure is a result with `error`
 and, where there is one, `message`.
+
+The operation `keep_asking` belongs to `recovery.py` alone: one admin client repeats a request that only the controller
+answers, for `ask_for_s` seconds with 100 ms in between, and prints a line for each attempt: `begun` and `ended` in ms
+of the wall clock, and `error`, which is null for a success.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ class Plan(Struct, frozen=True):
     operations: tuple[str, ...]
     move_to: tuple[int, ...]
     timeout_s: float = OPERATION_TIMEOUT_S
+    ask_for_s: float = 0.0
 
 
 def hangs(result: Any) -> bool:

@@ -61,6 +61,7 @@ public class JavaAdmin {
     private final String bootstrap;
     private final String prefix;
     private final List<Integer> moveTo = new ArrayList<>();
+    private final double askForS;
     private final Admin admin;
     private final Map<String, Callable<Object>> operations = new HashMap<>();
 
@@ -110,6 +111,7 @@ public class JavaAdmin {
         bootstrap = first(plan, "\"bootstrap\":\\s*\"([^\"]*)\"");
         prefix = first(plan, "\"prefix\":\\s*\"([^\"]*)\"");
         for (String broker : first(plan, "\"move_to\":\\s*\\[([^\\]]*)").split(",")) moveTo.add(Integer.valueOf(broker.trim()));
+        askForS = Double.parseDouble(first(plan, "\"ask_for_s\":\\s*([0-9.]+)"));
         admin = Admin.create(properties());
         operations.put("describe_cluster", this::describeCluster);
         operations.put("create_topic", () -> create(plain(), false));
@@ -118,6 +120,7 @@ public class JavaAdmin {
         operations.put("create_assigned", () -> create(
             new NewTopic(named("assigned"), Map.of(0, List.of(1, 2), 1, List.of(2, 3))), false));
         operations.put("validate_only", () -> create(new NewTopic(named("imagined"), 1, (short) 2), true));
+        operations.put("keep_asking", this::keepAsking);
         operations.put("create_existing", () -> create(plain(), false));
         operations.put("create_with_too_many_replicas", () -> create(new NewTopic(named("crowded"), 1, (short) 9), false));
         operations.put("list_topics", () -> until(this::topics, names -> names.size() == 5));
@@ -216,6 +219,25 @@ public class JavaAdmin {
         }
         return Map.of("accepted", true, "partitions", created.numPartitions(topic.name()).get(),
             "replicas", created.replicationFactor(topic.name()).get(), "settings", settings);
+    }
+
+    private Object keepAsking() throws Exception {
+        long deadline = System.nanoTime() + (long) (askForS * 1e9);
+        while (System.nanoTime() < deadline) {
+            Map<String, Object> attempt = new TreeMap<>();
+            attempt.put("begun", System.currentTimeMillis());
+            attempt.put("error", null);
+            try {
+                create(new NewTopic(named("imagined"), 1, (short) 2), true);
+            } catch (ExecutionException failed) {
+                attempt.put("error", String.valueOf(failed.getCause()));
+            }
+            attempt.put("ended", System.currentTimeMillis());
+            System.out.println(json(attempt));
+            System.out.flush();
+            Thread.sleep(100);
+        }
+        return Map.of("ended", true);
     }
 
     private Set<String> topics() throws Exception {

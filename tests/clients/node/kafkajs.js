@@ -1,7 +1,7 @@
 // What does kafkajs see?
 
 import kafkajs from 'kafkajs'
-import { areInSync, perform, readPlan, until } from './speaking.js'
+import { areInSync, keepAsking, perform, readPlan, until } from './speaking.js'
 
 const { ConfigResourceTypes, Kafka, logLevel } = kafkajs
 const plan = readPlan()
@@ -15,6 +15,11 @@ const create = async (topic, options = {}) => {
   return { accepted: await admin.createTopics({ topics: [topic], ...options }) }
 }
 const plain = () => ({ topic: plan.named('plain'), numPartitions: 3, replicationFactor: 2 })
+// It waits for leaders otherwise, also of a topic that is only checked.
+const imagine = () => create(
+  { topic: plan.named('imagined'), numPartitions: 1, replicationFactor: 2 },
+  { validateOnly: true, waitForLeaders: false }
+)
 const configs = () => ({ type: ConfigResourceTypes.TOPIC, name: plan.named('configs') })
 
 async function describeCluster () {
@@ -107,11 +112,8 @@ await perform(plan, {
     topic: plan.named('assigned'),
     replicaAssignment: [{ partition: 0, replicas: [1, 2] }, { partition: 1, replicas: [2, 3] }]
   }),
-  // It waits for leaders otherwise, also of a topic that is only checked.
-  validate_only: () => create(
-    { topic: plan.named('imagined'), numPartitions: 1, replicationFactor: 2 },
-    { validateOnly: true, waitForLeaders: false }
-  ),
+  validate_only: imagine,
+  keep_asking: () => keepAsking(plan, imagine),
   create_existing: () => create(plain()),
   create_with_too_many_replicas: () => create({ topic: plan.named('crowded'), numPartitions: 1, replicationFactor: 9 }),
   list_topics: () => until(topics, names => names.length === 5),

@@ -37,6 +37,23 @@ export async function perform (plan, operations) {
   process.exit(0) // what hangs must not hold the process
 }
 
+// A line for each attempt; what `ask` throws is a failure.
+export async function keepAsking (plan, ask) {
+  const deadline = Date.now() + plan.ask_for_s * 1000
+  while (Date.now() < deadline) {
+    const begun = Date.now()
+    let error = null
+    try {
+      await ask()
+    } catch (failure) {
+      error = told(failure)
+    }
+    process.stdout.write(JSON.stringify({ begun, ended: Date.now(), error }) + '\n')
+    await new Promise(resolve => setTimeout(resolve, 100))
+  }
+  return { ended: true }
+}
+
 async function outcome (operation, timeoutS) {
   let timer
   const late = new Promise(resolve => {
@@ -55,7 +72,7 @@ async function outcome (operation, timeoutS) {
 }
 
 // The messages of an error and of those in it.
-function told (error) {
+export function told (error) {
   const inner = [...(error.errors ?? []), ...(error.cause ? [error.cause] : [])]
   return [error.apiId ? `${error.message} (${error.apiId})` : error.message, ...inner.map(told)].join('; ')
 }

@@ -25,6 +25,7 @@ class Plan:
         self.operations: list[str] = given["operations"]
         self.timeout_s: float = given["timeout_s"]
         self.move_to: list[int] = given["move_to"]
+        self.ask_for_s: float = given["ask_for_s"]
 
     def named(self, what: str) -> str:
         """The name of something of this run."""
@@ -61,12 +62,30 @@ def until(ask: Callable[[], Any], is_so: Callable[[Any], Any], within_s: float =
 
 def perform(plan: Plan, operations: Mapping[str, Operation]) -> None:
     """Carry out the plan; what an operation returns, or why it failed, is one line. The process ends here."""
+    asked = operations.get("validate_only")
+    if asked is not None:
+        operations = {**operations, "keep_asking": lambda: _keep_asking(plan, asked)}
     for name in plan.operations:
         operation = operations.get(name)
         line = {"unsupported": True} if operation is None else _outcome(operation, plan.timeout_s)
         sys.stdout.write(json.dumps({"operation": name, **line}) + "\n")
         sys.stdout.flush()
     os._exit(0)  # a thread that hangs must not hold the process
+
+
+def _keep_asking(plan: Plan, ask: Operation) -> Any:
+    deadline = time.monotonic() + plan.ask_for_s
+    while time.monotonic() < deadline:
+        begun, error = time.time(), None
+        try:
+            ask()
+        except Exception as failure:  # of whatever kind: it is told
+            error = f"{type(failure).__name__}: {failure}"
+        told = {"begun": begun * 1000, "ended": time.time() * 1000, "error": error}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        time.sleep(0.1)
+    return {"ended": True}
 
 
 def _outcome(operation: Operation, timeout_s: float) -> dict[str, Any]:

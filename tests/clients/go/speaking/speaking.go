@@ -18,6 +18,7 @@ type Plan struct {
 	Operations []string `json:"operations"`
 	MoveTo     []int32  `json:"move_to"`
 	TimeoutS   float64  `json:"timeout_s"`
+	AskForS    float64  `json:"ask_for_s"`
 }
 
 // Addresses are the bootstrap servers, one by one.
@@ -162,6 +163,7 @@ func ReadPlan() (plan Plan) {
 
 // Perform carries out the plan.
 func Perform(plan Plan, operations map[string]Operation) {
+	operations["keep_asking"] = func() (any, error) { return keepAsking(plan, operations["validate_only"]) }
 	for _, name := range plan.Operations {
 		line := Result{"operation": name}
 		if operation, has := operations[name]; has {
@@ -175,6 +177,24 @@ func Perform(plan Plan, operations map[string]Operation) {
 		}
 		fmt.Println(string(said))
 	}
+}
+
+func keepAsking(plan Plan, ask Operation) (any, error) {
+	deadline := time.Now().Add(time.Duration(plan.AskForS * float64(time.Second)))
+	for time.Now().Before(deadline) {
+		attempt := Result{"begun": time.Now().UnixMilli(), "error": nil}
+		if _, err := ask(); err != nil {
+			attempt["error"] = err.Error()
+		}
+		attempt["ended"] = time.Now().UnixMilli()
+		said, err := json.Marshal(attempt)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Println(string(said))
+		time.Sleep(100 * time.Millisecond)
+	}
+	return Result{"ended": true}, nil
 }
 
 func outcome(operation Operation, timeoutS float64) any {
