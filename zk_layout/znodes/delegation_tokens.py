@@ -6,6 +6,7 @@ Source: KIP-48; Kafka's DelegationTokenInfoZNode and DelegationTokenManager.expi
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import unquote_plus
 
 from msgspec import Meta, Struct
 
@@ -47,6 +48,28 @@ class TokenTimes(Struct, frozen=True, rename="camel"):
     max_timestamp: Annotated[int, Meta(ge=-1, le=INT64_MAX)]
 
 
+class Token(Struct, frozen=True, rename="camel"):
+    """One token as those who log in with it need it.
+
+    Shape:
+        `owner` is a principal, such as "User:ann", in the letters that Kafka allows in ZooKeeper: see `owner_name`.
+    """
+
+    token_id: str
+    owner: str
+    expiry_timestamp: Annotated[int, Meta(ge=-1, le=INT64_MAX)]
+    max_timestamp: Annotated[int, Meta(ge=-1, le=INT64_MAX)]
+
+    @property
+    def owner_name(self) -> str:
+        """Whose token it is, without the kind of principal.
+
+        >>> Token("abc", "User%3Aann", 1, 1).owner_name
+        'ann'
+        """
+        return unquote_plus(self.owner).partition(":")[2]
+
+
 class TokenChange(Struct, frozen=True):
     """The token that has changed."""
 
@@ -54,6 +77,7 @@ class TokenChange(Struct, frozen=True):
 
 
 _decoder = json_decoder(TokenTimes)
+_token_decoder = json_decoder(Token)
 
 
 def decode(data: bytes) -> TokenTimes:
@@ -63,6 +87,15 @@ def decode(data: bytes) -> TokenTimes:
         Undecodable: not a token's JSON.
     """
     return decode_json(_decoder, data)
+
+
+def decode_token(data: bytes) -> Token:
+    """The token with its owner.
+
+    Raises:
+        Undecodable: not a token's JSON.
+    """
+    return decode_json(_token_decoder, data)
 
 
 def encode(times: TokenTimes) -> bytes:

@@ -9,8 +9,8 @@ Source: RFC 5802 section 3; Kafka's ScramMechanism, ScramFormatter and ScramCred
 from __future__ import annotations
 
 import hmac
-from base64 import b64encode
-from hashlib import new
+from base64 import b64decode, b64encode
+from hashlib import new, pbkdf2_hmac
 from types import MappingProxyType
 from typing import Final
 
@@ -31,6 +31,19 @@ MECHANISMS: MappingProxyType[int, Mechanism] = MappingProxyType(
 """By Kafka's numbers."""
 
 MOST_ITERATIONS: Final = 16_384
+_FIELDS: Final = frozenset({"salt", "stored_key", "server_key", "iterations"})
+
+
+class Credential(Struct, frozen=True):
+    """What a password is checked by; shown nowhere."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return "[hidden]"
 
 
 def credential(mechanism: Mechanism, salt: bytes, salted_password: bytes, iterations: int) -> str:
@@ -50,3 +63,34 @@ def credential(mechanism: Mechanism, salt: bytes, salted_password: bytes, iterat
     fields = {"salt": salt, "stored_key": stored_key, "server_key": server_key}
     spelt = [f"{name}={b64encode(value).decode()}" for name, value in fields.items()]
     return ",".join([*spelt, f"iterations={iterations}"])
+
+
+def parse_credential(mechanism: Mechanism, spelt: str) -> Credential:
+    """The credential that a setting spells.
+
+    >>> key = "0" * 43 + "="
+    >>> parse_credential(MECHANISMS[1], f"salt=c2FsdA==,stored_key={key},server_key={key},iterations=4096")
+    [hidden]
+
+    Raises:
+        ValueError: not a credential of this mechanism; the text of the error does not show it.
+    """
+    fields = dict(field.partition("=")[::2] for field in spelt.split(","))
+    if fields.keys() != _FIELDS:
+        raise ValueError(f"a credential of {mechanism.name} has salt, stored_key, server_key and iterations")
+    try:
+        salt, stored_key, server_key = (
+            b64decode(fields[name], validate=True) for name in ("salt", "stored_key", "server_key")
+        )
+        iterations = int(fields["iterations"])
+    except ValueError:
+        raise ValueError(f"a credential of {mechanism.name} is not in Base64, or its iterations no number") from None
+    if iterations < 1 or {len(stored_key), len(server_key)} != {new(mechanism.digest).digest_size}:
+        raise ValueError(f"a credential of {mechanism.name} has keys of another size, or no iterations")
+    return Credential(salt, stored_key, server_key, iterations)
+
+
+def credential_of(mechanism: Mechanism, password: bytes, salt: bytes, iterations: int) -> Credential:
+    """The credential that this password has, as `credential` spells it."""
+    salted = pbkdf2_hmac(mechanism.digest, password, salt, iterations)
+    return parse_credential(mechanism, credential(mechanism, salt, salted, iterations))

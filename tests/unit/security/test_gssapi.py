@@ -1,0 +1,68 @@
+"""What is said around the tokens of Kerberos? A context that is only played: no Kerberos is needed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controller.security.failures import AuthenticationFailed
+from controller.security.gssapi import GssapiServer
+from controller.security.kerberos_names import ShortNames
+
+
+class Played:
+    initiator_name = "ann@EXAMPLE.COM"
+
+    def __init__(self, replies: list[bytes]) -> None:
+        self.replies = replies
+        self.complete = False
+
+    def step(self, token: bytes) -> bytes:
+        if token == b"bad":
+            raise ValueError("a C library is not amused")
+        reply = self.replies.pop(0)
+        self.complete = not self.replies
+        return reply
+
+    def wrap(self, message: bytes, encrypt: bool) -> Any:
+        return SimpleNamespace(message=b"w" + message)
+
+    def unwrap(self, message: bytes) -> Any:
+        return SimpleNamespace(message=message[1:])
+
+
+def server(*replies: bytes, rules: str = "DEFAULT") -> GssapiServer:
+    context = Played(list(replies))
+    return GssapiServer(lambda: context, ShortNames([rules], "EXAMPLE.COM"))
+
+
+@pytest.mark.parametrize("replies", [[b"reply"], [b"more", b"reply"], [b""]])
+def test_a_context_then_no_protection_then_a_name(replies: list[bytes]) -> None:
+    ours, expected = server(*replies), [reply for reply in replies if reply]
+
+    assert [ours.answer(b"token") for _ in expected] == expected
+    assert ours.answer(b"") == b"w\x01\x01\x00\x00"
+    assert ours.answer(b"w\x01\x00\x00\x00somebody") == b""
+
+    assert (ours.is_done, ours.user) == (True, "ann")
+
+
+@pytest.mark.parametrize("tokens", [[b"bad"], [b"token", b"", b"w\x04\0\0\0"], [b"token", b"", b""]])
+def test_anything_else_fails(tokens: list[bytes]) -> None:
+    ours = server(b"reply")
+    *before, last = tokens
+    for token in before:
+        ours.answer(token)
+
+    with pytest.raises(AuthenticationFailed):
+        ours.answer(last)
+
+
+def test_a_principal_without_a_name_fails() -> None:
+    ours = server(b"", rules="RULE:[2:$1]")
+    ours.answer(b"token")
+
+    with pytest.raises(AuthenticationFailed, match="No rules apply"):
+        ours.answer(b"w\x01\0\0\0")
