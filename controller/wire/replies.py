@@ -13,6 +13,9 @@ from typing import Any, assert_never
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
     ClusterDescription,
     FeaturesUpdated,
     IsrResult,
@@ -29,7 +32,7 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.wire import admin_replies, topic_replies
+from controller.wire import acl_replies, admin_replies, topic_replies
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.schema import (
@@ -50,6 +53,9 @@ _KEYS: dict[type[Reply], ApiKey] = {
     ShutdownPermitted: ApiKey.CONTROLLED_SHUTDOWN,
     ProducerIdsAllocated: ApiKey.ALLOCATE_PRODUCER_IDS,
     ScramCredentialsAltered: ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    AclsDescribed: ApiKey.DESCRIBE_ACLS,
+    AclsCreated: ApiKey.CREATE_ACLS,
+    AclsDeleted: ApiKey.DELETE_ACLS,
     FeaturesUpdated: ApiKey.UPDATE_FEATURES,
     TopicsCreated: ApiKey.CREATE_TOPICS,
     TopicsDeleted: ApiKey.DELETE_TOPICS,
@@ -96,7 +102,7 @@ def encode_api_versions(
     return framed(encode_response_header(header), encode_entity(entity))
 
 
-def _entity(
+def _entity(  # noqa: C901 (one flat match)
     schema: MessageSchema,
     version: int,
     reply: ReassignmentsAltered
@@ -105,6 +111,9 @@ def _entity(
     | ProducerIdsAllocated
     | ScramCredentialsAltered
     | FeaturesUpdated
+    | AclsDescribed
+    | AclsCreated
+    | AclsDeleted
     | TopicsCreated
     | TopicsDeleted
     | PartitionsCreated
@@ -119,6 +128,8 @@ def _entity(
             return topic_replies.partitions_created(schema, reply)
         case LeadersElected():
             return topic_replies.leaders_elected(schema, reply)
+        case AclsDescribed() | AclsCreated() | AclsDeleted():
+            return acl_replies.acl_reply(schema, reply)
         case ScramCredentialsAltered() | FeaturesUpdated():
             return admin_replies.admin_reply(schema, reply)
         case ReassignmentsAltered():
