@@ -19,8 +19,10 @@ from controller.core.replies import ReassignmentsAltered, Reply
 from controller.core.requests import (
     AlterReassignments,
     AlterScramCredentials,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     ElectLeaders,
     Request,
@@ -35,8 +37,10 @@ REQUEST = "request"
 Admin = (
     AlterReassignments
     | AlterScramCredentials
+    | CreateAcls
     | CreatePartitions
     | CreateTopics
+    | DeleteAcls
     | DeleteTopics
     | ElectLeaders
     | UpdateFeatures
@@ -146,7 +150,7 @@ def _parts(request: Request) -> Sequence[object]:
     match request:
         case AlterReassignments(parts) | CreateTopics(parts) | DeleteTopics(parts) | CreatePartitions(parts):
             return parts
-        case UpdateFeatures(parts):
+        case UpdateFeatures(parts) | CreateAcls(parts) | DeleteAcls(parts):
             return parts
         case ElectLeaders(parts):
             return ("all partitions",) if parts is None else parts

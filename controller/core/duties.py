@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from controller.core.acls.duty import AclRequests
 from controller.core.brokers.duty import Brokers
 from controller.core.controller_ids import RecordedControllers
 from controller.core.counts import PartitionCounts
@@ -40,6 +41,7 @@ AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (
     ProducerIds,
     DelegationTokens,
     ScramCredentials,
+    AclRequests,
     RecordedControllers,
     RequestProgress,
 )

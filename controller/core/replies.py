@@ -21,7 +21,7 @@ from zk_layout.ids import (
     TopicName,
     TopicPartition,
 )
-from zk_layout.znodes.acls import AclOperation
+from zk_layout.znodes.acls import AclEntry, AclOperation, ResourcePattern
 from zk_layout.znodes.reassignment_status import MoveProgress, RequestStatus
 
 
@@ -193,6 +193,50 @@ class FeaturesUpdated(Struct, frozen=True):
     message: str | None = None
 
 
+class AclBinding(Struct, frozen=True):
+    """One entry of rights; where it was to be deleted, what became of it."""
+
+    resource: ResourcePattern
+    entry: AclEntry
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class AclsDescribed(Struct, frozen=True):
+    """The answer to `DescribeAcls`: the entries of one pattern follow each other."""
+
+    bindings: tuple[AclBinding, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class AclCreated(Struct, frozen=True):
+    """What became of one entry that was to be there."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class AclsCreated(Struct, frozen=True):
+    """The answer to `CreateAcls`: one result for each entry, in that order."""
+
+    results: tuple[AclCreated, ...] = ()
+
+
+class AclsFiltered(Struct, frozen=True):
+    """What became of the entries that one filter matches, and no filter before it."""
+
+    deleted: tuple[AclBinding, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class AclsDeleted(Struct, frozen=True):
+    """The answer to `DeleteAcls`: one result for each filter, in that order."""
+
+    results: tuple[AclsFiltered, ...] = ()
+
+
 class ConfigSource(IntEnum):
     """Where the value of a setting comes from, as Kafka's DescribeConfigs numbers it."""
 
@@ -291,6 +335,9 @@ Reply = (
     | ProducerIdsAllocated
     | ScramCredentialsAltered
     | FeaturesUpdated
+    | AclsDescribed
+    | AclsCreated
+    | AclsDeleted
     | TopicsCreated
     | TopicsDeleted
     | PartitionsCreated

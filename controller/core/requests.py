@@ -192,6 +192,52 @@ class UpdateFeatures(Struct, frozen=True):
     is_validation_only: bool = False
 
 
+class AclFilter(Struct, frozen=True):
+    """Which entries of rights somebody means; what is None may be anything.
+
+    Shape:
+        The types, the operation and the permission are by Kafka's numbers, as they were sent.
+    """
+
+    resource_type: int
+    name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+
+class AclCreation(Struct, frozen=True):
+    """An entry of rights that is to be there, by Kafka's numbers, as they were sent."""
+
+    resource_type: int
+    name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+class DescribeAcls(Struct, frozen=True):
+    """DescribeAcls (29)."""
+
+    filter: AclFilter
+
+
+class CreateAcls(Struct, frozen=True):
+    """CreateAcls (30)."""
+
+    creations: tuple[AclCreation, ...]
+
+
+class DeleteAcls(Struct, frozen=True):
+    """DeleteAcls (31)."""
+
+    filters: tuple[AclFilter, ...]
+
+
 class NewTopic(Struct, frozen=True):
     """A topic to be created.
 
@@ -261,6 +307,7 @@ class ElectLeaders(Struct, frozen=True):
     is_known_kind: bool = True
 
 
+AclRequest = DescribeAcls | CreateAcls | DeleteAcls
 TopicRequest = CreateTopics | DeleteTopics | CreatePartitions | ElectLeaders
 
 Request = (
@@ -272,6 +319,9 @@ Request = (
     | AllocateProducerIds
     | AlterScramCredentials
     | UpdateFeatures
+    | DescribeAcls
+    | CreateAcls
+    | DeleteAcls
     | CreateTopics
     | DeleteTopics
     | CreatePartitions
@@ -291,6 +341,8 @@ def part_count(request: Request) -> int:
         ):
             return len(parts or ())
         case CreateTopics(parts) | DeleteTopics(parts) | CreatePartitions(parts):
+            return len(parts)
+        case CreateAcls(parts) | DeleteAcls(parts):
             return len(parts)
         case _:
             return 0

@@ -26,7 +26,15 @@ from controller.core.clients.authorization import CLUSTER, anybody
 from controller.core.clients.refusal import refusal
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
-from controller.core.replies import LeadersElected, ReassignmentsListed, Reply, ShutdownPermitted, TopicsCreated
+from controller.core.replies import (
+    AclsDeleted,
+    AclsDescribed,
+    LeadersElected,
+    ReassignmentsListed,
+    Reply,
+    ShutdownPermitted,
+    TopicsCreated,
+)
 from controller.core.requests import ANONYMOUS, Caller, DescribeCluster, Request
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
@@ -82,6 +90,7 @@ _SHORT_BYTES = 8 * 1024
 _LONGEST_HEADER = 10 + 2**15
 _LARGEST_SKIPPED = 2**28
 _MOVE_BYTES = 50
+_ENTRY_BYTES = 100  # of rights
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
 
 Chunks = tuple[bytes, ...]
@@ -493,6 +502,10 @@ def _weight(reply: Reply) -> int:
             return len(listed) * _MOVE_BYTES
         case TopicsCreated(results):
             return len(results) * _TOPIC_BYTES
+        case AclsDescribed(bindings=bindings):
+            return len(bindings) * _ENTRY_BYTES
+        case AclsDeleted(results=filtered):
+            return sum(len(result.deleted) for result in filtered) * _ENTRY_BYTES
         case LeadersElected(results=results):
             return len(results) * _MOVE_BYTES
         case ShutdownPermitted(remaining=remaining):

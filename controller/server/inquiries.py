@@ -11,11 +11,13 @@ from controller.core.effects import Answer
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, CallId
 from controller.core.replies import Reply
-from controller.core.requests import Caller, DescribeCluster, Request
+from controller.core.requests import Caller, CreateAcls, DeleteAcls, DescribeAcls, DescribeCluster, Request
+
+_OF_ANY_NODE = DescribeCluster | DescribeAcls | CreateAcls | DeleteAcls
 
 
 class NothingKnown(Exception):
-    """A process that does not lead knows no cluster; an empty description of it would be believed."""
+    """A process that does not lead cannot answer what clients ask of any node; a refusal would be believed."""
 
 
 class Inquiries:
@@ -63,10 +65,10 @@ class Inquiries:
         """The answer to a request, be it a refusal.
 
         Raises:
-            NothingKnown: a description of the cluster was asked for, and this process does not lead.
+            NothingKnown: something was asked for that any node answers, and this process does not lead.
         """
         if self._emit is None:
-            if isinstance(request, DescribeCluster):
+            if isinstance(request, _OF_ANY_NODE):
                 raise NothingKnown
             return refusal(request, ErrorCode.NOT_CONTROLLER)
         ask = CallId(next(self._numbers))
@@ -80,7 +82,7 @@ class Inquiries:
 
 
 def _refuse(future: asyncio.Future[Reply], request: Request, error: ErrorCode) -> None:
-    if isinstance(request, DescribeCluster):
+    if isinstance(request, _OF_ANY_NODE):
         future.set_exception(NothingKnown())
     else:
         future.set_result(refusal(request, error))

@@ -37,6 +37,8 @@ _CHANGES = frozenset(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
     }
 )
 HURRIED_S = 2.0

@@ -33,9 +33,6 @@ RELAYABLE = frozenset(
     {
         10,  # FindCoordinator
         22,  # InitProducerId
-        29,  # DescribeAcls
-        30,  # CreateAcls
-        31,  # DeleteAcls
         32,  # DescribeConfigs
         33,  # AlterConfigs
         38,  # CreateDelegationToken
@@ -50,7 +47,7 @@ RELAYABLE = frozenset(
 )
 """What any broker can answer, by api key."""
 
-STANDING_BY = frozenset({3, 60})  # Metadata and DescribeCluster
+STANDING_BY = frozenset({3, 29, 30, 31, 60})  # Metadata, DescribeAcls, CreateAcls, DeleteAcls, DescribeCluster
 """What a replica answers itself while it leads, and any broker otherwise: who the controller is, above all."""
 
 FORWARDED = frozenset(

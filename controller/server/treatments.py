@@ -42,6 +42,10 @@ _SERVED_WHY: dict[int, str] = {
     ApiKey.DESCRIBE_CLUSTER: "as Metadata",
     ApiKey.CONTROLLED_SHUTDOWN: "brokers ask their controller",
     ApiKey.API_VERSIONS: "with what is served, answered, relayed or asked of leaders",
+    **dict.fromkeys(
+        (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
+        "SECURITY_DISABLED without an authorizer; by a replica that does not lead, relayed",
+    ),
     ApiKey.ALTER_PARTITION: "leaders ask their controller, from 2.7 on",
     ApiKey.ALLOCATE_PRODUCER_IDS: "brokers ask their controller, from 3.0 on",
     ApiKey.UPDATE_FEATURES: "no broker in ZooKeeper mode supports a feature: they can only be taken away",

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain
 
 from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
-from controller.wire.acl_codes import operation_bits
+from controller.wire.operation_bits import operation_bits
 from controller.wire.packing import Packing
 from controller.wire.partition_bytes import MOST_SMALL
 from controller.wire.schema import topic_id_bytes

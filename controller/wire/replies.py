@@ -13,6 +13,9 @@ from typing import Any, assert_never
 
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
     ClusterDescription,
     FeaturesUpdated,
     IsrResult,
@@ -29,10 +32,10 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.wire import admin_replies, topic_replies
-from controller.wire.acl_codes import operation_bits
+from controller.wire import acl_replies, admin_replies, topic_replies
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
+from controller.wire.operation_bits import operation_bits
 from controller.wire.schema import (
     UNTHROTTLED,
     MessageSchema,
@@ -56,6 +59,9 @@ _KEYS: dict[type[Reply], tuple[ApiKey, ...]] = {
     TopicsDeleted: (ApiKey.DELETE_TOPICS,),
     PartitionsCreated: (ApiKey.CREATE_PARTITIONS,),
     LeadersElected: (ApiKey.ELECT_LEADERS,),
+    AclsDescribed: (ApiKey.DESCRIBE_ACLS,),
+    AclsCreated: (ApiKey.CREATE_ACLS,),
+    AclsDeleted: (ApiKey.DELETE_ACLS,),
 }
 
 
@@ -97,7 +103,7 @@ def encode_api_versions(
     return framed(encode_response_header(header), encode_entity(entity))
 
 
-def _entity(
+def _entity(  # noqa: C901 (one flat match)
     schema: MessageSchema,
     version: int,
     reply: ReassignmentsAltered
@@ -106,6 +112,9 @@ def _entity(
     | ProducerIdsAllocated
     | ScramCredentialsAltered
     | FeaturesUpdated
+    | AclsDescribed
+    | AclsCreated
+    | AclsDeleted
     | TopicsCreated
     | TopicsDeleted
     | PartitionsCreated
@@ -120,6 +129,8 @@ def _entity(
             return topic_replies.partitions_created(schema, reply)
         case LeadersElected():
             return topic_replies.leaders_elected(schema, reply)
+        case AclsDescribed() | AclsCreated() | AclsDeleted():
+            return acl_replies.acl_reply(schema, reply)
         case ScramCredentialsAltered() | FeaturesUpdated():
             return admin_replies.admin_reply(schema, reply)
         case ReassignmentsAltered():

@@ -28,7 +28,7 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
-from controller.wire import admin_requests, metadata_request, topic_requests
+from controller.wire import acl_requests, admin_requests, metadata_request, topic_requests
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.mode import mode_of
@@ -94,6 +94,8 @@ MOST_ENTRIES: MappingProxyType[int, int] = MappingProxyType(
         ApiKey.METADATA: 50_000,
         ApiKey.DELETE_TOPICS: 50_000,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 50_000,
+        ApiKey.CREATE_ACLS: 50_000,
+        ApiKey.DELETE_ACLS: 1_000,
         ApiKey.CREATE_TOPICS: 200_000,
         ApiKey.CREATE_PARTITIONS: 200_000,
         ApiKey.ELECT_LEADERS: 200_000,
@@ -306,6 +308,9 @@ _DECODERS: dict[ApiKey, Callable[[Cursor, int], Request | ApiVersionsRequest]] =
     ApiKey.ALTER_PARTITION: _alter_partition,
     ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: admin_requests.alter_scram_credentials,
+    ApiKey.DESCRIBE_ACLS: acl_requests.describe_acls,
+    ApiKey.CREATE_ACLS: acl_requests.create_acls,
+    ApiKey.DELETE_ACLS: acl_requests.delete_acls,
     ApiKey.UPDATE_FEATURES: admin_requests.update_features,
     ApiKey.CREATE_TOPICS: topic_requests.create_topics,
     ApiKey.DELETE_TOPICS: topic_requests.delete_topics,

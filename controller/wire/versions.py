@@ -29,6 +29,9 @@ class ApiKey(IntEnum):
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
@@ -71,6 +74,9 @@ SERVED: MappingProxyType[int, VersionRange] = MappingProxyType(
         ApiKey.API_VERSIONS: VersionRange(0, 4),
         ApiKey.CREATE_TOPICS: VersionRange(0, 7),
         ApiKey.DELETE_TOPICS: VersionRange(0, 6),
+        ApiKey.DESCRIBE_ACLS: VersionRange(0, 3),
+        ApiKey.CREATE_ACLS: VersionRange(0, 3),
+        ApiKey.DELETE_ACLS: VersionRange(0, 3),
         ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
         ApiKey.ELECT_LEADERS: VersionRange(0, 2),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
@@ -95,6 +101,9 @@ _FIRST_FLEXIBLE = {
     ApiKey.API_VERSIONS: 3,
     ApiKey.CREATE_TOPICS: 5,
     ApiKey.DELETE_TOPICS: 4,
+    ApiKey.DESCRIBE_ACLS: 2,
+    ApiKey.CREATE_ACLS: 2,
+    ApiKey.DELETE_ACLS: 2,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.ALTER_CONFIGS: 2,
     ApiKey.ALTER_REPLICA_LOG_DIRS: 2,

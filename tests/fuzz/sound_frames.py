@@ -9,13 +9,18 @@ from pathlib import Path
 from controller.core.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.effects import Tell
 from controller.core.requests import (
+    AclCreation,
+    AclFilter,
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
+    DescribeAcls,
     DescribeCluster,
     ElectLeaders,
     FeatureUpdate,
@@ -99,6 +104,10 @@ def _requests(version: int) -> Iterator[Request | ApiVersionsRequest]:
     yield CreatePartitions((Growth(_NAME, 7, None), Growth(TopicName("x"), 3, (_REPLICAS,))), 100, False)
     yield ElectLeaders((_AT,), False, 100)
     yield ElectLeaders(None, False, 100)
+    wanted = AclFilter(2, "orders", 3, "User:ann", None, 1, 3)
+    yield DescribeAcls(wanted)
+    yield CreateAcls((AclCreation(2, "orders", 3, "User:ann", "*", 3, 3),))
+    yield DeleteAcls((wanted, AclFilter(1, None, 3, None, "*", 1, 1)))
     yield UpdateFeatures((FeatureUpdate("some", 1, 1), FeatureUpdate("other", 0, 2)), 100, False)
 
 

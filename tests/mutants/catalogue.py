@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import brokers, elections, moves, standing, topics, turns
+from tests.mutants import brokers, elections, moves, rights, standing, topics, turns
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -12,4 +12,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *topics.MUTANTS,
     *turns.MUTANTS,
     *standing.MUTANTS,
+    *rights.MUTANTS,
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader
 from msgspec.structs import replace
 
+from controller.core.acls.numbers import OPERATION_NUMBERS
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
     ClusterDescription,
@@ -36,10 +37,10 @@ from controller.core.replies import (
     TopicsDeleted,
 )
 from controller.lab.wire.client_side import decode_reply
-from controller.wire.acl_codes import OPERATION_CODES, operation_bits
 from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.frames import RequestHeader
 from controller.wire.metadata_bytes import INTERNAL_TOPICS, MetadataEncoder
+from controller.wire.operation_bits import operation_bits
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema, topic_uuid
 from controller.wire.versions import SERVED, ApiKey, VersionRange
@@ -78,8 +79,8 @@ def several(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ..
     return st.lists(strategy, max_size=4).map(tuple)
 
 
-operations = st.none() | st.sets(st.sampled_from(sorted(OPERATION_CODES, key=OPERATION_CODES.__getitem__))).map(
-    lambda drawn: tuple(sorted(drawn, key=OPERATION_CODES.__getitem__))
+operations = st.none() | st.sets(st.sampled_from(sorted(OPERATION_NUMBERS, key=OPERATION_NUMBERS.__getitem__))).map(
+    lambda drawn: tuple(sorted(drawn, key=OPERATION_NUMBERS.__getitem__))
 )
 partition_metadata = st.builds(PartitionMetadata, int32, errors, int32, int32, replicas, replicas, replicas)
 cluster_descriptions = st.builds(

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from controller.core.acls.numbers import OPERATIONS, PERMISSIONS, RESOURCE_TYPES
 from controller.core.errors import ErrorCode
 from controller.core.events import ReplicaSize
 from controller.core.requests import (
+    AclCreation,
+    AclFilter,
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     AlterScramCredentials,
     ControlledShutdown,
+    CreateAcls,
+    DeleteAcls,
+    DescribeAcls,
     DescribeCluster,
     FeatureUpdate,
     IsrProposal,
@@ -24,6 +30,7 @@ from controller.core.requests import (
     TopicReference,
     UpdateFeatures,
 )
+from controller.core.settings import AuthorizerSettings
 from tests.scenarios.theatre import Theatre
 from tests.scenarios.topic_commands import TOPIC_COMMANDS, reference
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
@@ -41,6 +48,7 @@ from zk_layout.ids import (
     TopicName,
     TopicPartition,
 )
+from zk_layout.znodes.acls import CHANGES, FOLDERS
 from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import Config
 from zk_layout.znodes.notifications import ConfigChange, IsrChange, LogDirEvent
@@ -419,6 +427,63 @@ def _scram(theatre: Theatre, *words: str) -> None:
     theatre.ask(AlterScramCredentials(tuple(upsertions), tuple(deletions)))
 
 
+def _acl(text: str) -> AclCreation:
+    """`Topic:orders=Allow/User:ann/Read`, `Topic:ord*`, `12:x`: the type and the operation may be Kafka's numbers."""
+    resource, _, entry = text.partition("=")
+    kind, _, name = resource.partition(":")
+    permission, principal, operation = entry.split("/")
+    is_prefixed = name.endswith("*") and name != "*"
+    return AclCreation(
+        _number(kind, {t.value: n for n, t in RESOURCE_TYPES.items()}),
+        name.removesuffix("*") if is_prefixed else name.replace("%", "/"),
+        4 if is_prefixed else 3,
+        principal,
+        "*",
+        _number(operation, {o.value: n for n, o in OPERATIONS.items()}),
+        _number(permission, {p.value: n for n, p in PERMISSIONS.items()}),
+    )
+
+
+def _number(text: str, known: dict[str, int]) -> int:
+    return int(text) if text.isdigit() else known[text]
+
+
+def _create_acls(theatre: Theatre, *words: str) -> None:
+    """`ask create acls Topic:orders=Allow/User:ann/Read`."""
+    theatre.ask(CreateAcls(tuple(map(_acl, words))))
+
+
+def _acl_filter(text: str) -> AclFilter:
+    """`type=Topic,name=orders,pattern=2,principal=User:ann,operation=Read,permission=Allow`; each may be left out."""
+    wanted = dict(part.partition("=")[::2] for part in text.split(",") if "=" in part)
+    return AclFilter(
+        _number(wanted.get("type", "1"), {t.value: n for n, t in RESOURCE_TYPES.items()}),
+        wanted.get("name"),
+        int(wanted.get("pattern", "1")),
+        wanted.get("principal"),
+        wanted.get("host"),
+        _number(wanted.get("operation", "1"), {o.value: n for n, o in OPERATIONS.items()}),
+        _number(wanted.get("permission", "1"), {p.value: n for n, p in PERMISSIONS.items()}),
+    )
+
+
+def _delete_acls(theatre: Theatre, *words: str) -> None:
+    """`ask delete acls type=Topic,name=orders all`: one filter a word."""
+    theatre.ask(DeleteAcls(tuple(map(_acl_filter, words))))
+
+
+def _describe_acls(theatre: Theatre, word: str = "all") -> None:
+    """`ask describe acls type=Topic`."""
+    theatre.ask(DescribeAcls(_acl_filter(word)))
+
+
+def _authorizer(theatre: Theatre) -> None:
+    """`authorizer`: from the next election on there is one; brokers with one have made its folders."""
+    for path in (*FOLDERS, *CHANGES.values()):
+        theatre.zookeeper.make_path(path)
+    theatre.settings["authorizer"] = AuthorizerSettings()
+
+
 def _features(theatre: Theatre, *words: str) -> None:
     """`ask features transactions=0/2`: a level, and 1 to raise it, 2 or 3 to lower it."""
     updates = []
@@ -489,6 +554,10 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "producer ids": _producer_ids,
     "ask scram": _scram,
     "ask features": _features,
+    "ask create acls": _create_acls,
+    "ask delete acls": _delete_acls,
+    "ask describe acls": _describe_acls,
+    "authorizer": _authorizer,
     "znode": _znode,
     "token": _token,
     **TOPIC_COMMANDS,

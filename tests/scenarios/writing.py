@@ -8,6 +8,10 @@ from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopR
 from controller.core.effects import Create, Delete, Set, Tell, Write
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
+    AclBinding,
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
     ClusterDescription,
     FeaturesUpdated,
     LeadersElected,
@@ -24,7 +28,9 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
+from zk_layout import catalog
 from zk_layout.ids import BrokerId
+from zk_layout.znodes.acls import AclChange, Acls
 from zk_layout.znodes.admin import LegacyReassignment
 from zk_layout.znodes.delegation_tokens import TokenChange
 from zk_layout.znodes.features import Features
@@ -87,6 +93,10 @@ def _value_text(value: object) -> str:  # noqa: C901 (one flat match)
             return f"controller_epoch={controller_epoch}"
         case Features(is_enabled, features):
             return f"{'enabled' if is_enabled else 'disabled'} {features}"
+        case Acls(entries):
+            return ", ".join(f"{e.permission} {e.principal} {e.operation} from {e.host}" for e in entries)
+        case AclChange():
+            return catalog.encode(value).decode()
         case TokenChange(token):
             return token
         case StatusRoot(last_request_id):
@@ -216,6 +226,8 @@ def reply_lines(reply: Reply) -> list[str]:
             ] or ["  answer nothing moves"]
         case ShutdownPermitted() | ProducerIdsAllocated() | ScramCredentialsAltered() | FeaturesUpdated():
             return _other_lines(reply)
+        case AclsDescribed() | AclsCreated() | AclsDeleted():
+            return _acl_lines(reply)
         case TopicsCreated() | TopicsDeleted() | PartitionsCreated() | LeadersElected():
             return _topic_lines(reply)
         case ClusterDescription():
@@ -253,6 +265,28 @@ def _other_lines(
         case FeaturesUpdated(updated, error, message):
             whole = [f"  answer {_error(error, message)}"] if error else []
             return whole + [f"  answer {r.feature} {_error(r.error, r.message)}" for r in updated]
+
+
+def _acl_lines(reply: AclsDescribed | AclsCreated | AclsDeleted) -> list[str]:
+    match reply:
+        case AclsDescribed(bindings, error, message):
+            if error:
+                return [f"  answer {_error(error, message)}"]
+            return [f"  answer {_binding_text(binding)}" for binding in bindings] or ["  answer no rights"]
+        case AclsCreated(results):
+            return [f"  answer {_error(r.error, r.message)}" for r in results]
+        case AclsDeleted(filtered):
+            lines = []
+            for place, result in enumerate(filtered, 1):
+                lines.append(f"  answer filter {place} {_error(result.error, result.message)}")
+                lines += [f"    {_error(d.error, d.message)} {_binding_text(d)}" for d in result.deleted]
+            return lines
+
+
+def _binding_text(binding: AclBinding) -> str:
+    resource, entry = binding.resource, binding.entry
+    what = f"{resource.resource_type} {resource.pattern_type} {resource.name}"
+    return f"{what}: {entry.permission} {entry.principal} {entry.operation} from {entry.host}"
 
 
 def _topic_lines(reply: TopicsCreated | TopicsDeleted | PartitionsCreated | LeadersElected) -> list[str]:

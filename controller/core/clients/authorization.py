@@ -19,6 +19,9 @@ from controller.core.requests import (
     AlterScramCredentials,
     Caller,
     ControlledShutdown,
+    CreateAcls,
+    DeleteAcls,
+    DescribeAcls,
     ElectLeaders,
     ListReassignments,
     Request,
@@ -62,7 +65,9 @@ def needed(request: Request) -> AclOperation | None:
     match request:
         case AlterReassignments() | ElectLeaders() | AlterScramCredentials() | UpdateFeatures():
             return AclOperation.ALTER
-        case ListReassignments():
+        case CreateAcls() | DeleteAcls():
+            return AclOperation.ALTER
+        case ListReassignments() | DescribeAcls():
             return AclOperation.DESCRIBE
         case AlterPartition() | ControlledShutdown() | AllocateProducerIds():
             return AclOperation.CLUSTER_ACTION

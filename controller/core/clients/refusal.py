@@ -9,6 +9,11 @@ from typing import assert_never
 
 from controller.core.errors import MESSAGES, ErrorCode
 from controller.core.replies import (
+    AclCreated,
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
+    AclsFiltered,
     ClusterDescription,
     FeaturesUpdated,
     LeadersElected,
@@ -30,14 +35,18 @@ from controller.core.replies import (
     UserAltered,
 )
 from controller.core.requests import (
+    AclRequest,
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     AlterScramCredentials,
     ControlledShutdown,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
+    DescribeAcls,
     DescribeCluster,
     ElectLeaders,
     ListReassignments,
@@ -50,7 +59,7 @@ from zk_layout.ids import NO_LEADER
 _ABOUT_US = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 
 
-def refusal(request: Request, error: ErrorCode, message: str | None = None) -> Reply:
+def refusal(request: Request, error: ErrorCode, message: str | None = None) -> Reply:  # noqa: C901 (one flat match)
     """The reply that refuses everything asked, with one error.
 
     Metadata cannot carry an error of its own. It is refused by knowing no broker: clients then keep the
@@ -80,10 +89,22 @@ def refusal(request: Request, error: ErrorCode, message: str | None = None) -> R
             return ScramCredentialsAltered(tuple(UserAltered(user, error, message) for user in users))
         case UpdateFeatures():
             return FeaturesUpdated((), error, message)
+        case DescribeAcls() | CreateAcls() | DeleteAcls():
+            return _acls_refused(request, error, message)
         case CreateTopics() | DeleteTopics() | CreatePartitions() | ElectLeaders():
             return _topics_refused(request, error, message)
         case _:
             assert_never(request)
+
+
+def _acls_refused(request: AclRequest, error: ErrorCode, message: str | None) -> Reply:
+    match request:
+        case DescribeAcls():
+            return AclsDescribed((), error, message)
+        case CreateAcls(creations):
+            return AclsCreated((AclCreated(error, message),) * len(creations))
+        case DeleteAcls(filters):
+            return AclsDeleted((AclsFiltered((), error, message),) * len(filters))
 
 
 def _topics_refused(request: TopicRequest, error: ErrorCode, message: str | None) -> Reply:

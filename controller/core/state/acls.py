@@ -66,6 +66,19 @@ class Rights:
             self._refused_folders.discard(path)
             self.known.open_folder(*_FOLDERS[path])
 
+    def held(self, resource: ResourcePattern) -> Fact | None:
+        """The znode of a pattern as it was seen last; None where there is none."""
+        return self._held.get(resource)
+
+    def resources(self) -> tuple[ResourcePattern, ...]:
+        """All patterns that have a znode."""
+        return tuple(self._held)
+
+    def is_readable(self, resource: ResourcePattern) -> bool:
+        """Whether the entries of a pattern are known, be it that there are none."""
+        fact = self._held.get(resource)
+        return resource not in self._refused and (fact is None or isinstance(fact.value, Acls))
+
     def _show(self, resource: ResourcePattern) -> None:
         fact = self._held.get(resource)
         value = _NO_ACLS if fact is None else fact.value

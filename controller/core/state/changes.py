@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct, field
 
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.acls import AclAddress
 from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.notifications import IsrChange, IsrChangeAddress, LogDirEvent, LogDirEventAddress
@@ -52,6 +53,7 @@ class Changes(Struct):
     malformed: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     users: dict[UserConfigAddress, None] = field(default_factory=dict)
+    rights: dict[AclAddress, None] = field(default_factory=dict)
     tokens: bool = False
     features: bool = False
     preferred_election: PreferredElection | None = None

@@ -167,6 +167,8 @@ class ClusterState:
                 self.producer_ids = Fact(address, Malformed(reason, 0), None, NEVER)
             case AclAddress() | None:
                 self.rights.refuse(path, address)
+                if address is not None:
+                    self.changes.rights[address] = None
             case _:
                 pass
 
@@ -221,6 +223,8 @@ class ClusterState:
                 self._complain_of(fact, is_news=is_news)
                 if is_news:
                     self._apply_lone(address, fact)
+                if isinstance(address, AclAddress):
+                    self.changes.rights[address] = None  # who reads it waits for it, be it no news
 
     def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match here, too)
         """Znodes that are remembered by their path."""

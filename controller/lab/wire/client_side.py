@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from msgspec import structs
 
+from controller.core.acls.numbers import OPERATION_NUMBERS
 from controller.core.replies import (
     ClusterDescription,
     IsrResult,
@@ -36,9 +37,12 @@ from controller.core.requests import (
     AlterReassignments,
     AlterScramCredentials,
     ControlledShutdown,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
+    DescribeAcls,
     DescribeCluster,
     ElectLeaders,
     IsrProposal,
@@ -47,8 +51,7 @@ from controller.core.requests import (
     TopicReference,
     UpdateFeatures,
 )
-from controller.lab.wire import admin_client_side, topic_client_side
-from controller.wire.acl_codes import OPERATION_CODES
+from controller.lab.wire import acl_client_side, admin_client_side, topic_client_side
 from controller.wire.api_versions import ApiVersionsReply, read_answer
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
@@ -122,6 +125,9 @@ _KEYS: dict[type[Request | ApiVersionsRequest], ApiKey] = {
     AllocateProducerIds: ApiKey.ALLOCATE_PRODUCER_IDS,
     AlterScramCredentials: ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     UpdateFeatures: ApiKey.UPDATE_FEATURES,
+    DescribeAcls: ApiKey.DESCRIBE_ACLS,
+    CreateAcls: ApiKey.CREATE_ACLS,
+    DeleteAcls: ApiKey.DELETE_ACLS,
     CreateTopics: ApiKey.CREATE_TOPICS,
     DeleteTopics: ApiKey.DELETE_TOPICS,
     CreatePartitions: ApiKey.CREATE_PARTITIONS,
@@ -134,7 +140,7 @@ def api_key_of(request: Request | ApiVersionsRequest) -> ApiKey:
     return _KEYS[type(request)]
 
 
-def _request_entity(schema: MessageSchema, version: int, request: Request | ApiVersionsRequest) -> Any:
+def _request_entity(schema: MessageSchema, version: int, request: Request | ApiVersionsRequest) -> Any:  # noqa: C901 (one flat match)
     match request:
         case ApiVersionsRequest():
             return schema.make(
@@ -156,6 +162,8 @@ def _request_entity(schema: MessageSchema, version: int, request: Request | ApiV
             return schema.make(
                 "AllocateProducerIdsRequest", broker_id=request.broker, broker_epoch=request.broker_epoch
             )
+        case DescribeAcls() | CreateAcls() | DeleteAcls():
+            return acl_client_side.acl_request_entity(schema, request)
         case UpdateFeatures() | AlterScramCredentials():
             return admin_client_side.admin_request_entity(schema, request)
         case CreateTopics() | DeleteTopics() | CreatePartitions() | ElectLeaders():
@@ -262,7 +270,7 @@ def _metadata(cursor: Cursor, version: int) -> ClusterDescription:
 def _operations(bits: int) -> Operations | None:
     if bits < 0:
         return None
-    return tuple(operation for operation, code in OPERATION_CODES.items() if bits & 1 << code)
+    return tuple(operation for operation, code in OPERATION_NUMBERS.items() if bits & 1 << code)
 
 
 def _node(cursor: Cursor, version: int) -> Node:
@@ -383,6 +391,9 @@ _DECODERS: dict[ApiKey, Callable[[Cursor, int], Reply | ApiVersionsReply]] = {
     ApiKey.CONTROLLED_SHUTDOWN: _shutdown_permitted,
     ApiKey.ALLOCATE_PRODUCER_IDS: _producer_ids_allocated,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: admin_client_side.scram_credentials_altered,
+    ApiKey.DESCRIBE_ACLS: acl_client_side.acls_described,
+    ApiKey.CREATE_ACLS: acl_client_side.acls_created,
+    ApiKey.DELETE_ACLS: acl_client_side.acls_deleted,
     ApiKey.UPDATE_FEATURES: admin_client_side.features_updated,
     ApiKey.CREATE_TOPICS: topic_client_side.topics_created,
     ApiKey.DELETE_TOPICS: topic_client_side.topics_deleted,

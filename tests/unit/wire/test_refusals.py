@@ -7,6 +7,8 @@ import pytest
 from controller.core.clients.refusal import refusal
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
+    AclsCreated,
+    AclsDeleted,
     ClusterDescription,
     LeadersElected,
     PartitionResult,
@@ -18,14 +20,19 @@ from controller.core.replies import (
     TopicsDeleted,
 )
 from controller.core.requests import (
+    AclCreation,
+    AclFilter,
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     AlterScramCredentials,
     ControlledShutdown,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
+    DescribeAcls,
     DescribeCluster,
     ElectLeaders,
     FeatureUpdate,
@@ -45,6 +52,7 @@ from controller.wire.replies import encode_reply
 from controller.wire.versions import SERVED
 from zk_layout.ids import TopicPartition
 
+EVERYTHING = AclFilter(1, None, 3, None, None, 1, 1)
 REQUESTS: list[Request] = [
     ListReassignments(None),
     AlterReassignments((PartitionReassignment(TopicPartition("orders", 0), (1,)),)),
@@ -52,7 +60,27 @@ REQUESTS: list[Request] = [
     ControlledShutdown(1, 2),
     AllocateProducerIds(1, 2),
     UpdateFeatures((FeatureUpdate("some", 1, 1),)),
+    DescribeAcls(EVERYTHING),
 ]
+ACL_REQUESTS: list[Request] = [
+    CreateAcls((AclCreation(2, "orders", 3, "User:ann", "*", 3, 3),) * 2),
+    DeleteAcls((EVERYTHING, EVERYTHING)),
+]
+
+
+@pytest.mark.parametrize("request_", ACL_REQUESTS)
+def test_each_entry_of_rights_is_refused(request_: Request) -> None:
+    key = api_key_of(request_)
+    for version in range(SERVED[key].highest + 1):
+        header = RequestHeader(key, version, 7)
+        refused = refusal(request_, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+
+        answer = decode_reply(header, encode_reply(header, refused)[4:])
+
+        assert isinstance(answer, AclsCreated | AclsDeleted)
+        assert [(r.error, r.message) for r in answer.results] == [
+            (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        ] * 2
 
 
 @pytest.mark.parametrize("request_", REQUESTS)
@@ -64,7 +92,14 @@ def test_the_error_reaches_the_client_in_every_version(request_: Request) -> Non
         answer = decode_reply(header, encode_reply(header, refusal(request_, ErrorCode.NOT_CONTROLLER))[4:])
 
         assert not isinstance(
-            answer, ClusterDescription | ScramCredentialsAltered | TopicsCreated | TopicsDeleted | PartitionsCreated
+            answer,
+            AclsCreated
+            | AclsDeleted
+            | ClusterDescription
+            | ScramCredentialsAltered
+            | TopicsCreated
+            | TopicsDeleted
+            | PartitionsCreated,
         )
         assert answer.error == ErrorCode.NOT_CONTROLLER
 
