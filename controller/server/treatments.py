@@ -35,6 +35,7 @@ class Treated(Struct, frozen=True):
 
 
 _LEADERS = "asked of a leader or coordinator, which this node never is; listed for clients that expect it of every node"
+_ADMIN = "tools ask the controller; a replica that does not lead passes it on to whoever does"
 _KRAFT = "of KRaft; brokers in ZooKeeper mode do not know it either"
 _ANY_BROKER = "any broker can answer it"
 _SERVED_WHY: dict[int, str] = {
@@ -71,7 +72,7 @@ def treated(api_key: int) -> Treated | None:
     ('served', 'relayed', None)
     """
     if api_key in SERVED:
-        return Treated(Treatment.SERVED, _SERVED_WHY.get(api_key, "tools ask the controller"), SERVED[api_key])
+        return Treated(Treatment.SERVED, _SERVED_WHY.get(api_key, _ADMIN), SERVED[api_key])
     if api_key in COMMANDS:
         return Treated(Treatment.ACKNOWLEDGED, "a native controller that leads takes this node for a broker")
     if api_key in CONFIGS:
