@@ -70,6 +70,8 @@ class GssapiServer:
             reply = context.step(token)
             if reply or not context.complete:
                 return reply or b""
+        elif not self._is_offered and token:
+            raise AuthenticationFailed("Kerberos: bytes where the client has nothing to say")
         if not self._is_offered:
             self._is_offered = True
             return bytes(context.wrap(_OFFER, False).message)

@@ -24,6 +24,19 @@ from controller.settings.security import SaslSettings, Secret
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential
 
+_HANDLER = "sasl.server.callback.handler.class"
+_KAFKA = "org.apache.kafka.common.security."
+_SIGNED = frozenset(
+    {
+        f"{_KAFKA}oauthbearer.OAuthBearerValidatorCallbackHandler",
+        f"{_KAFKA}oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+    }
+)
+_KNOWN_HANDLERS = _SIGNED | {
+    f"{_KAFKA}oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+    f"{_KAFKA}plain.internals.PlainServerCallbackHandler",
+    f"{_KAFKA}scram.internals.ScramServerCallbackHandler",
+}
 _USUAL_MODULES = {"PLAIN": PLAIN_LOGIN, "OAUTHBEARER": OAUTHBEARER_LOGIN, "GSSAPI": KERBEROS_LOGIN}
 
 
@@ -49,6 +62,9 @@ def listener_mechanisms(settings: SaslSettings, sources: Sources) -> Mechanisms:
     Raises:
         UnusableSecurity: a mechanism is not known, has no login module, or has one by which nobody can log in.
     """
+    handler = settings.options.get(_HANDLER)
+    if handler is not None and handler not in _KNOWN_HANDLERS:
+        raise UnusableSecurity(f"{_HANDLER}: {handler} is Java, and would judge otherwise than this controller does")
     return {name: _mechanism(name, settings, sources) for name in settings.enabled_mechanisms}
 
 
@@ -75,6 +91,8 @@ def _mechanism(name: str, settings: SaslSettings, sources: Sources) -> Callable[
 
 def _oauthbearer(module: LoginModule, settings: SaslSettings, sources: Sources) -> Callable[[], ServerMechanism]:
     if sources.keys is None:
+        if settings.options.get(_HANDLER) in _SIGNED:
+            raise UnusableSecurity("sasl.oauthbearer.jwks.endpoint.url is missing: tokens are to be signed")
         return partial(OAuthBearerServer, unsecured_tokens(module, sources.now_ms))
     return partial(OAuthBearerServer, signed_tokens(expectations(settings.options), sources.keys, sources.now_ms))
 

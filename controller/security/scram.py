@@ -118,17 +118,18 @@ class ScramServer:
 
     def _known(self, name: str) -> tuple[str, Credential, int | None, str | None]:
         """The user, what to check the proof by, and why it fails all the same."""
+        nobody = self._nobody(name)  # made for everybody: the time it takes must not tell who there is
         if self.is_token:
             token = self._tokens(name)
             if token is not None:
                 return token.owner, token.credential, token.expires_at_ms, None
-            return "", self._nobody(name), None, f"no delegation token {name!r}, or it has expired"
+            return "", nobody, None, f"no delegation token {name!r}, or it has expired"
         credential = self._users(name)
         if credential is None:
-            return "", self._nobody(name), None, f"{name!r} has no credential of {self._mechanism.name}"
+            return "", nobody, None, f"{name!r} has no credential of {self._mechanism.name}"
         if credential.iterations < self._mechanism.least_iterations:
             few = f"{credential.iterations} is less than the minimum {self._mechanism.least_iterations}"
-            return "", self._nobody(name), None, f"Iterations of {name!r}: {few} for {self._mechanism.name}"
+            return "", nobody, None, f"Iterations of {name!r}: {few} for {self._mechanism.name}"
         return name, credential, None, None
 
     def _nobody(self, name: str) -> Credential:

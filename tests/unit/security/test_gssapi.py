@@ -49,7 +49,9 @@ def test_a_context_then_no_protection_then_a_name(replies: list[bytes]) -> None:
     assert (ours.is_done, ours.user) == (True, "ann")
 
 
-@pytest.mark.parametrize("tokens", [[b"bad"], [b"token", b"", b"w\x04\0\0\0"], [b"token", b"", b""]])
+@pytest.mark.parametrize(
+    "tokens", [[b"bad"], [b"token", b"", b"w\x04\0\0\0"], [b"token", b"", b""], [b"token", b"more"]]
+)
 def test_anything_else_fails(tokens: list[bytes]) -> None:
     ours = server(b"reply")
     *before, last = tokens

@@ -317,6 +317,22 @@ def test_a_mechanism_without_its_login_module_is_named() -> None:
         listener_mechanisms(SaslSettings(enabled_mechanisms=("PLAIN",)), source)
 
 
+@pytest.mark.parametrize(
+    ("handler", "problem"),
+    [
+        ("com.example.Ldap", "is Java"),
+        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler", "tokens are to be signed"),
+    ],
+)
+def test_nobody_is_judged_more_mildly_than_by_the_handler_that_is_set(handler: str, problem: str) -> None:
+    options = {"sasl.server.callback.handler.class": handler}
+    settings = SaslSettings(enabled_mechanisms=("OAUTHBEARER",), jaas=given.JAAS, options=options)
+    source = Sources(now_ms=Clock(), users=lambda *_: None, tokens=lambda _: None)
+
+    with pytest.raises(UnusableSecurity, match=problem):
+        listener_mechanisms(settings, source)
+
+
 def test_errors_of_settings_do_not_show_them() -> None:
     for text in ('a.B required password="x" s3cret;', "a.B s3cret;", 'a.B required password=s3cret"; x', "1 s3cret"):
         with pytest.raises(UnusableSecurity) as problem:

@@ -78,6 +78,7 @@ def test_another_claim_can_name_the_user() -> None:
         signed(kid="e"),
         signed(rsa.generate_private_key(public_exponent=65537, key_size=2048)),
         confused(),
+        jwt.encode(CLAIMS, RSA, "RS256", headers={"kid": "r", "crit": ["odd"], "odd": 1}),
         jwt.encode(CLAIMS, "", "none"),
         signed()[:-4] + "AAAA",
         "",
