@@ -48,22 +48,17 @@ What the clients made of it on 2026-11-23, with two kills of each kind. What is 
 
 - Java's AdminClient, franz-go and kafkajs go on when the next controller is elected, whether or not the killed one
   comes back.
-- sarama keeps the controller's address, and asks who leads only when a node there answers NOT_CONTROLLER, or when it
-  renews its metadata (`Metadata.RefreshFrequency`, ten minutes). *Connection refused* does not move it.
-- librdkafka was moved neither by *connection refused* nor by repeated NOT_CONTROLLER; it renews its metadata every five
-  minutes (`topic.metadata.refresh.interval.ms`). Under the native controller it found the next one in three of four
-  cases once the killed broker was back, in one case it went on asking that broker; under ours it went on asking the
-  replica that was back in all four. That replica is back before the next leader is elected, a broker only afterwards.
-  With our replica restarted 9 s after the kill, when the next one led, both versions were back after 11.4 s and 16.5 s.
-- aiokafka went on asking our replica that was back, which answered NOT_CONTROLLER; under the native controller it moved
-  on after one such answer. Where nobody answers, its request ends after 40 s, and the next one succeeds. It renews its
-  metadata every five minutes (`metadata_max_age_ms`).
-- kafka-python and @platformatic/kafka keep the controller in the admin client, and ask anew only on NOT_CONTROLLER.
-  While nobody answers at that address they stay with it, and they mostly did when somebody answered again:
-  kafka-python succeeded for a moment in one case of four, @platformatic/kafka in none.
+- The others keep the controller's address. A replica of ours that is back there passes their requests on to whoever
+  leads by then, and they go on as fast as Java's; kafka-python does so after one kill of two. A broker is back only
+  when its former session is over, and answers NOT_CONTROLLER. That moves sarama and aiokafka, librdkafka most often,
+  kafka-python and @platformatic/kafka never.
+- Where nobody answers at that address any more, *connection refused* moves none of them. sarama renews its metadata
+  after ten minutes (`Metadata.RefreshFrequency`), librdkafka after five (`topic.metadata.refresh.interval.ms`);
+  aiokafka's request ends after 40 s, and the next one succeeds; kafka-python and @platformatic/kafka keep the address
+  as long as the admin client lives.
 
-So a restart within seconds helps sarama alone of these. A new admin client, for each task or after a failure, finds who
-leads; librdkafka and aiokafka may also be told to renew their metadata more often, which was not measured.
+So restart a replica that was killed within seconds, as the unit in `deploy/` does. A new admin client, for each task or
+after a failure, finds who leads in any case.
 """
 
 _HEAD = """\

@@ -1,0 +1,127 @@
+"""Which user is a client certificate: `ssl.principal.mapping.rules`.
+
+Source: Kafka's SslPrincipalMapper (KIP-371).
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+from msgspec import Struct
+
+_RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
+_SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
+_PARSER = re.compile(_RULE)
+_REFERENCE = re.compile(r"\$([0-9]+)")
+
+
+class NoRuleApplies(Exception):
+    """No rule has a name for this certificate: Kafka refuses the connection."""
+
+
+class _Rule(Struct, frozen=True):
+    pattern: re.Pattern[str] | None = None
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, name: str) -> str | None:
+        if self.pattern is None:
+            return name
+        if self.pattern.fullmatch(name) is None:
+            return None
+        # As Java's replaceAll: what still matches behind the whole name, if only nothing, is replaced as well.
+        found = self.pattern.sub(lambda match: _replaced(self.replacement, match), name)
+        return found.lower() if self.case == "L" else found.upper() if self.case == "U" else found
+
+
+class PrincipalMapping:
+    """The rules, in their order; the first that matches the whole name decides.
+
+    >>> PrincipalMapping("RULE:^CN=(.*?),OU=Ops.*$/$1/L, DEFAULT").user("CN=Ann,OU=Ops,C=DE")
+    'ann'
+
+    Raises:
+        ValueError: a rule that is none, or a regular expression that Python has not or reads otherwise.
+    """
+
+    def __init__(self, rules: str) -> None:
+        texts = [match[1] for match in _SPLITTER.finditer(rules.strip())]
+        self._rules = tuple(rule for text in texts if (rule := _parsed(text)) is not None)
+
+    def user(self, distinguished_name: str) -> str:
+        """The name of the user.
+
+        Raises:
+            NoRuleApplies: none of the rules does.
+        """
+        for rule in self._rules:
+            if (found := rule.apply(distinguished_name)) is not None:
+                return found
+        raise NoRuleApplies(f"no rule of ssl.principal.mapping.rules applies to {distinguished_name}")
+
+
+def _parsed(text: str) -> _Rule | None:
+    match = _PARSER.match(text)
+    if match is None or match.end() != len(text):
+        raise ValueError(f"ssl.principal.mapping.rules: invalid rule {text!r}")
+    if match[1] is not None:
+        return _Rule()
+    if match[2] is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            # Sets within sets mean something else in Java: better refused than read otherwise.
+            warnings.simplefilter("error", FutureWarning)
+            pattern = re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", match[2]), re.ASCII)
+    except (re.error, FutureWarning) as error:
+        raise ValueError(f"ssl.principal.mapping.rules: {text!r}: {error}") from None
+    replacement = _literal_where_no_group(match[3], pattern.groups)
+    try:
+        _check(replacement, pattern)
+    except ValueError as error:
+        raise ValueError(f"ssl.principal.mapping.rules: {text!r}: {error}") from None
+    return _Rule(pattern, replacement, match[4])
+
+
+def _literal_where_no_group(replacement: str, groups: int) -> str:
+    """With groups, a reference to one that is not there stays as it is written."""
+    if groups == 0:
+        return replacement
+    found = replacement
+    for match in _REFERENCE.finditer(replacement):
+        number = int(match[1])
+        while number > groups and number >= 10:
+            number //= 10
+        if not match[1].startswith("0") and number > groups:
+            # Kafka counts in the unchanged text, also behind an earlier change.
+            found = found[: match.start()] + "\\" + found[match.start() :]
+    return found
+
+
+_PIECE = re.compile(r"\\(.)|\$\{(\w+)\}|\$([0-9]+)|([^\\$]+)|(.)", re.DOTALL)
+
+
+def _check(replacement: str, pattern: re.Pattern[str]) -> None:
+    for literal, name, digits, _, wrong in _PIECE.findall(replacement):
+        if wrong and not literal:
+            raise ValueError(f"{wrong!r} in the replacement is neither escaped nor a reference")
+        if name and name not in pattern.groupindex:
+            raise ValueError(f"no group is named {name}")
+        if digits and int(digits[0]) > pattern.groups:
+            raise ValueError(f"there is no group {digits[0]}")
+
+
+def _replaced(replacement: str, match: re.Match[str]) -> str:
+    found = ""
+    for literal, name, digits, text, _ in _PIECE.findall(replacement):
+        if name:
+            found += match[name] or ""
+        elif digits:
+            number, used = int(digits[0]), 1
+            while used < len(digits) and number * 10 + int(digits[used]) <= match.re.groups:
+                number, used = number * 10 + int(digits[used]), used + 1
+            found += (match[number] or "") + digits[used:]
+        else:
+            found += literal or text
+    return found
