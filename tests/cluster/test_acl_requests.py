@@ -167,7 +167,8 @@ def test_kafkas_tool_works_with_us_among_the_nodes(guarded: LocalCluster, tmp_pa
 
 
 def test_without_an_authorizer_it_is_disabled(guarded: LocalCluster, tmp_path: Path) -> None:
-    with Replica(guarded.zookeeper_connect, tmp_path, inter_broker_protocol_version="auto") as leader:
+    settings = {"inter.broker.protocol.version": "auto", "controller.preflight.tolerate": "authorizer"}
+    with Replica(guarded.zookeeper_connect, tmp_path, 901, **settings) as leader:
         leader.await_phase("active")
 
         reply = leader.ask(DescribeAcls(EVERYTHING), version=1)
