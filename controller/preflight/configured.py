@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.brokers.dialing import PlaintextDialer
 from controller.preflight.findings import Check
 from controller.preflight.looking import Door, Preflight
-from controller.preflight.sightings import Wanted
+from controller.preflight.sightings import COMPARED, Wanted
 from controller.settings import Settings
 from controller.wire.versions import parse_wanted
 from zk_layout.ids import BrokerId
@@ -25,6 +25,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         frozenset({listener, control_plane}),
         frozenset(map(Check, tolerated)),
         str(settings.values["authorizer.class.name"] or ""),
+        {key: text for key, text in settings.shown().items() if key in COMPARED},
     )
 
 

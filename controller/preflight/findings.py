@@ -22,6 +22,7 @@ class Check(StrEnum):
     BROKERS = "brokers"
     PROTOCOL = "protocol"
     AUTHORIZER = "authorizer"
+    SETTINGS = "settings"
     ADVERTISED = "advertised-listeners"
     CLOCKS = "clocks"
 

@@ -14,9 +14,10 @@ from typing import Protocol
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.candidacy.events import IdClash
 from controller.core.errors import ErrorCode
+from controller.core.replies import ConfigSource
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
 from controller.preflight.judging import UNNAMED, judge, protocols
-from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
+from controller.preflight.sightings import COMPARED, AddressTried, BrokerSeen, Seen, Wanted
 from controller.wire import broker_configs
 from controller.wire.api_versions import encode_question
 from controller.wire.cursor import Malformed
@@ -116,8 +117,10 @@ class Preflight:
                 return BrokerSeen(listeners, endpoint, failure=str(error))
             finally:
                 connection.drop()
-        protocol, authorizer = told.get(_PROTOCOL) or "", told.get(_AUTHORIZER)
-        return BrokerSeen(listeners, endpoint, ranges, protocol=_parsed(protocol), told=protocol, authorizer=authorizer)
+        protocol, authorizer = told.pop(_PROTOCOL, ""), told.pop(_AUTHORIZER, None)
+        return BrokerSeen(
+            listeners, endpoint, ranges, protocol=_parsed(protocol), told=protocol, authorizer=authorizer, settings=told
+        )
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
         if self._door is None:
@@ -159,7 +162,7 @@ async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: V
     """
     if offered is None or broker_configs.VERSION not in offered:
         return {}
-    keys = (_PROTOCOL, _AUTHORIZER)
+    keys = (_PROTOCOL, _AUTHORIZER, *COMPARED)
     question = broker_configs.encode_question(broker, keys, connection.next_correlation_id())
     answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
     try:
@@ -168,7 +171,8 @@ async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: V
         return {}
     except broker_configs.Refused as refused:
         return {_AUTHORIZER: UNNAMED} if refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else {}
-    return {key: config.value or "" for key, config in found.items() if key in keys}
+    unchanged = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)
+    return {key: config.value or "" for key, config in found.items() if key in keys and config.source in unchanged}
 
 
 def _parsed(told: str) -> InterBrokerProtocol | None:

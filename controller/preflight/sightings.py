@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -11,6 +12,15 @@ from controller.wire.versions import InterBrokerProtocol, VersionRange
 from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
+
+COMPARED = (
+    "unclean.leader.election.enable",
+    "delete.topic.enable",
+    "auto.leader.rebalance.enable",
+    "num.partitions",
+    "default.replication.factor",
+)
+"""What a native controller takes from its broker's configuration, and this process from its own."""
 
 
 class Wanted(Struct, frozen=True):
@@ -30,6 +40,7 @@ class Wanted(Struct, frozen=True):
     reached_over: frozenset[str] = frozenset()
     tolerated: frozenset[Check] = frozenset()
     authorizer: str = ""
+    settings: Mapping[str, str] = MappingProxyType({})
 
 
 class BrokerSeen(Struct, frozen=True):
@@ -39,7 +50,8 @@ class BrokerSeen(Struct, frozen=True):
         `endpoint` is on the listener over which brokers are told, None where it has no such listener. `ranges` are
         None where it did not answer, and `failure` says why. `told` is its own `inter.broker.protocol.version`, empty
         where it refuses to tell; `protocol` is what that means, None also where this controller does not speak it.
-        `authorizer` is its own, empty where it has none, and None where that is not known.
+        `authorizer` is its own, empty where it has none, and None where that is not known. `settings` has what is
+        `COMPARED`, unless it was changed at run time, which this controller follows.
     """
 
     listeners: tuple[str, ...]
@@ -49,6 +61,7 @@ class BrokerSeen(Struct, frozen=True):
     protocol: InterBrokerProtocol | None = None
     told: str = ""
     authorizer: str | None = None
+    settings: Mapping[str, str] = MappingProxyType({})
 
 
 class AddressTried(Struct, frozen=True):

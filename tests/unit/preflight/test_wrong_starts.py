@@ -292,6 +292,27 @@ def test_the_same_authorizer_is_sound_and_some_brokers_without_one_are_a_warning
     assert "broker 2 judges requests by kafka.security.auth.SimpleAclAuthorizer" in warning.text
 
 
+# what a native controller takes from its broker
+
+
+def test_settings_that_differ_from_all_brokers_are_a_warning() -> None:
+    brokers = [Broker(settings={"unclean.leader.election.enable": "true", "num.partitions": "1"}) for _ in range(2)]
+
+    (warning,) = World().runs(*brokers).passes().warnings
+
+    assert warning.text == "unclean.leader.election.enable is true on brokers 1, 2, and false here"
+    assert "set them alike" in warning.hint
+    assert not World("unclean.leader.election.enable=true").runs(*brokers).passes().warnings
+
+
+@pytest.mark.parametrize("other", ["FALSE", "!true"])
+def test_settings_that_brokers_have_as_here_or_at_run_time_or_differently_are_none(other: str) -> None:
+    key = "unclean.leader.election.enable"
+
+    assert not World().runs(Broker(settings={key: other})).passes().warnings
+    assert not World().runs(Broker(settings={key: "true"}), Broker(settings={key: "false"})).passes().warnings
+
+
 # ids and rights
 
 

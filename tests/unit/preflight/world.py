@@ -53,8 +53,9 @@ class Broker:
         *,
         is_mute: bool = False,
         authorizer: str = "",
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.authorizer = authorizer
+        self.told = {"authorizer.class.name": authorizer, **(settings or {})}
         self.ranges: dict[int, VersionRange] = {api: VersionRange(0, version) for api, version in newest.items()}
         self.protocol = protocol
         self.listener = listener
@@ -68,20 +69,21 @@ class Broker:
         header = decode_header(frame)
         if header.api_key == ApiKey.API_VERSIONS:
             return encode_api_versions(header, self.ranges)
-        return None if self.is_busy else encode_described(header, self.protocol, self.authorizer)
+        return None if self.is_busy else encode_described(header, self.protocol, self.told)
 
 
-def encode_described(header: RequestHeader, protocol: str | None, authorizer: str = "") -> bytes:
-    """An answer to DescribeConfigs v1 as brokers write it."""
+def encode_described(header: RequestHeader, protocol: str | None, told: Mapping[str, str] | None = None) -> bytes:
+    """An answer to DescribeConfigs v1 as brokers write it; what begins with `!` was changed at run time."""
     error = ErrorCode.NONE if protocol is not None else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     resource = struct.pack(">h", error) + LEGACY.nullable_string(None) + b"\4" + LEGACY.string("1")
     configs = struct.pack(">i", 0)
     if protocol is not None:
-        told = {"inter.broker.protocol.version": protocol, "authorizer.class.name": authorizer}
-        configs = struct.pack(">i", len(told))
-        for key, value in told.items():
-            written = LEGACY.string(key) + LEGACY.nullable_string(value)
-            configs += written + b"\1\4\0" + struct.pack(">i", 1) + written + b"\5"
+        all_of_it = {"inter.broker.protocol.version": protocol, **(told or {})}
+        configs = struct.pack(">i", len(all_of_it))
+        for key, value in all_of_it.items():
+            written = LEGACY.string(key) + LEGACY.nullable_string(value.removeprefix("!"))
+            source = b"\3" if value.startswith("!") else b"\4"
+            configs += written + b"\1" + source + b"\0" + struct.pack(">i", 1) + written + b"\5"
     return framed(encode_response_header(header), struct.pack(">ii", 0, 1), resource, configs)
 
 
