@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import structlog
-from msgspec import structs
+from msgspec import Struct, structs
 
 from controller.connections.frame_socket import FrameSocket, check_size
 from controller.connections.wires import TlsWire
@@ -36,8 +36,10 @@ from controller.core.replies import (
     TopicsCreated,
 )
 from controller.core.requests import ANONYMOUS, Caller, DescribeCluster, Request
+from controller.security.login import Login
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
+from controller.server.entrance import LARGEST_BYTES, Entrance, NotLetIn
 from controller.server.inquiries import Inquiries, NothingKnown
 from controller.server.limits import Limits
 from controller.server.memory_pools import BROKERS_OWN, MemoryPools
@@ -123,6 +125,13 @@ class Tls(Protocol):
         """Why a handshake failed, for who reads the log."""
 
 
+class Door(Struct, frozen=True):
+    """How one listener lets clients in: with `tls` encrypted, with `login` only who logs in by SASL."""
+
+    tls: Tls | None = None
+    login: Callable[[], Login] | None = None
+
+
 class Service:
     """What all connections have in common."""
 
@@ -170,6 +179,7 @@ _DISCONNECTED: dict[type[Exception], str] = {
     MalformedRequest: "malformed request",
     Unanswerable: "unanswerable request",
     NobodyToAsk: "no broker available",
+    NotLetIn: "failed login",
 }
 
 
@@ -183,7 +193,7 @@ class Connection:
         connection: OpenConnection,
         address: str,
         relay: Relay | None,
-        tls: Tls | None = None,
+        door: Door,
     ) -> None:
         """Take over the socket; without a relay only what the controller itself answers is offered."""
         self._service = service
@@ -192,7 +202,8 @@ class Connection:
         self._listener = connection.listener
         self._address = address
         self._relay = relay
-        self._tls = tls
+        self._tls = door.tls
+        self._entrance = None if door.login is None else Entrance(door.login(), asyncio.get_running_loop().time)
         self._principal = ANONYMOUS
         self._is_relay = False
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
@@ -206,7 +217,7 @@ class Connection:
             self._wire.abort()  # the client asks another node
         except (OSError, TimeoutError):
             self._wire.abort()  # gone, idle, or not reading: nothing anybody has to do something about
-        except (OversizedFrame, MalformedRequest, Unanswerable, NobodyToAsk) as error:
+        except (OversizedFrame, MalformedRequest, Unanswerable, NobodyToAsk, NotLetIn) as error:
             self._complain(_DISCONNECTED[type(error)], "client connection closed", shortened(str(error)))
         except Exception as error:
             reason = shortened(f"{type(error).__name__}: {error}")
@@ -264,6 +275,8 @@ class Connection:
         key = int.from_bytes(head, "big", signed=True) if first == _KEY_BYTES else NO_KEY
         if key in BROKERS_OWN:
             self._connection.is_broker = True
+        if self._entrance is not None and self._entrance.takes(key):
+            return await self._log_in(self._entrance, size, head)
         if key == ApiKey.UPDATE_METADATA:
             return await self._acknowledge_unread(size, head)
         check_size(size, service.limits.most_request_bytes)
@@ -286,6 +299,21 @@ class Connection:
             # A broker may hang: what is reserved for reads that are answered here is given back first.
             async with service.pools.relayed(size):
                 return await self._timed(key, elsewhere)
+
+    async def _log_in(self, entrance: Entrance, size: int, head: bytes) -> Chunks | None:
+        """Who fails is answered late, so that trying many passwords takes long."""
+        check_size(size, LARGEST_BYTES)
+        async with asyncio.timeout(self._patience_s):
+            frame = await self._wire.bytes_of(size - len(head), head)
+        if frame is None:
+            return None
+        try:
+            return (entrance.answer(frame),)
+        except NotLetIn as refusal:
+            await asyncio.sleep(self._service.limits.failed_login_delay_s)
+            if refusal.answer is not None:
+                await self._give((refusal.answer,))
+            raise
 
     async def _timed(self, key: int, answering: Awaitable[Chunks]) -> Chunks:
         loop = asyncio.get_running_loop()
@@ -357,7 +385,8 @@ class Connection:
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
     def _caller(self, header: RequestHeader) -> Caller:
-        return Caller(self._listener, self._connection.address, header.client_id or "", self._principal)
+        principal = self._principal if self._entrance is None else self._entrance.principal
+        return Caller(self._listener, self._connection.address, header.client_id or "", principal)
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this with the cluster."""

@@ -32,6 +32,7 @@ class Limits(Struct, frozen=True):
         `most_new_per_s`: Kafka's `max.connection.creation.rate`.
         `send_buffer_bytes` and `receive_buffer_bytes`: Kafka's `socket.send.buffer.bytes` and
         `socket.receive.buffer.bytes`, of memory that the system takes for a connection; -1: as it likes.
+        `failed_login_delay_s`: Kafka's `connection.failed.authentication.delay.ms`: whoever fails is answered later.
     """
 
     most_request_bytes: int = 16 * _MEBIBYTE
@@ -47,6 +48,7 @@ class Limits(Struct, frozen=True):
     most_new_per_s: int = 2**31 - 1
     send_buffer_bytes: int = 102_400
     receive_buffer_bytes: int = 102_400
+    failed_login_delay_s: float = 0.1
 
 
 def connections_within(most_connections: int, *, is_relaying: bool) -> int:

@@ -17,7 +17,7 @@ from controller.core.events import Asked, Event
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
 from controller.server.accepting import Acceptor, Welcome, listen
-from controller.server.connection import Connection, ServerObserver, Service, Tls
+from controller.server.connection import Connection, Door, ServerObserver, Service
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
@@ -31,14 +31,14 @@ class ListenerSettings(Struct, frozen=True):
     """One address to listen on; port 0 takes a free one.
 
     Shape:
-        With `tls` everything is encrypted: it gives the context for the next connection.
+        `door` says who is let in, and how.
     """
 
     name: str
     host: str
     port: int
     relays: bool = True
-    tls: Tls | None = None
+    door: Door = Door()
 
 
 class Unobserved:
@@ -149,7 +149,7 @@ class Server:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _welcome(self, settings: ListenerSettings) -> Welcome:
-        loop, tls, handshakes = asyncio.get_running_loop(), settings.tls, self._service.handshakes
+        loop, tls, handshakes = asyncio.get_running_loop(), settings.door.tls, self._service.handshakes
 
         def opening(accepted: socket.socket) -> Wire:
             return PlainWire(accepted) if tls is None else TlsWire(accepted, tls.context(), handshakes)
@@ -166,7 +166,7 @@ class Server:
             if leaving is not None:
                 self._observer.client_disconnected("made room for another")
             relay = Relay(self._brokers, settings.name) if self._brokers and settings.relays else None
-            client = Connection(self._service, wire, connection, f"{host}:{port}", relay, tls)
+            client = Connection(self._service, wire, connection, f"{host}:{port}", relay, settings.door)
             task = loop.create_task(client.serve())
             connection.leave, connection.has_hung_up = task.cancel, wire.has_hung_up
             self._connections[task] = connection, wire

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from controller.core.events import Asked
 from controller.core.replies import ReassignmentsListed
 from controller.core.requests import ListReassignments
+from controller.server.connection import Door
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.wire.frames import framed
@@ -42,7 +43,7 @@ class Tls:
 
 
 def secured(identity: Path, verify: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> list[ListenerSettings]:
-    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, tls=Tls(servers(identity, verify)))]
+    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(Tls(servers(identity, verify))))]
 
 
 def test_a_client_is_who_its_certificate_says_and_anonymous_without_one(identity: Path) -> None:

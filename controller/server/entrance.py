@@ -1,0 +1,125 @@
+"""What may a client say on a SASL listener before it is known who it is, and when must it log in again?
+
+Source: Kafka's SaslServerAuthenticator and KafkaChannel; KIP-43, KIP-152, KIP-368.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from controller.core.errors import ErrorCode
+from controller.core.requests import ANONYMOUS
+from controller.security.failures import AuthenticationFailed
+from controller.security.login import Login
+from controller.server.api_names import api_name
+from controller.wire.frames import RequestHeader, framed
+from controller.wire.requests import decode_header
+from controller.wire.sasl import (
+    decode_authenticate,
+    decode_handshake,
+    encode_authenticate_answer,
+    encode_handshake_answer,
+)
+from controller.wire.versions import ApiKey
+
+LARGEST_BYTES: Final = 512 * 1024
+"""Of one message of somebody who is not known. Source: Kafka's sasl.server.max.receive.size."""
+
+_LOGIN = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+_BARE, _WRAPPED = 0, 1  # tokens as SaslHandshake of these versions has them follow
+
+
+class NotLetIn(Exception):
+    """The connection is to be closed after `answer`, if there is one; the text says why, for the log."""
+
+    def __init__(self, reason: str, answer: bytes | None = None) -> None:
+        super().__init__(reason)
+        self.answer = answer
+
+
+class Entrance:
+    """The logins of one connection."""
+
+    def __init__(self, login: Login, now: Callable[[], float]) -> None:
+        """Nobody has logged in. `now` counts seconds."""
+        self._login = login
+        self._now = now
+        self._has_begun = False
+        self._is_bare = False
+        self._until: float | None = None
+
+    @property
+    def principal(self) -> str:
+        """Who it is; nobody known before the end of a login."""
+        return self._login.principal or ANONYMOUS
+
+    def takes(self, api_key: int) -> bool:
+        """Whether the next message is a part of a login, or must not be there.
+
+        Raises:
+            NotLetIn: the login counts no more, and this is not the next one.
+        """
+        if not self._login.is_open:
+            return self._has_begun or api_key != ApiKey.API_VERSIONS
+        if api_key in _LOGIN:
+            return True
+        if self._until is not None and self._now() > self._until:
+            raise NotLetIn(f"{self.principal} has not logged in again in time")
+        return False
+
+    def answer(self, frame: bytes) -> bytes:
+        """The answer to such a message, with its size.
+
+        Raises:
+            NotLetIn: the client is refused.
+            UnreadableRequest: it is none.
+        """
+        if self._is_bare and not self._login.is_open:
+            return framed(self._bare(frame))
+        header = decode_header(frame)
+        if header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version in (_BARE, _WRAPPED):
+            return self._handshake(header, frame)
+        if header.api_key == ApiKey.SASL_AUTHENTICATE and self._has_begun:
+            return self._authenticate(header, frame)
+        raise NotLetIn(f"{api_name(header.api_key)} before a login")
+
+    def _handshake(self, header: RequestHeader, frame: bytes) -> bytes:
+        mechanism = decode_handshake(header, frame)
+        try:
+            answered = self._login.handshake(mechanism)
+        except AuthenticationFailed as failure:
+            raise NotLetIn(failure.reason, encode_handshake_answer(header, failure.error, ())) from None
+        answer = encode_handshake_answer(header, answered.error, answered.mechanisms)
+        if answered.error is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            enabled = ", ".join(answered.mechanisms)
+            raise NotLetIn(f"mechanism {mechanism[:40]!r} is not enabled here, but {enabled}", answer)
+        self._has_begun = True
+        self._is_bare = header.api_version == _BARE
+        return answer
+
+    def _authenticate(self, header: RequestHeader, frame: bytes) -> bytes:
+        token = decode_authenticate(header, frame)
+        try:
+            answered = self._login.authenticate(token)
+        except AuthenticationFailed as failure:
+            told = encode_authenticate_answer(header, failure.error, failure.message) if failure.is_told else None
+            raise NotLetIn(failure.reason, told) from None
+        self._count_from_now()
+        return encode_authenticate_answer(
+            header, auth_bytes=answered.auth_bytes, session_lifetime_ms=answered.session_lifetime_ms
+        )
+
+    def _bare(self, token: bytes) -> bytes:
+        """Before KIP-152 nothing but the mechanism's own bytes is sent, and a failure is not told."""
+        try:
+            answered = self._login.authenticate(token)
+        except AuthenticationFailed as failure:
+            raise NotLetIn(failure.reason) from None
+        self._count_from_now()
+        return answered.auth_bytes
+
+    def _count_from_now(self) -> None:
+        if self._login.is_open:
+            lasts_ms = self._login.session_ms
+            self._until = None if lasts_ms is None else self._now() + lasts_ms / 1000

@@ -1,0 +1,185 @@
+"""A listener on which clients log in: nobody asks anything before, and everybody is who has logged in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from controller.core.errors import ErrorCode
+from controller.core.events import Asked
+from controller.core.replies import ReassignmentsListed
+from controller.core.requests import ListReassignments
+from controller.security.login import Login
+from controller.server.connection import Door
+from controller.server.listener import ListenerSettings
+from controller.wire.frames import RequestHeader, framed
+from controller.wire.requests import ApiVersionsRequest
+from controller.wire.sasl import (
+    AuthenticateResponse,
+    decode_authenticate_answer,
+    decode_handshake_answer,
+    encode_authenticate,
+    encode_handshake,
+)
+from controller.wire.versions import ApiKey
+from tests.unit.connections.certificates import clients, make_identity, servers
+from tests.unit.security.given import PASSWORD, Clock, login
+from tests.unit.server.clients import Client, Desk, connected, serving
+from tests.unit.server.test_tls_listener import Tls
+
+ANN, MALLORY = f"\0ann\0{PASSWORD}".encode(), b"\0ann\0guessed"
+FAILED = "Authentication failed: Invalid username or password"
+
+
+def guarded(make_login: Callable[[], Login] = login, tls: Tls | None = None) -> list[ListenerSettings]:
+    return [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(tls, make_login))]
+
+
+async def handshake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> tuple[int, tuple[str, ...]]:
+    header = RequestHeader(ApiKey.SASL_HANDSHAKE, version, 7, "a test")
+    client.writer.write(encode_handshake(header, mechanism))
+    answer = decode_handshake_answer(version, await client.frame())
+    return answer.error, answer.mechanisms
+
+
+async def authenticate(client: Client, token: bytes, version: int = 2) -> AuthenticateResponse:
+    header = RequestHeader(ApiKey.SASL_AUTHENTICATE, version, 8, "a test")
+    client.writer.write(encode_authenticate(header, token))
+    return decode_authenticate_answer(version, await client.frame())
+
+
+def asked_of(story: Callable[[Any, Desk], Any], listeners: list[ListenerSettings]) -> list[Asked]:
+    """What a term hears while a story is told."""
+    desk = Desk()
+
+    async def whole() -> None:
+        async with serving(listeners=listeners) as server:
+            server.begin_term(desk.asked.append)
+            await story(server, desk)
+
+    asyncio.run(whole())
+    return desk.asked
+
+
+async def listed(client: Client, server: Any, desk: Desk) -> None:
+    header = client.send(ListReassignments(None))
+    desk.answer(server, (await desk.until(len(desk.asked) + 1))[-1], ReassignmentsListed())
+    assert await client.receive(header) == ReassignmentsListed()
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_who_has_logged_in_is_who_asks(is_encrypted: bool, tmp_path: Path) -> None:
+    identity = make_identity(tmp_path / "identity.pem") if is_encrypted else None
+    tls = None if identity is None else Tls(servers(identity))
+
+    async def story(server: Any, desk: Desk) -> None:
+        async with connected(server, tls=None if identity is None else clients(identity)) as client:
+            assert (await client.ask(ApiVersionsRequest(), 3)).ranges[ApiKey.SASL_HANDSHAKE].highest == 1
+            assert await handshake(client) == (0, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"))
+            assert (await authenticate(client, ANN)).error == ErrorCode.NONE
+            await listed(client, server, desk)
+
+    (asked,) = asked_of(story, guarded(tls=tls))
+
+    assert (asked.caller.principal, asked.caller.listener) == ("User:ann", "OUTSIDE")
+
+
+def test_clients_before_kip_152_send_bare_tokens() -> None:
+    async def story(server: Any, desk: Desk) -> None:
+        async with connected(server) as client:
+            assert (await handshake(client, version=0))[0] == ErrorCode.NONE
+            assert await client.ask_raw(ANN) == b""
+            await listed(client, server, desk)
+
+    (asked,) = asked_of(story, guarded())
+
+    assert asked.caller.principal == "User:ann"
+
+
+def test_a_wrong_password_is_told_late_and_ends_the_connection() -> None:
+    async def story(server: Any, _: Desk) -> None:
+        async with connected(server) as client:
+            await handshake(client)
+            began = asyncio.get_running_loop().time()
+            refused = await authenticate(client, MALLORY)
+            assert asyncio.get_running_loop().time() - began >= 0.1
+            assert (refused.error, refused.message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
+            assert await client.is_hung_up_on()
+        async with connected(server) as client:
+            await handshake(client, version=0)
+            client.writer.write(framed(MALLORY))
+            assert await client.is_hung_up_on()
+
+    with capture_logs() as logs:
+        assert not asked_of(story, guarded())
+
+    assert not [line for line in logs if "guessed" in str(line) or PASSWORD in str(line)]
+    assert [line for line in logs if "closed" in line["event"]]
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        lambda client: client.send(ListReassignments(None)),
+        lambda client: client.writer.write(encode_authenticate(RequestHeader(36, 2, 1, "x"), ANN)),
+        lambda client: client.writer.write(framed(b"")),
+        lambda client: client.writer.write(framed(bytes(600_000))),
+        lambda client: client.writer.write(framed(b"\0\6" + bytes(10_000))),  # UpdateMetadata
+    ],
+    ids=["a question", "a token without a mechanism", "nothing", "too much", "a command"],
+)
+def test_nothing_is_answered_before_a_login(says: Callable[[Client], object]) -> None:
+    async def story(server: Any, _: Desk) -> None:
+        async with connected(server) as client:
+            says(client)
+            assert await client.is_hung_up_on()
+
+    assert not asked_of(story, guarded())
+
+
+def test_nothing_else_is_answered_during_a_login() -> None:
+    async def story(server: Any, _: Desk) -> None:
+        for request in (ListReassignments(None), ApiVersionsRequest()):
+            async with connected(server) as client:
+                await handshake(client, "SCRAM-SHA-256")
+                client.send(request)
+                assert await client.is_hung_up_on()
+
+    assert not asked_of(story, guarded())
+
+
+def test_another_mechanism_is_refused_with_those_that_there_are() -> None:
+    async def story(server: Any, _: Desk) -> None:
+        async with connected(server) as client:
+            error, mechanisms = await handshake(client, "GSSAPI")
+            assert (error, mechanisms[0]) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "PLAIN")
+            assert await client.is_hung_up_on()
+
+    assert not asked_of(story, guarded())
+
+
+def test_a_login_that_counts_no_more_must_be_repeated() -> None:
+    clock = Clock()
+
+    async def story(server: Any, desk: Desk) -> None:
+        async with connected(server) as client:
+            await handshake(client)
+            assert (await authenticate(client, ANN)).session_lifetime_ms == 300
+            await listed(client, server, desk)
+            clock.ms += 2_000
+            assert (await handshake(client))[0] == ErrorCode.NONE
+            assert (await authenticate(client, ANN)).error == ErrorCode.NONE
+            await listed(client, server, desk)
+            await asyncio.sleep(0.4)
+            client.send(ListReassignments(None))
+            assert await client.is_hung_up_on()
+
+    asked = asked_of(story, guarded(partial(login, max_reauth_ms=300, clock=clock)))
+
+    assert [a.caller.principal for a in asked] == ["User:ann"] * 2
