@@ -1,0 +1,177 @@
+"""How is each listener secured, by the keys that are written for all of them or for one?
+
+A key counts for one listener with `listener.name.<listener>.` in front of it and, for SASL, the mechanism behind that;
+without both it counts where nothing nearer is written.
+
+Source: Kafka's AbstractConfig.valuesWithPrefixOverride, SslConfigs, SaslConfigs; KIP-103, KIP-226.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from controller.settings.draft import Draft
+from controller.settings.security import (
+    AUTHENTICATED_BY_SASL,
+    ENCRYPTED,
+    ClientAuth,
+    KeyStore,
+    ListenerSecurity,
+    SaslSettings,
+    Secret,
+    StoreType,
+    TlsSettings,
+    TrustStore,
+)
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+
+SSL_KEYS: Final = frozenset(
+    {
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.principal.mapping.rules",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""What of `ssl.` means something here."""
+
+_OF_ONE = re.compile(r"^listener\.name\.[^.]+\.")
+_E = TypeVar("_E", bound=StrEnum)
+
+
+class _Written:
+    """What is written for one listener, and where."""
+
+    def __init__(self, draft: Draft, listener: str) -> None:
+        self._draft = draft
+        self._prefix = f"listener.name.{listener.lower()}."
+
+    def key(self, key: str, mechanism: str = "") -> str:
+        """Where the value that counts is written."""
+        prefixes = [f"{self._prefix}{mechanism.lower()}."] if mechanism else []
+        places = [f"{prefix}{key}" for prefix in (*prefixes, self._prefix, "")]
+        return next((place for place in places if self._draft.is_given(place)), key)
+
+    def text(self, key: str, mechanism: str = "") -> str | None:
+        """The value that counts; None where nothing is written."""
+        place = self.key(key, mechanism)
+        return self._draft.given[place].text if self._draft.is_given(place) else None
+
+    def or_empty(self, key: str, otherwise: str) -> str:
+        """The same, where nothing written for a key means nothing, and not what it is otherwise."""
+        places = (f"{self._prefix}{key}", key)
+        return next((self._draft.given[place].text for place in places if place in self._draft.given), otherwise)
+
+    def secret(self, key: str, mechanism: str = "") -> Secret | None:
+        """The same, of what nobody may see."""
+        text = self.text(key, mechanism)
+        return None if text is None else Secret(text)
+
+    def one_of(self, key: str, kind: type[_E], otherwise: _E) -> _E:
+        """One of some words; what is none of them is complained about."""
+        text = self.text(key)
+        if text is None:
+            return otherwise
+        found = next((one for one in kind if one.value.lower() == text.lower()), None)
+        if found is None:
+            self._draft.complain(self.key(key), f"expected one of {', '.join(kind)}")
+        return found or otherwise
+
+    def several(self, key: str, otherwise: tuple[str, ...], known: Iterable[str] = ()) -> tuple[str, ...]:
+        """Words between commas, perhaps only some that are known."""
+        text = self.text(key)
+        if text is None:
+            return otherwise
+        words = tuple(word.strip() for word in text.split(",") if word.strip())
+        if known and not set(words) <= set(known):
+            self._draft.complain(self.key(key), f"expected some of {', '.join(known)}")
+            return otherwise
+        return words
+
+    def beginning(self, start: str, but_for: Iterable[str]) -> Mapping[str, str]:
+        """All that counts of the keys that begin so."""
+        bare = {_OF_ONE.sub("", key) for key in self._draft.given}
+        found = {key: self.text(key) for key in sorted(bare) if key.startswith(start) and key not in but_for}
+        return MappingProxyType({key: text for key, text in found.items() if text is not None})
+
+
+def security_of(draft: Draft, listener: str, protocol: str) -> ListenerSecurity:
+    """How one listener is secured; what cannot be used becomes a complaint."""
+    written = _Written(draft, listener)
+    return ListenerSecurity(
+        protocol,
+        _tls(draft, written) if protocol in ENCRYPTED else None,
+        _sasl(draft, written) if protocol in AUTHENTICATED_BY_SASL else None,
+    )
+
+
+def _tls(draft: Draft, written: _Written) -> TlsSettings:
+    key_store = KeyStore(
+        written.one_of("ssl.keystore.type", StoreType, StoreType.JKS),
+        written.text("ssl.keystore.location"),
+        written.secret("ssl.keystore.password"),
+        written.secret("ssl.key.password"),
+        written.text("ssl.keystore.certificate.chain"),
+        written.secret("ssl.keystore.key"),
+    )
+    trust_store = TrustStore(
+        written.one_of("ssl.truststore.type", StoreType, StoreType.JKS),
+        written.text("ssl.truststore.location"),
+        written.secret("ssl.truststore.password"),
+        written.text("ssl.truststore.certificates"),
+    )
+    if key_store.location is None and key_store.certificate_chain is None:
+        key = written.key("ssl.keystore.location")
+        draft.complain(key, "a listener with TLS needs a key store, or in PEM ssl.keystore.certificate.chain and .key")
+    trusts_somebody = trust_store.location is not None or trust_store.certificates is not None
+    return TlsSettings(
+        key_store,
+        trust_store if trusts_somebody else None,
+        written.one_of("ssl.client.auth", ClientAuth, ClientAuth.NONE),
+        written.several("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), ("TLSv1.2", "TLSv1.3")),
+        written.several("ssl.cipher.suites", ()),
+        written.or_empty("ssl.endpoint.identification.algorithm", "https").lower(),
+        written.text("ssl.principal.mapping.rules") or "DEFAULT",
+    )
+
+
+def _sasl(draft: Draft, written: _Written) -> SaslSettings:
+    mechanisms = written.several("sasl.enabled.mechanisms", ("GSSAPI",), MECHANISMS)
+    jaas = {}
+    for mechanism in mechanisms:
+        found = written.secret("sasl.jaas.config", mechanism)
+        if found is not None:
+            jaas[mechanism] = found
+        elif not mechanism.startswith("SCRAM"):
+            key = f"listener.name.*.{mechanism.lower()}.sasl.jaas.config"
+            draft.complain(key, f"{mechanism} needs it; a JAAS file of the JVM is not read")
+    return SaslSettings(
+        mechanisms,
+        MappingProxyType(jaas),
+        written.beginning("sasl.", ("sasl.enabled.mechanisms", "sasl.jaas.config")),
+        _milliseconds(draft, written, "connections.max.reauth.ms"),
+    )
+
+
+def _milliseconds(draft: Draft, written: _Written, key: str) -> int:
+    text = written.text(key) or "0"
+    if not text.isdecimal():
+        draft.complain(written.key(key), "expected a number of milliseconds, at least 0")
+        return 0
+    return int(text)
