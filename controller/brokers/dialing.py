@@ -1,12 +1,58 @@
-"""How is a connection to a broker opened? The seam for TLS and SASL: only a dialer knows how a listener is secured."""
+"""How is a connection to a broker opened? Only a dialer knows how a listener is secured.
+
+Source: Kafka's SaslClientAuthenticator; KIP-152.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
+import struct
+from typing import Final, Protocol
 
+from controller.core.errors import ErrorCode
+from controller.security.client_login import ClientLogin
+from controller.security.failures import AuthenticationFailed
+from controller.wire.api_versions import CLIENT_ID
+from controller.wire.cursor import Malformed
+from controller.wire.frames import RequestHeader
+from controller.wire.sasl import (
+    decode_authenticate_answer,
+    decode_handshake_answer,
+    encode_authenticate,
+    encode_handshake,
+)
+from controller.wire.versions import ApiKey
 from zk_layout.znodes.brokers import Endpoint
 
 READ_AHEAD_BYTES = 1024 * 1024
+_VERSION: Final = 1  # of both requests: every broker from 2.4 on answers it
+_LARGEST_ANSWER: Final = 512 * 1024
+_SIZE = struct.Struct(">i")
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Security(Protocol):
+    """How we are seen by brokers on one listener."""
+
+    @property
+    def protocol(self) -> str:
+        """Its security protocol."""
+
+    @property
+    def mechanism(self) -> str:
+        """The SASL mechanism, where it is used."""
+
+    def context(self) -> ssl.SSLContext | None:
+        """For the next connection; None where nothing is encrypted."""
+
+    def login(self, host: str) -> ClientLogin | None:
+        """For the next connection; None where nobody logs in.
+
+        Raises:
+            UnusableSecurity: there is nothing to log in with.
+        """
 
 
 class PlaintextDialer:
@@ -16,15 +62,89 @@ class PlaintextDialer:
         """Of a response that nobody takes, about twice as much is held."""
         self._read_ahead_bytes = read_ahead_bytes
 
-    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def open_connection(self, endpoint: Endpoint) -> Streams:
         """One new connection.
 
         Raises:
             OSError: nobody listens there, or the listener is secured and plain text would not be understood.
         """
-        if endpoint.security_protocol != "PLAINTEXT":
-            raise ConnectionError(
-                f"listener {endpoint} speaks {endpoint.security_protocol} but this controller is configured "
-                "for PLAINTEXT; choose a PLAINTEXT inter-broker listener"
-            )
+        _demand(endpoint, "PLAINTEXT")
         return await asyncio.open_connection(endpoint.host, endpoint.port, limit=self._read_ahead_bytes)
+
+
+class SecuredDialer:
+    """Connections to listeners of one security protocol, as whoever we are there."""
+
+    def __init__(self, security: Security, read_ahead_bytes: int = READ_AHEAD_BYTES) -> None:
+        """Nothing is opened yet."""
+        self._security = security
+        self._read_ahead_bytes = read_ahead_bytes
+
+    async def open_connection(self, endpoint: Endpoint) -> Streams:
+        """One new connection, on which requests can be sent at once.
+
+        Raises:
+            OSError: nobody listens there, or one end does not trust the other; the text says which, and why.
+        """
+        security, host = self._security, endpoint.host
+        _demand(endpoint, security.protocol)
+        context = security.context()
+        named = None if context is None else host
+        streams = await asyncio.open_connection(
+            host, endpoint.port, limit=self._read_ahead_bytes, ssl=context, server_hostname=named
+        )
+        try:
+            login = security.login(host)
+            if login is not None:
+                await _log_in(streams, security.mechanism, login)
+        except AuthenticationFailed as failure:
+            streams[1].transport.abort()
+            raise ConnectionError(f"{security.mechanism}: {failure.reason}") from None
+        except Malformed as malformed:
+            streams[1].transport.abort()
+            raise ConnectionError(f"no answer to a login, but {malformed}") from None
+        except BaseException:
+            streams[1].transport.abort()
+            raise
+        return streams
+
+
+def _demand(endpoint: Endpoint, protocol: str) -> None:
+    if endpoint.security_protocol != protocol:
+        raise ConnectionError(
+            f"listener {endpoint} speaks {endpoint.security_protocol} but this controller is configured "
+            f"for {protocol}; choose a {protocol} inter-broker listener"
+        )
+
+
+async def _log_in(streams: Streams, mechanism: str, login: ClientLogin) -> None:
+    asked = RequestHeader(ApiKey.SASL_HANDSHAKE, _VERSION, 0, CLIENT_ID)
+    handshake = decode_handshake_answer(_VERSION, await _answer(streams, encode_handshake(asked, mechanism)))
+    if handshake.error:
+        enabled = ", ".join(handshake.mechanisms)
+        raise AuthenticationFailed(f"the broker refuses the mechanism ({_named(handshake.error)}); it has {enabled}")
+    token: bytes | None = login.first_token()
+    number = 0
+    while token is not None:
+        number += 1
+        asked = RequestHeader(ApiKey.SASL_AUTHENTICATE, _VERSION, number, CLIENT_ID)
+        answer = decode_authenticate_answer(_VERSION, await _answer(streams, encode_authenticate(asked, token)))
+        if answer.error:
+            raise AuthenticationFailed(f"the broker refuses the login: {answer.message or _named(answer.error)}")
+        token = login.next_token(answer.auth_bytes)
+
+
+async def _answer(streams: Streams, question: bytes) -> bytes:
+    reader, writer = streams
+    writer.write(question)
+    try:
+        (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+        if not 0 <= size <= _LARGEST_ANSWER:
+            raise ConnectionError(f"an answer to a login announces {size} bytes; whoever listens there speaks no Kafka")
+        return await reader.readexactly(size)
+    except asyncio.IncompleteReadError:
+        raise ConnectionError("the broker has hung up during the login") from None
+
+
+def _named(error: int) -> str:
+    return next((known.name for known in ErrorCode if known == error), f"error {error}")

@@ -1,0 +1,129 @@
+"""A connection to a secured listener is opened encrypted and logged in, or says why not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from controller.brokers.dialing import PlaintextDialer, SecuredDialer
+from controller.connections.broker import BrokerConnection, Unreachable
+from controller.security.client_login import ClientLogin
+from controller.security.jaas import PLAIN_LOGIN, SCRAM_LOGIN, parse_jaas
+from controller.server.connection import Door
+from controller.server.listener import ListenerSettings
+from controller.settings.security import Secret
+from controller.wire.versions import ApiKey
+from tests.unit.connections.certificates import clients, make_identity, servers
+from tests.unit.security.given import PASSWORD, login
+from tests.unit.server.clients import serving
+from tests.unit.server.test_tls_listener import Tls
+from zk_layout.znodes.brokers import Endpoint
+
+MODULES = {"PLAIN": PLAIN_LOGIN, "SCRAM-SHA-256": SCRAM_LOGIN, "SCRAM-SHA-512": SCRAM_LOGIN}
+
+
+class Us:
+    """Who we are at a broker."""
+
+    def __init__(
+        self, protocol: str, mechanism: str = "PLAIN", password: str = PASSWORD, trusted: Path | None = None
+    ) -> None:
+        self.protocol, self.mechanism = protocol, mechanism
+        self._password, self._trusted = password, trusted
+
+    def context(self) -> ssl.SSLContext | None:
+        if not self.protocol.endswith("SSL"):
+            return None
+        return ssl.create_default_context() if self._trusted is None else clients(self._trusted)
+
+    def login(self, host: str) -> ClientLogin | None:
+        if not self.protocol.startswith("SASL"):
+            return None
+        text = f'{MODULES.get(self.mechanism, "x.Y")} required username="ann" password="{self._password}";'
+        return ClientLogin(self.mechanism, parse_jaas(Secret(text)), host=host)
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_identity(tmp_path_factory.mktemp("identity") / "identity.pem")
+
+
+def outcome(us: Us, listens: str, identity: Path) -> str:
+    """Empty, or why no connection came about."""
+
+    async def story() -> None:
+        tls = Tls(servers(identity)) if listens.endswith("SSL") else None
+        door = Door(tls, login if listens.startswith("SASL") else None)
+        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+            endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], listens)
+            connection = BrokerConnection(SecuredDialer(us), endpoint)
+            try:
+                assert ApiKey.METADATA in await connection.versions(5.0)
+            finally:
+                connection.drop()
+
+    try:
+        asyncio.run(story())
+    except Unreachable as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", MODULES)
+def test_who_knows_the_password_is_let_in(protocol: str, mechanism: str, identity: Path) -> None:
+    assert outcome(Us(protocol, mechanism, trusted=identity), protocol, identity) == ""
+
+
+def test_a_certificate_is_enough_where_nobody_logs_in(identity: Path) -> None:
+    assert outcome(Us("SSL", trusted=identity), "SSL", identity) == ""
+
+
+@pytest.mark.parametrize(
+    ("us", "says"),
+    [
+        (
+            partial(Us, "SASL_PLAINTEXT", password="guessed"),
+            "PLAIN: the broker refuses the login: Authentication failed: Invalid username or password",
+        ),
+        (partial(Us, "SASL_PLAINTEXT", "SCRAM-SHA-256", "guessed"), "SCRAM-SHA-256: the broker refuses the login"),
+        (partial(Us, "SASL_SSL"), "certificate verify failed"),
+        (partial(Us, "SSL"), "certificate verify failed"),
+        (partial(Us, "PLAINTEXT"), "speaks SASL_PLAINTEXT but this controller is configured for PLAINTEXT"),
+    ],
+)
+def test_why_a_connection_does_not_come_about_is_said(us: partial[Us], says: str, identity: Path) -> None:
+    made = us()
+    listens = "SASL_PLAINTEXT" if made.protocol == "PLAINTEXT" else made.protocol
+
+    told = outcome(made, listens, identity)
+
+    assert says in told
+    assert "guessed" not in told
+
+
+def test_who_answers_nonsense_or_nothing_is_no_broker() -> None:
+    async def story(answer: bytes) -> str:
+        async def says(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(100)
+            writer.write(answer)
+            writer.close()
+
+        async with await asyncio.start_server(says, "127.0.0.1", 0) as server:
+            endpoint = Endpoint("INSIDE", "127.0.0.1", server.sockets[0].getsockname()[1], "SASL_PLAINTEXT")
+            with pytest.raises(ConnectionError) as caught:
+                await SecuredDialer(Us("SASL_PLAINTEXT")).open_connection(endpoint)
+            return str(caught.value)
+
+    assert "hung up during the login" in asyncio.run(story(b""))
+    assert "speaks no Kafka" in asyncio.run(story(b"HTTP/1.1 400 Bad Request\r\n"))
+    assert "no answer to a login, but" in asyncio.run(story(b"\0\0\0\6" + bytes(6)))
+
+
+def test_a_secured_listener_is_not_spoken_to_in_plain_text() -> None:
+    with pytest.raises(ConnectionError, match="speaks SASL_SSL but this controller is configured for PLAINTEXT"):
+        asyncio.run(PlaintextDialer().open_connection(Endpoint("INSIDE", "127.0.0.1", 1, "SASL_SSL")))
