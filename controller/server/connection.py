@@ -36,6 +36,7 @@ from controller.core.replies import (
     TopicsCreated,
 )
 from controller.core.requests import ANONYMOUS, Caller, DescribeCluster, Request
+from controller.security.failures import AuthenticationFailed
 from controller.security.login import Login
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
@@ -119,7 +120,11 @@ class Tls(Protocol):
         """For the next connection."""
 
     def principal(self, certificate: bytes) -> str:
-        """Whom the certificate of a client (DER) stands for, such as User:CN=ann."""
+        """Whom the certificate of a client (DER) stands for, such as User:CN=ann.
+
+        Raises:
+            AuthenticationFailed: nobody.
+        """
 
     def reason(self, error: ssl.SSLError) -> str:
         """Why a handshake failed, for who reads the log."""
@@ -240,7 +245,11 @@ class Connection:
             self._complain("failed TLS handshake", "TLS handshake failed", shortened(self._tls.reason(error)))
             return False
         if wire.certificate is not None:
-            self._principal = self._tls.principal(wire.certificate)
+            try:
+                self._principal = self._tls.principal(wire.certificate)
+            except AuthenticationFailed as failure:
+                self._complain("failed login", "client connection closed", shortened(failure.reason))
+                return False
         return True
 
     def _complain(self, cause: str, what: str, reason: str, error: Exception | None = None) -> None:
