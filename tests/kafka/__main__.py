@@ -50,7 +50,12 @@ def main(version: str, classes: str, controller: str, class_minutes: float, outp
                 bad += _judge(each, outcomes, reasons)
     if output:
         output.write_text(
-            as_markdown({v: read_kept(v) for v in VERSIONS}, {v: read_reasons(v) for v in VERSIONS}), encoding="utf-8"
+            as_markdown(
+                {v: read_kept(v) for v in VERSIONS},
+                {v: read_reasons(v) for v in VERSIONS},
+                {v: read_classes(v) for v in VERSIONS},
+            ),
+            encoding="utf-8",
         )
     click.echo("\n".join(bad) or "nothing that is not known")
     sys.exit(1 if bad else 0)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
+from tests.kafka.choosing import Classes
 from tests.kafka.keeping import Ran
 from tests.kafka.reports import Outcome, Result
 from tests.kafka.running import Controller
@@ -15,89 +18,157 @@ _HEAD = """\
 
 <!-- Made by `make kafka-tests`. -->
 
-Kafka's own integration tests, as Kafka publishes them beside each release, once with this controller in charge of the
-brokers that they start and, as a control on the same machine, once with Kafka's own. Invocations that run without
-ZooKeeper are left out. `make kafka-tests` runs them and makes this page from the last run of each class; the reasons
-are in [tests/kafka/inapplicable.toml](../tests/kafka/inapplicable.toml). A failure without a reason fails the run, and
-so does a test that passes in spite of its reason, and so one that passes under another controller than it should.
+Kafka publishes its own integration tests beside each release. Here they are run with this controller in charge of the
+brokers that they start and, as a control on the same machine, with Kafka's own. Taken are the classes that act as
+clients or tools, or look at what a controller does: those in [classes.toml](../tests/kafka/classes.toml). A class that
+has not been run yet is shown as that.
 
-The tests are as Kafka publishes them. Of what they share, some things besides the start of a controller are changed for
-this one: tests of single requests, which look for the broker that is the controller, find this controller's address;
-those that ask that broker for the ids of topics are told ZooKeeper's; and where nodes are counted until all brokers
-have started, or know each other, there is one more.
+A test that cannot pass here has its reason in [inapplicable.toml](../tests/kafka/inapplicable.toml). The run fails if a
+test fails without a reason, passes in spite of one, or passes under another controller than it should.
+
+The tests are as Kafka publishes them; invocations that run without ZooKeeper are left out. Of what the tests share,
+this is changed for this controller: it is started beside their ZooKeeper; tests of single requests, which look for the
+broker that is the controller, find this controller's address; those that ask that broker for the ids of topics are told
+ZooKeeper's; and where nodes are counted until all brokers have started, or know each other, there is one more.
+
+    make kafka-tests                   # 3.9.1: hours; this page is made from the last run of each class
+    make kafka-tests CLASSES=quick     # a selection
+    make kafka-tests VERSION=2.8.2 CLASSES=AddPartitionsTest,DeleteTopicTest.testRecreateTopicAfterDeletion
+    make kafka-tests ARGS="--controller ours --class-minutes 5"
 """
 _SIGN = {Result.PASSED: "✓", Result.FAILED: "✗", Result.SKIPPED: "skipped"}
+_NOT_RUN = "not yet run"
 
 
-def as_markdown(ran: Mapping[str, Sequence[Ran]], reasons: Mapping[str, Reasons]) -> str:
-    """The page; of each version what was kept and why what fails does."""
-    lines = [_HEAD]
-    for version, classes in ran.items():
-        if classes:
-            lines += _version(version, classes, reasons[version])
+class _Class(msgspec.Struct, frozen=True):
+    """One class of tests, and what came of it under each controller: nothing where it was not run."""
+
+    name: str
+    ours: Mapping[str, Outcome]
+    native: Mapping[str, Outcome]
+
+
+def as_markdown(
+    ran: Mapping[str, Sequence[Ran]],
+    reasons: Mapping[str, Reasons],
+    classes: Mapping[str, Classes],
+) -> str:
+    """The page: of each version what was run and what not, why what fails does, and every test."""
+    found = {version: _classes(listed, ran[version]) for version, listed in classes.items()}
+    lines = [_HEAD, *_summary(found, reasons)]
+    for version, its in found.items():
+        lines += [f"## {version}", "", *_when(ran[version])]
+        lines += _overview(its, reasons[version])
+        lines += _failures(its, reasons[version])
+        lines += _every_test(its, reasons[version])
     return "\n".join(lines)
 
 
-def _version(version: str, ran: Sequence[Ran], reasons: Reasons) -> Iterator[str]:
-    days = sorted({each.day for each in ran})
-    java = ", ".join(sorted({str(each.java) for each in ran}))
-    yield f"## {version}"
+def _classes(listed: Classes, ran: Sequence[Ran]) -> list[_Class]:
+    """In alphabetical order; also what was run without being listed."""
+    outcomes = {(each.class_name, each.controller): {o.name: o for o in each.outcomes} for each in ran}
+    names = sorted({*listed.all, *(each.class_name for each in ran)})
+    return [_Class(n, outcomes.get((n, Controller.OURS), {}), outcomes.get((n, Controller.NATIVE), {})) for n in names]
+
+
+def _when(ran: Sequence[Ran]) -> Iterator[str]:
+    if ran:
+        days = sorted({each.day for each in ran})
+        java = ", ".join(sorted({str(each.java) for each in ran}))
+        yield f"Run {' to '.join(dict.fromkeys((days[0], days[-1])))} with Java {java}."
+        yield ""
+
+
+def _summary(found: Mapping[str, Sequence[_Class]], reasons: Mapping[str, Reasons]) -> Iterator[str]:
+    yield "| version | classes run | tests | pass | cannot, for a reason | fail without one | with Kafka's own pass |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for version, classes in found.items():
+        verdicts = Counter(
+            reasons[version].verdict(each.name, outcome) for each in classes for outcome in each.ours.values()
+        )
+        native = [outcome.result for each in classes for outcome in each.native.values()]
+        tests = verdicts.total() - verdicts[Verdict.SKIPPED]
+        cells = (
+            version,
+            f"{sum(bool(each.ours) for each in classes)} of {len(classes)}",
+            tests,
+            verdicts[Verdict.PASSED] + verdicts[Verdict.STALE],
+            verdicts[Verdict.EXPECTED],
+            verdicts[Verdict.UNEXPECTED],
+            f"{native.count(Result.PASSED)} of {len(native) - native.count(Result.SKIPPED)}",
+        )
+        yield f"| {' | '.join(map(str, cells))} |"
     yield ""
-    yield f"Run {' to '.join(dict.fromkeys((days[0], days[-1])))} with Java {java}. {_totals(ran, reasons)}"
+
+
+def _overview(classes: Sequence[_Class], reasons: Reasons) -> Iterator[str]:
+    yield "| class | ours | Kafka's own |"
+    yield "| --- | --- | --- |"
+    for each in classes:
+        reason = None if each.ours else reasons.for_class(each.name)
+        ours = f"cannot be run: {_escaped(reason.why)}" if reason else _passed(each.ours.values())
+        yield f"| {each.name} | {ours} | {_passed(each.native.values())} |"
+    yield ""
+
+
+def _failures(classes: Sequence[_Class], reasons: Reasons) -> Iterator[str]:
+    """The tests that do not pass with this controller, by reason."""
+    by_reason: dict[str, dict[str, list[str]]] = {}
+    for each in classes:
+        for outcome in each.ours.values():
+            if why := _why(each.name, outcome, reasons):
+                by_reason.setdefault(why, {}).setdefault(each.name.rpartition(".")[2], []).append(outcome.method)
+    if not by_reason:
+        return
+    yield "What does not pass with this controller, and why:"
+    yield ""
+    for why, tests in sorted(by_reason.items()):
+        yield f"- {why}:"
+        for class_name, methods in tests.items():
+            yield f"  - {class_name}: {', '.join(dict.fromkeys(methods))}"
+    yield ""
+
+
+def _every_test(classes: Sequence[_Class], reasons: Reasons) -> Iterator[str]:
+    yield f"<details><summary>Every test of {sum(bool(each.ours or each.native) for each in classes)} classes</summary>"
     yield ""
     yield "| test | ours | Kafka's own | why |"
     yield "| --- | --- | --- | --- |"
-    by_class: dict[str, dict[Controller, Ran]] = {}
-    for each in ran:
-        by_class.setdefault(each.class_name, {})[each.controller] = each
-    for class_name, found in sorted(by_class.items()):
-        ours, native = (_by_name(found.get(controller)) for controller in (Controller.OURS, Controller.NATIVE))
-        yield f"| **{class_name}** | {_passed(ours)} | {_passed(native)} | |"
-        for name in sorted({**ours, **native}):
-            cells = (_escaped(name), _sign(ours.get(name)), _sign(native.get(name)))
-            why = _why(class_name, ours.get(name), reasons)
-            yield f"| {' | '.join(cells)} | {why} |"
+    for each in classes:
+        if each.ours or each.native:
+            yield f"| **{each.name}** | {_passed(each.ours.values())} | {_passed(each.native.values())} | |"
+        for name in sorted({*each.ours, *each.native}):
+            ours = each.ours.get(name)
+            why = _why(each.name, ours, reasons) if ours else ""
+            yield f"| {_escaped(name)} | {_sign(ours)} | {_sign(each.native.get(name))} | {why} |"
+    yield ""
+    yield "</details>"
     yield ""
 
 
-def _by_name(ran: Ran | None) -> dict[str, Outcome]:
-    return {outcome.name: outcome for outcome in ran.outcomes} if ran else {}
-
-
-def _passed(outcomes: Mapping[str, Outcome]) -> str:
-    if not outcomes:
-        return "not run"
-    return f"{sum(o.result is Result.PASSED for o in outcomes.values())} of {len(outcomes)}"
+def _passed(outcomes: Iterable[Outcome]) -> str:
+    counts = Counter(outcome.result for outcome in outcomes)
+    if not counts:
+        return _NOT_RUN
+    return f"{counts[Result.PASSED]} of {counts.total() - counts[Result.SKIPPED]}"
 
 
 def _sign(outcome: Outcome | None) -> str:
     return _SIGN[outcome.result] if outcome else ""
 
 
-def _why(class_name: str, outcome: Outcome | None, reasons: Reasons) -> str:
-    if outcome is None or outcome.result is Result.PASSED:
-        return ""
-    if outcome.result is Result.FAILED and (reason := reasons.for_test(class_name, outcome)):
-        return _escaped(reason.why)
-    return f"not known: {_escaped(outcome.problem)[:200]}" if outcome.result is Result.FAILED else ""
+def _why(class_name: str, outcome: Outcome, reasons: Reasons) -> str:
+    """Empty where nothing needs to be said."""
+    match reasons.verdict(class_name, outcome):
+        case Verdict.EXPECTED if reason := reasons.for_test(class_name, outcome):
+            return _escaped(reason.why)
+        case Verdict.UNEXPECTED:
+            return f"not known: {_escaped(outcome.problem)[:200]}"
+        case Verdict.STALE:
+            return "passes, in spite of a reason why it could not"
+        case _:
+            return ""
 
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
-def _totals(ran: Sequence[Ran], reasons: Reasons) -> str:
-    ours = Counter(
-        reasons.verdict(each.class_name, outcome)
-        for each in ran
-        if each.controller is Controller.OURS
-        for outcome in each.outcomes
-    )
-    native = Counter(o.result for each in ran if each.controller is Controller.NATIVE for o in each.outcomes)
-    counted = ours.total() - ours[Verdict.SKIPPED]
-    unexplained = ours[Verdict.UNEXPECTED]
-    return (
-        f"Of {counted} tests {counted - ours[Verdict.EXPECTED] - unexplained} pass with this controller, "
-        f"{ours[Verdict.EXPECTED]} cannot for a reason given below, {unexplained} fail without one; with Kafka's own "
-        f"{native[Result.PASSED]} of {native[Result.PASSED] + native[Result.FAILED]} pass."
-    )

@@ -27,7 +27,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     if target == case.assignment.target:
         return None
     ids = tuple(r for r in case.assignment.target if r in controllers and r not in target)
-    why = f"{_named(ids, cluster)}: {listed(case.assignment.target)} becomes {listed(target)}"
+    why = f"{_named(ids, cluster)}: {listed(case.assignment.target)} of {case.at} becomes {listed(target)}"
     if state is None:
         return Change(why, Assignment(target))
     begun = rule.begin(case, cluster, target)

@@ -180,6 +180,7 @@ def test_our_own_id_is_replaced_before_the_first_election() -> None:
 
     assert isinstance(step, Change)
     assert (step.assignment, step.state) == (Assignment(ids("1,2")), None)
+    assert str(named.at) in step.why
 
 
 def test_our_own_id_stays_where_no_other_broker_is_left() -> None:

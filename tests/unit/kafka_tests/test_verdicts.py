@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.kafka.choosing import Classes, read_classes
@@ -94,8 +95,27 @@ def test_the_page_has_a_row_for_each_test_and_says_why_it_failed() -> None:
     )
     native = Ran(X, Controller.NATIVE, "2026-01-01", 17, (outcome("testA", Result.PASSED),))
 
-    page = as_markdown({"3.9.1": [ours, native], "2.8.2": []}, {"3.9.1": REASONS, "2.8.2": REASONS})
+    page = as_markdown({"3.9.1": [ours, native]}, {"3.9.1": REASONS}, {"3.9.1": Classes((X,), ())})
 
     assert "Run 2026-01-01 to 2026-01-02 with Java 17." in page
     assert "| **kafka.X** | 1 of 2 | 1 of 1 | |\n| testA | ✓ | ✓ |  |\n| testCount | ✗ |  | counts nodes |" in page
-    assert "## 2.8.2" not in page
+    assert "- counts nodes:\n  - X: testCount\n" in page
+    assert "| 3.9.1 | 1 of 1 | 2 | 1 | 1 | 0 | 1 of 1 |" in page
+
+
+def test_the_page_hides_no_class_that_was_not_run() -> None:
+    page = as_markdown({"3.9.1": []}, {"3.9.1": REASONS}, {"3.9.1": Classes((X, "kafka.Ssl"), ())})
+
+    assert f"| {X} | not yet run | not yet run |" in page
+    assert "| kafka.Ssl | cannot be run: counts nodes | not yet run |" in page
+    assert "| 3.9.1 | 0 of 2 | 0 | 0 | 0 | 0 | 0 of 0 |" in page
+
+
+def test_the_page_shows_failures_without_reason_and_reasons_without_failure() -> None:
+    failed = msgspec.structs.replace(outcome("testA", Result.FAILED), problem="1 < 2")
+    ours = Ran(X, Controller.OURS, "2026-01-02", 17, (failed, outcome("testCount", Result.PASSED)))
+
+    page = as_markdown({"3.9.1": [ours]}, {"3.9.1": REASONS}, {"3.9.1": Classes((X,), ())})
+
+    assert "- not known: 1 &lt; 2:\n  - X: testA\n" in page
+    assert "- passes, in spite of a reason why it could not:\n  - X: testCount\n" in page
