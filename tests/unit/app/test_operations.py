@@ -56,7 +56,9 @@ def test_each_kind_of_notice_is_explained(kind: str) -> None:
     assert f"| `{kind}` |" in OPERATIONS
 
 
-@pytest.mark.parametrize("reason", [*_DISCONNECTED.values(), "too many connections", "internal error"])
+@pytest.mark.parametrize(
+    "reason", [*_DISCONNECTED.values(), "too many connections", "internal error", "failed TLS handshake"]
+)
 def test_each_reason_for_disconnecting_a_client_is_explained(reason: str) -> None:
     assert f"| `{reason}` |" in OPERATIONS
 
