@@ -107,19 +107,20 @@ def answer_log_dir_moves(header: RequestHeader, frame: bytes, *, is_allowed: boo
     Raises:
         MalformedRequest: it breaks off, or claims what it does not hold.
     """
-    asked: list[tuple[str, tuple[int, ...]]] = []
+    asked: dict[str, list[int]] = {}
     with reading(header, frame) as cursor:
         for _ in cursor.array("dirs", 3):
             cursor.string("path")
             for _ in cursor.array("topics", 3):
-                asked.append((cursor.string("name"), cursor.int32s("partitions")))
+                # The answer names a topic once, whatever directories its partitions are to go to.
+                asked.setdefault(cursor.string("name"), []).extend(cursor.int32s("partitions"))
                 cursor.tags()
             cursor.tags()
         cursor.tags()
     packing = Packing(is_flexible=is_flexible(header.api_key, header.api_version))
     error = ErrorCode.LOG_DIR_NOT_FOUND if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     pieces = [encode_response_header(header), _UNTHROTTLED, packing.array(len(asked))]
-    for topic, partitions in asked:
+    for topic, partitions in asked.items():
         results = (_MOVE_RESULT.pack(number, error) + packing.no_tags for number in partitions)
         pieces += (packing.string(topic), packing.array(len(partitions)), *results, packing.no_tags)
     return framed(*pieces, packing.no_tags)

@@ -92,14 +92,20 @@ def test_the_connection_is_closed_over_no_other_request_than_those_the_table_nam
 
 MOVE = b"\0\0\0\1" + b"\0\2/d" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\0" + b"\0\0\0\7"
 COMPACT_MOVE = b"\0" + b"\2" + b"\3/d" + b"\2" + b"\2t" + b"\3" + b"\0\0\0\0" + b"\0\0\0\7" + b"\0\0\0"
+TO_TWO_DIRECTORIES = b"\0\0\0\2" + b"".join(
+    b"\0\2" + path + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + bytes(3) + number
+    for path, number in ((b"/d", b"\0"), (b"/e", b"\7"))
+)
 NO_DIRECTORY = b"\0\x39"  # LOG_DIR_NOT_FOUND
+NOT_MOVED = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\0" + NO_DIRECTORY + b"\0\0\0\7" + NO_DIRECTORY
 NO_SASL_HERE = b"\0\x22"  # ILLEGAL_SASL_STATE
 
 
 @pytest.mark.parametrize(
     ("key", "version", "body", "answer"),
     [
-        (34, 1, MOVE, b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\0" + NO_DIRECTORY + b"\0\0\0\7" + NO_DIRECTORY),
+        (34, 1, MOVE, NOT_MOVED),
+        (34, 1, TO_TWO_DIRECTORIES, NOT_MOVED),
         (
             34,
             2,
