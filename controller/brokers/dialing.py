@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from controller.core.errors import ErrorCode
@@ -62,6 +63,10 @@ class PlaintextDialer:
         """Of a response that nobody takes, about twice as much is held."""
         self._read_ahead_bytes = read_ahead_bytes
 
+    def reaches(self, endpoint: Endpoint) -> bool:
+        """Whether a connection may be tried."""
+        return endpoint.security_protocol == "PLAINTEXT"
+
     async def open_connection(self, endpoint: Endpoint) -> Streams:
         """One new connection.
 
@@ -79,6 +84,10 @@ class SecuredDialer:
         """Nothing is opened yet."""
         self._security = security
         self._read_ahead_bytes = read_ahead_bytes
+
+    def reaches(self, endpoint: Endpoint) -> bool:
+        """Whether a connection may be tried."""
+        return endpoint.security_protocol == self._security.protocol
 
     async def open_connection(self, endpoint: Endpoint) -> Streams:
         """One new connection, on which requests can be sent at once.
@@ -107,6 +116,30 @@ class SecuredDialer:
             streams[1].transport.abort()
             raise
         return streams
+
+
+class ListenerDialer:
+    """Connections to brokers on whatever listener, as whoever we are on that one."""
+
+    def __init__(self, securities: Mapping[str, Security], read_ahead_bytes: int = READ_AHEAD_BYTES) -> None:
+        """`securities` are by listener; a listener that is not among them is one of plain text."""
+        self._plain = PlaintextDialer(read_ahead_bytes)
+        self._secured = {name: SecuredDialer(security, read_ahead_bytes) for name, security in securities.items()}
+
+    def reaches(self, endpoint: Endpoint) -> bool:
+        """Whether a connection may be tried."""
+        return self._dialer(endpoint).reaches(endpoint)
+
+    async def open_connection(self, endpoint: Endpoint) -> Streams:
+        """One new connection, on which requests can be sent at once.
+
+        Raises:
+            OSError: nobody listens there, or one end does not trust the other; the text says which, and why.
+        """
+        return await self._dialer(endpoint).open_connection(endpoint)
+
+    def _dialer(self, endpoint: Endpoint) -> PlaintextDialer | SecuredDialer:
+        return self._secured.get(endpoint.listener, self._plain)
 
 
 def _demand(endpoint: Endpoint, protocol: str) -> None:

@@ -51,6 +51,7 @@ from controller.server.relay import (
     CLIENT_ID,
     FORWARDED,
     LED,
+    OF_THE_ASKER,
     RELAYABLE,
     STANDING_BY,
     Brokers,
@@ -441,6 +442,9 @@ class Connection:
             Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
         """
         is_allowed = self._service.is_allowed
+        is_known = self._tls is not None or self._entrance is not None
+        if is_known and header.api_key in OF_THE_ASKER:
+            raise Unanswerable(f"{api_name(header.api_key)} is not passed on, because a broker has to see who asks")
         if is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
