@@ -1,0 +1,309 @@
+"""Real brokers that talk over SASL_SSL, or over TLS with certificates on both sides, are led by us as by themselves.
+
+Each step is also tried by a principal without the right, who gets Kafka's error and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from hashlib import pbkdf2_hmac
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaConfigurationError, KafkaError
+from kazoo.client import KazooClient
+
+from controller.lab.cluster import ClusterSettings, LocalCluster
+from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.ports import free_port
+from controller.lab.tools import ToolResult
+from controller.lab.zookeeper import zookeeper_client
+from tests.cluster.certificates import TRUST_PASSWORD, Authority
+from tests.cluster.replica import Replica, holder, wait_until
+from zk_layout.znodes.configs import UserConfigAddress
+from zk_layout.znodes.scram import MECHANISMS, credential
+
+SCRAM = "SCRAM-SHA-512"
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+STORE_PASSWORD = "store-s3cret"
+PASSWORDS = {name: f"{name}-s3cret" for name in ("kafka", "controller", "alice", "bob", "carol")}
+MAPPING = r"RULE:^CN=([a-z0-9]+),.*$/$1/,DEFAULT"
+_ACLS = "kafka.admin.AclCommand"
+AUTHORIZER = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:kafka;User:controller",
+    "inter.broker.listener.name": "INSIDE",
+}
+
+
+def jaas(user: str, password: str | None = None) -> str:
+    return f'{MODULE} required username="{user}" password="{password or PASSWORDS[user]}";'
+
+
+def stores(authority: Authority, name: str) -> dict[str, Any]:
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": authority.pkcs12(name, STORE_PASSWORD),
+        "ssl.keystore.password": STORE_PASSWORD,
+        "ssl.key.password": STORE_PASSWORD,
+        **trust(authority),
+    }
+
+
+def trust(authority: Authority) -> dict[str, Any]:
+    return {
+        "ssl.truststore.type": "JKS",
+        "ssl.truststore.location": authority.trusted_jks,
+        "ssl.truststore.password": TRUST_PASSWORD,
+    }
+
+
+def by_password(authority: Authority, user: str) -> dict[str, Any]:
+    """How a broker, or we, are on a listener with SASL_SSL."""
+    return {
+        **AUTHORIZER,
+        **stores(authority, user),
+        "listener.security.protocol.map": "INSIDE:SASL_SSL",
+        "sasl.enabled.mechanisms": SCRAM,
+        "sasl.mechanism.inter.broker.protocol": SCRAM,
+        "listener.name.inside.scram-sha-512.sasl.jaas.config": jaas(user),
+    }
+
+
+def by_certificate(authority: Authority, user: str) -> dict[str, Any]:
+    """How a broker, or we, are on a listener with SSL and certificates on both sides."""
+    return {
+        **AUTHORIZER,
+        **stores(authority, user),
+        "listener.security.protocol.map": "INSIDE:SSL",
+        "listener.name.inside.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": MAPPING,
+    }
+
+
+@contextmanager
+def running(version: str, settings: Mapping[str, Any]) -> Iterator[LocalCluster]:
+    """Two brokers, with users who are there before they start."""
+    try:
+        cluster = LocalCluster(ClusterSettings(version=version, broker_ids=(1, 2), overrides=settings))
+    except (JavaUnavailable, JarsUnavailable) as error:
+        pytest.skip(str(error))
+    for broker in cluster.brokers.values():
+        at = f"INSIDE://127.0.0.1:{broker.port}"
+        broker.properties.update({"listeners": at, "advertised.listeners": at})
+    try:
+        cluster.zookeeper.start()
+        with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
+            for name in ("kafka", "controller", "alice", "bob"):
+                let_in(zookeeper, name)
+        cluster.start_brokers(cluster.brokers)
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+def let_in(zookeeper: KazooClient, name: str) -> None:
+    """Write a user as Kafka's own tool does."""
+    mechanism = MECHANISMS[2]
+    salted = pbkdf2_hmac(mechanism.digest, PASSWORDS[name].encode(), b"salt", 4096)
+    config = {"version": 1, "config": {SCRAM: credential(mechanism, b"salt", salted, 4096)}}
+    zookeeper.ensure_path("/config/users")
+    zookeeper.create(UserConfigAddress(name).path, json.dumps(config).encode())
+
+
+@contextmanager
+def replica(
+    cluster: LocalCluster, directory: Path, settings: Mapping[str, Any], number: int = 901
+) -> Iterator[Replica]:
+    """One of ours beside them."""
+    port = free_port()
+    protocol = "2.4" if cluster.version == "2.4.1" else "3.9"
+    at = {"listeners": f"INSIDE://127.0.0.1:{port}", "inter.broker.protocol.version": protocol}
+    journal = {"journal.dir": directory / f"journal-{number}", "new_cluster": False, "log.level": "debug"}
+    with Replica(cluster.zookeeper_connect, directory, number, **{**settings, **at, **journal}) as ours:
+        ours.port = port
+        yield ours
+
+
+class Client:
+    """Somebody with Kafka's tools, and a file that says who it is."""
+
+    def __init__(self, cluster: LocalCluster, directory: Path, name: str, properties: Mapping[str, Any]) -> None:
+        self.cluster = cluster
+        self.file = directory / f"{name}.client.properties"
+        self.file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+    def run(self, tool: str, address: str, *args: str) -> ToolResult:
+        return self.cluster.tools.run(
+            tool, "--bootstrap-server", address, "--command-config", str(self.file), *args, timeout_s=60
+        )
+
+    def create(self, address: str, topic: str) -> ToolResult:
+        placed = ["--partitions", "2", "--replication-factor", "1"]
+        return self.run("kafka-topics", address, "--create", "--topic", topic, *placed)
+
+
+def with_password(authority: Authority, user: str) -> dict[str, Any]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": SCRAM,
+        "sasl.jaas.config": jaas(user),
+        **trust(authority),
+    }
+
+
+def with_certificate(authority: Authority, user: str) -> dict[str, Any]:
+    return {"security.protocol": "SSL", **stores(authority, user)}
+
+
+def allow(cluster: LocalCluster) -> None:
+    """Alice may create topics and move partitions; Bob may see topics."""
+    on_cluster = ["User:alice", "--cluster"]
+    for operation in ("Create", "Alter", "Describe", "AlterConfigs", "DescribeConfigs"):
+        on_cluster += ["--operation", operation]
+    on_topics = ["User:alice", "--allow-principal", "User:bob", "--operation", "Describe", "--topic", "*"]
+    for entry in (on_cluster, on_topics):
+        said = cluster.tools.run(
+            _ACLS, "--authorizer-properties", f"zookeeper.connect={cluster.zookeeper_connect}", "--add",
+            "--allow-principal", *entry,
+        )  # fmt: skip
+        assert said.exit_code == 0, said.output
+
+
+def logs_in(authority: Authority, address: str, user: str, password: str) -> bool:
+    """Whether a client that is none of Java's is let in."""
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=address,
+            security_protocol="SASL_SSL",
+            ssl_cafile=str(authority.trusted_pem),
+            sasl_mechanism=SCRAM,
+            sasl_plain_username=user,
+            sasl_plain_password=password,
+            request_timeout_ms=4000,
+            bootstrap_timeout_ms=4000,
+        )
+    except KafkaConfigurationError:
+        raise
+    except KafkaError:
+        return False
+    admin.close()
+    return True
+
+
+def is_turned_away(authority: Authority, address: str, user: str, password: str) -> bool:
+    return not logs_in(authority, address, user, password)
+
+
+def replicas(zookeeper: KazooClient, topic: str) -> Any:
+    return json.loads(zookeeper.get(f"/brokers/topics/{topic}")[0])["partitions"]
+
+
+def moved(cluster: LocalCluster, client: Client, address: str, directory: Path) -> tuple[int, str]:
+    """Each partition of `orders` to the other broker, by Kafka's own tool or, where that speaks to ZooKeeper, ours."""
+    with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
+        before = replicas(zookeeper, "orders")
+    plan = [{"topic": "orders", "partition": int(p), "replicas": [3 - now[0]]} for p, now in before.items()]
+    file = directory / "plan.json"
+    file.write_text(json.dumps({"version": 1, "partitions": plan}))
+    if cluster.version != "2.4.1":
+        said = client.run("kafka-reassign-partitions", address, "--reassignment-json-file", str(file), "--execute")
+        return said.exit_code, said.output
+    to = ["--bootstrap-server", address, "--command-config", str(client.file), "--reassignment-json-file", str(file)]
+    command = [sys.executable, "-m", "controller", "reassign", *to, "--execute"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def walk(cluster: LocalCluster, ours: Replica, directory: Path, clients: Callable[[str], Mapping[str, Any]]) -> None:
+    """A take-over, a topic, a move, and the way back; what the one may the other may not."""
+    alice, bob = (Client(cluster, directory, name, clients(name)) for name in ("alice", "bob"))
+    with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
+        wait_until(lambda: holder(zookeeper) == 901, "we lead")
+        allow(cluster)
+
+        refused = bob.create(ours.address, "orders")
+        assert "uthorization failed" in refused.output, refused.output
+        assert not zookeeper.exists("/brokers/topics/orders")
+        wait_until(lambda: alice.create(ours.address, "orders").exit_code == 0, "alice was let", 60)
+
+        def has_leaders() -> bool:
+            states = (f"/brokers/topics/orders/partitions/{p}/state" for p in range(2))
+            return all(zookeeper.exists(s) and json.loads(zookeeper.get(s)[0])["leader"] > 0 for s in states)
+
+        wait_until(has_leaders, "the partitions had leaders")
+        before = replicas(zookeeper, "orders")
+        code, text = moved(cluster, bob, ours.address, directory)
+        assert code, text
+        assert "luster authorization failed" in text, text
+        assert replicas(zookeeper, "orders") == before
+        code, text = moved(cluster, alice, ours.address, directory)
+        assert code == 0, text
+        expected = {p: [3 - now[0]] for p, now in before.items()}
+        wait_until(lambda: replicas(zookeeper, "orders") == expected, "the partitions had moved", 60)
+        ours.process.stop()
+        wait_until(lambda: holder(zookeeper) in (1, 2), "a broker leads again", 60)
+        assert alice.create(cluster.bootstrap_servers, "later").exit_code == 0
+
+
+def assert_no_secret_is_told(ours: Replica, directory: Path, *more: str) -> None:
+    """Neither in its log nor in its journal, nor on its pages."""
+    secrets = [*PASSWORDS.values(), STORE_PASSWORD]
+    texts = [ours.process.output_since_start().decode(), *more]
+    texts += [file.read_bytes().decode("latin-1") for file in (directory / "journal-901").rglob("*") if file.is_file()]
+    assert [secret for secret in secrets for text in texts if secret in text] == []
+
+
+@pytest.mark.parametrize("version", ["2.4.1", "3.9.1"])
+@pytest.mark.timeout(400)
+def test_brokers_on_sasl_ssl_with_scram_are_led(version: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "stores")
+    settings = by_password(authority, "controller")
+    with (
+        running(version, by_password(authority, "kafka")) as cluster,
+        replica(cluster, tmp_path, settings) as ours,
+    ):
+        ours.await_phase("active", 60)
+        with replica(cluster, tmp_path, settings, 902) as other:
+            other.await_phase("standby", 60)
+            follow_users(cluster, authority, (ours.address, other.address))
+        assert not logs_in(authority, ours.address, "alice", "wrong")
+        pages = ours.get("/metrics")[1]
+        assert ours.measure("clients_disconnected_total", reason="failed login") > 0, pages
+        walk(cluster, ours, tmp_path, lambda user: with_password(authority, user))
+        assert_no_secret_is_told(ours, tmp_path, pages)
+        assert [line for line in ours.complaints() if line["level"] == "error"] == []
+
+
+def follow_users(cluster: LocalCluster, authority: Authority, addresses: tuple[str, ...]) -> None:
+    """Who is added may log in at once, who is removed no more; at whoever leads and at who stands by."""
+    carol = PASSWORDS["carol"]
+    with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
+        assert not any(logs_in(authority, address, "carol", carol) for address in addresses)
+        let_in(zookeeper, "carol")
+        for address in addresses:
+            wait_until(partial(logs_in, authority, address, "carol", carol), "carol came in")
+        zookeeper.delete(UserConfigAddress("carol").path)
+        for address in addresses:
+            refused = partial(is_turned_away, authority, address, "carol", carol)
+            wait_until(refused, "carol was let in no more")
+
+
+@pytest.mark.timeout(300)
+def test_brokers_with_certificates_on_both_sides_are_led(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "stores")
+    with (
+        running("3.9.1", by_certificate(authority, "kafka")) as cluster,
+        replica(cluster, tmp_path, by_certificate(authority, "controller")) as ours,
+    ):
+        ours.await_phase("active", 60)
+        walk(cluster, ours, tmp_path, lambda user: with_certificate(authority, user))
+        assert_no_secret_is_told(ours, tmp_path)
+        assert [line for line in ours.complaints() if line["level"] == "error"] == []
