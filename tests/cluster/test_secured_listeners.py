@@ -6,6 +6,9 @@ Each step is also tried by a principal without the right, who gets Kafka's error
 from __future__ import annotations
 
 import json
+import re
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -74,6 +77,7 @@ def by_password(authority: Authority, user: str) -> dict[str, Any]:
         "sasl.enabled.mechanisms": SCRAM,
         "sasl.mechanism.inter.broker.protocol": SCRAM,
         "listener.name.inside.scram-sha-512.sasl.jaas.config": jaas(user),
+        "delegation.token.master.key": PASSWORDS["kafka"],
     }
 
 
@@ -120,12 +124,12 @@ def let_in(zookeeper: KazooClient, name: str) -> None:
 
 @contextmanager
 def replica(
-    cluster: LocalCluster, directory: Path, settings: Mapping[str, Any], number: int = 901
+    cluster: LocalCluster, directory: Path, settings: Mapping[str, Any], number: int = 901, beside: str = ""
 ) -> Iterator[Replica]:
-    """One of ours beside them."""
+    """One of ours beside them; `beside` are further listeners."""
     port = free_port()
     protocol = "2.4" if cluster.version == "2.4.1" else "3.9"
-    at = {"listeners": f"INSIDE://127.0.0.1:{port}", "inter.broker.protocol.version": protocol}
+    at = {"listeners": f"INSIDE://127.0.0.1:{port}{beside}", "inter.broker.protocol.version": protocol}
     journal = {"journal.dir": directory / f"journal-{number}", "new_cluster": False, "log.level": "debug"}
     with Replica(cluster.zookeeper_connect, directory, number, **{**settings, **at, **journal}) as ours:
         ours.port = port
@@ -177,14 +181,13 @@ def allow(cluster: LocalCluster) -> None:
         assert said.exit_code == 0, said.output
 
 
-def logs_in(authority: Authority, address: str, user: str, password: str) -> bool:
-    """Whether a client that is none of Java's is let in."""
+def logs_in(authority: Authority, address: str, user: str, password: str, **other: Any) -> bool:
+    """Whether a client that is none of Java's is let in, on SASL_SSL with SCRAM if it is not said otherwise."""
+    how = {"security_protocol": "SASL_SSL", "sasl_mechanism": SCRAM, "ssl_cafile": str(authority.trusted_pem), **other}
     try:
         admin = KafkaAdminClient(
             bootstrap_servers=address,
-            security_protocol="SASL_SSL",
-            ssl_cafile=str(authority.trusted_pem),
-            sasl_mechanism=SCRAM,
+            **how,
             sasl_plain_username=user,
             sasl_plain_password=password,
             request_timeout_ms=4000,
@@ -277,9 +280,30 @@ def test_brokers_on_sasl_ssl_with_scram_are_led(version: str, tmp_path: Path) ->
         assert not logs_in(authority, ours.address, "alice", "wrong")
         pages = ours.get("/metrics")[1]
         assert ours.measure("clients_disconnected_total", reason="failed login") > 0, pages
+        use_a_token(cluster, authority, ours, tmp_path)
         walk(cluster, ours, tmp_path, lambda user: with_password(authority, user))
         assert_no_secret_is_told(ours, tmp_path, pages)
         assert [line for line in ours.complaints() if line["level"] == "error"] == []
+
+
+def use_a_token(cluster: LocalCluster, authority: Authority, ours: Replica, directory: Path) -> None:
+    """Whoever has got a delegation token from a broker logs in with it here, as its owner."""
+    alice = Client(cluster, directory, "alice-token", with_password(authority, "alice"))
+    tool = "kafka.admin.DelegationTokenCommand"
+    if cluster.version != "2.4.1":
+        tool = "org.apache.kafka.tools.DelegationTokenCommand"
+    address = cluster.bootstrap_servers.split(",")[0]
+    said = alice.run(tool, address, "--create", "--max-life-time-period", "-1")
+    found = re.search(r"^(\S{22})\s+(\S{80,})\s+User:alice", said.output, re.MULTILINE)
+    assert found is not None, said.output
+    token, password = found.groups()
+    as_token = f'{MODULE} required username="{token}" password="{password}" tokenauth="true";'
+    client = Client(cluster, directory, "token", {**with_password(authority, "alice"), "sasl.jaas.config": as_token})
+
+    said = client.run("kafka-topics", ours.address, "--list")
+    assert said.exit_code == 0, said.output
+    assert not logs_in(authority, ours.address, token, password)  # without the extension it is no user's name
+    assert password not in ours.process.output_since_start().decode()
 
 
 def follow_users(cluster: LocalCluster, authority: Authority, addresses: tuple[str, ...]) -> None:
@@ -298,12 +322,33 @@ def follow_users(cluster: LocalCluster, authority: Authority, addresses: tuple[s
 
 @pytest.mark.timeout(300)
 def test_brokers_with_certificates_on_both_sides_are_led(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "stores")
+    authority, outside = Authority(tmp_path / "stores"), free_port()
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    settings = {
+        **by_certificate(authority, "controller"),
+        "listener.security.protocol.map": "INSIDE:SSL,OUTSIDE:SASL_PLAINTEXT",
+        "listener.name.outside.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.outside.plain.sasl.jaas.config": f'{plain} required user_alice="{PASSWORDS["alice"]}";',
+    }
     with (
         running("3.9.1", by_certificate(authority, "kafka")) as cluster,
-        replica(cluster, tmp_path, by_certificate(authority, "controller")) as ours,
+        replica(cluster, tmp_path, settings, beside=f",OUTSIDE://127.0.0.1:{outside}") as ours,
     ):
         ours.await_phase("active", 60)
+        by_plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+        assert logs_in(authority, f"127.0.0.1:{outside}", "alice", PASSWORDS["alice"], **by_plain)
+        assert not logs_in(authority, f"127.0.0.1:{outside}", "alice", PASSWORDS["bob"], **by_plain)
+        shown = shown_certificate(ours.port)
+        authority.pkcs12("controller", STORE_PASSWORD)
+        wait_until(lambda: shown_certificate(ours.port) != shown, "the new certificate was shown")
         walk(cluster, ours, tmp_path, lambda user: with_certificate(authority, user))
         assert_no_secret_is_told(ours, tmp_path)
         assert [line for line in ours.complaints() if line["level"] == "error"] == []
+
+
+def shown_certificate(port: int) -> bytes | None:
+    """The listener's own, as somebody sees it who shows none and trusts everybody."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain, context.wrap_socket(plain) as secured:
+        return secured.getpeercert(binary_form=True)
