@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -18,7 +19,7 @@ from controller.security.key_sets import URL, KeySource
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
 from controller.security.stores import UnusableStore
-from controller.security.tls_listener import ListenerTls
+from controller.security.tls_listener import RENEWED, ListenerTls
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.connection import Door
 from controller.settings import BadSettings, Settings
@@ -133,4 +134,4 @@ def _default_realm() -> str:
 
 
 def _say(what: str, detail: str) -> None:
-    _log.info(what, detail=detail)
+    _log.log(logging.INFO if what == RENEWED else logging.WARNING, what, detail=detail)

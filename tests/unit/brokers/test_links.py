@@ -436,10 +436,11 @@ def test_the_waits_between_attempts_grow() -> None:
     asyncio.run(story())
 
 
-class Deaf:
+class Deaf(PlaintextDialer):
     """A dialer that loses a cancellation, as `asyncio.wait_for` does before Python 3.12 if the result comes with it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.is_dialing = asyncio.Event()
         self.dials = 0
 
