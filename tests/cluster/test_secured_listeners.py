@@ -5,12 +5,14 @@ Each step is also tried by a principal without the right, who gets Kafka's error
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -23,13 +25,20 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaConfigurationError, KafkaError
 from kazoo.client import KazooClient
 
+from controller.brokers.dialing import SecuredDialer
+from controller.connections.broker import Broken, BrokerConnection, Unreachable
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.ports import free_port
 from controller.lab.tools import ToolResult
 from controller.lab.zookeeper import zookeeper_client
+from controller.security.towards_brokers import TowardsBrokers
+from controller.settings.security import BrokerSecurity, Secret, StoreType, TlsSettings, TrustStore
+from controller.wire.broker_configs import encode_question
 from tests.cluster.certificates import TRUST_PASSWORD, Authority
 from tests.cluster.replica import Replica, holder, wait_until
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.scram import MECHANISMS, credential
 
@@ -256,6 +265,30 @@ def walk(cluster: LocalCluster, ours: Replica, directory: Path, clients: Callabl
         assert alice.create(cluster.bootstrap_servers, "later").exit_code == 0
 
 
+def asks_for_a_broker(authority: Authority, address: str, user: str) -> bool:
+    """Whether somebody gets an answer from a node that has to ask a broker for it."""
+    tls = TlsSettings(None, TrustStore(StoreType.PEM, str(authority.trusted_pem)))
+    security = TowardsBrokers(
+        BrokerSecurity("SASL_SSL", tls, SCRAM, Secret(jaas(user))), time.monotonic, lambda *_: None
+    )
+    host, _, port = address.rpartition(":")
+
+    async def once() -> bool:
+        connection = BrokerConnection(SecuredDialer(security), Endpoint("INSIDE", host, int(port), "SASL_SSL"))
+        try:
+            question = encode_question(BrokerId(1), ["broker.id"], connection.next_correlation_id())
+            await connection.ask(question, timeout_s=10)
+        except Unreachable:
+            raise
+        except Broken:
+            return False  # hung up on
+        finally:
+            connection.drop()
+        return True  # whatever the broker that was chosen said to it
+
+    return asyncio.run(once())
+
+
 def assert_no_secret_is_told(ours: Replica, directory: Path, *more: str) -> None:
     """Neither in its log nor in its journal, nor on its pages."""
     secrets = [*PASSWORDS.values(), STORE_PASSWORD]
@@ -277,6 +310,11 @@ def test_brokers_on_sasl_ssl_with_scram_are_led(version: str, tmp_path: Path) ->
         with replica(cluster, tmp_path, settings, 902) as other:
             other.await_phase("standby", 60)
             follow_users(cluster, authority, (ours.address, other.address))
+            allow(cluster)
+            for one in (ours, other):
+                asking = partial(asks_for_a_broker, authority, one.address)
+                wait_until(partial(asking, "alice"), "alice was passed on to a broker")
+                assert not asking("bob")
         assert not logs_in(authority, ours.address, "alice", "wrong")
         pages = ours.get("/metrics")[1]
         assert ours.measure("clients_disconnected_total", reason="failed login") > 0, pages

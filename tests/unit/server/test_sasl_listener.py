@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,8 @@ from controller.wire.versions import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.security.given import PASSWORD, Clock, login
 from tests.unit.server.clients import Client, Desk, connected, serving
+from tests.unit.server.test_relay import askable, brokers
+from tests.unit.server.test_relay import asked as asked_broker
 from tests.unit.server.test_tls_listener import Tls
 
 ANN, MALLORY = f"\0ann\0{PASSWORD}".encode(), b"\0ann\0guessed"
@@ -183,3 +186,22 @@ def test_a_login_that_counts_no_more_must_be_repeated() -> None:
     asked = asked_of(story, guarded(partial(login, max_reauth_ms=300, clock=clock)))
 
     assert [a.caller.principal for a in asked] == ["User:ann"] * 2
+
+
+def test_delegation_tokens_are_not_asked_for_on_behalf_of_somebody_else() -> None:
+    """The broker would take this process for the asker, and the token would be its own."""
+
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()]), listeners=guarded()) as server,
+            connected(server) as client,
+        ):
+            await handshake(client)
+            assert (await authenticate(client, ANN)).error == ErrorCode.NONE
+            assert await asked_broker(client, 5) == 1
+
+            client.writer.write(framed(struct.pack(">hhih", 41, 0, 6, -1) + b"\xff\xff\xff\xff"))
+            assert await client.is_hung_up_on()
+
+    asyncio.run(story())
