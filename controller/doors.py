@@ -34,6 +34,9 @@ _REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
 class KnownUsers(Protocol):
     """Who may log in by SCRAM: `controller.following_credentials.CredentialsFollower`."""
 
+    async def is_ready(self) -> None:
+        """Wait until they are known."""
+
     def user(self, mechanism: str, name: str) -> Credential | None:
         """What a user's password is checked by."""
 
@@ -43,6 +46,9 @@ class KnownUsers(Protocol):
 
 class NoUsers:
     """Nobody may log in by SCRAM."""
+
+    async def is_ready(self) -> None:
+        """At once."""
 
     def user(self, mechanism: str, name: str) -> None:
         """Nothing."""
@@ -105,7 +111,11 @@ def _try(listener: str, make: Callable[[], object], problems: list[str]) -> None
 
 def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, *, with_keys: bool = True) -> Door:
     tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, _say)
-    return Door(tls, None if secured.sasl is None else _logins(settings, secured.sasl, users, with_keys=with_keys))
+    if secured.sasl is None:
+        return Door(tls)
+    has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
+    login = _logins(settings, secured.sasl, users, with_keys=with_keys)
+    return Door(tls, login, users.is_ready if has_users else None)
 
 
 def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, *, with_keys: bool) -> Callable[[], Login]:

@@ -42,7 +42,6 @@ class Credentials:
         self._users: dict[str, dict[str, Credential]] = {}
         self._tokens: dict[str, Token] = {}
         self.refused: set[str] = set()
-        self.is_loaded = False
 
     def user(self, mechanism: str, name: str) -> Credential | None:
         """What a user's password is checked by."""
@@ -90,7 +89,8 @@ class Credentials:
 class CredentialsFollower:
     """Answers by what was read last. Before everything was read once, nobody is known.
 
-    When a session ends, what was known in it counts until the next one has read everything.
+    Whoever has to be sure waits for `is_ready`. When a session ends, what was known in it counts until the next one has
+    read everything.
     """
 
     def __init__(self, bridge: Callable[[], Bridge], notice: Callable[[Notice], None] = lambda _: None) -> None:
@@ -99,6 +99,11 @@ class CredentialsFollower:
         self._notice = notice
         self._named: dict[str, str] = {}
         self._credentials = Credentials()
+        self._is_ready = asyncio.Event()
+
+    async def is_ready(self) -> None:
+        """Wait until everything was read once."""
+        await self._is_ready.wait()
 
     def user(self, mechanism: str, name: str) -> Credential | None:
         """What a user's password is checked by, for a mechanism such as SCRAM-SHA-512."""
@@ -126,6 +131,7 @@ class CredentialsFollower:
         try:
             await reader.load()
             self._credentials = found
+            self._is_ready.set()
             reading, wait_s = asyncio.ensure_future(reader.wait()), FIRST_WAIT_S
             while not reading.done():
                 await asyncio.wait([reading], timeout=wait_s)
@@ -150,7 +156,7 @@ class CredentialsFollower:
                 found.refused.discard(path)
                 self._named.pop(path, None)
             case Loaded():
-                found.is_loaded = True
+                pass  # `load` returns
             case _:
                 raise TypeError(f"{event} is nothing that is read")
 

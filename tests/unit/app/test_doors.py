@@ -28,6 +28,9 @@ from zk_layout.znodes.scram import Credential
 
 
 class Users:
+    async def is_ready(self) -> None:
+        pass
+
     def user(self, mechanism: str, name: str) -> Credential | None:
         return CREDENTIALS.get((mechanism, name))
 
