@@ -59,6 +59,7 @@ _HANDLED = frozenset(
         "ssl.keystore.password",
         "ssl.truststore.password",
         "ssl.endpoint.identification.algorithm",
+        "ssl.cipher.suites",
         "ssl.enabled.protocols",
         "ssl.protocol",
     }
@@ -196,6 +197,7 @@ def _ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
         key_store if key_store.location or key_store.certificate_chain else None,
         trust_store if trust_store.location or trust_store.certificates else None,
         enabled_protocols=("TLSv1.3",) if enabled == {"TLSv1.3"} else ("TLSv1.2", "TLSv1.3"),
+        cipher_suites=tuple(filter(None, (s.strip() for s in properties.get("ssl.cipher.suites", "").split(",")))),
         endpoint_identification_algorithm=algorithm,
     )
     try:

@@ -44,6 +44,7 @@ from zk_layout.znodes.scram import MECHANISMS, credential
 
 SCRAM = "SCRAM-SHA-512"
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PASSWORD_KEY = "listener.name.inside.scram-sha-512.sasl.jaas.config"
 STORE_PASSWORD = "store-s3cret"
 PASSWORDS = {name: f"{name}-s3cret" for name in ("kafka", "controller", "alice", "bob", "carol")}
 MAPPING = r"RULE:^CN=([a-z0-9]+),.*$/$1/,DEFAULT"
@@ -85,7 +86,7 @@ def by_password(authority: Authority, user: str) -> dict[str, Any]:
         "listener.security.protocol.map": "INSIDE:SASL_SSL",
         "sasl.enabled.mechanisms": SCRAM,
         "sasl.mechanism.inter.broker.protocol": SCRAM,
-        "listener.name.inside.scram-sha-512.sasl.jaas.config": jaas(user),
+        PASSWORD_KEY: jaas(user),
         "delegation.token.master.key": PASSWORDS["kafka"],
     }
 
@@ -289,6 +290,17 @@ def asks_for_a_broker(authority: Authority, address: str, user: str) -> bool:
     return asyncio.run(once())
 
 
+def looked_at(cluster: LocalCluster, directory: Path, settings: Mapping[str, Any]) -> tuple[int, str]:
+    """What `--check-cluster` says of a replica with these settings."""
+    own = {"zookeeper.connect": cluster.zookeeper_connect, "broker.id": 903, "http.port": 0}
+    at = {"listeners": f"INSIDE://127.0.0.1:{free_port()}"}
+    file = directory / "looked-at.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in {**settings, **own, **at}.items()))
+    command = [sys.executable, "-m", "controller", "run", "--config", str(file), "--check-cluster"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
 def assert_no_secret_is_told(ours: Replica, directory: Path, *more: str) -> None:
     """Neither in its log nor in its journal, nor on its pages."""
     secrets = [*PASSWORDS.values(), STORE_PASSWORD]
@@ -316,6 +328,13 @@ def test_brokers_on_sasl_ssl_with_scram_are_led(version: str, tmp_path: Path) ->
                 wait_until(partial(asking, "alice"), "alice was passed on to a broker")
                 assert not asking("bob")
         assert not logs_in(authority, ours.address, "alice", "wrong")
+        for changed, why in (
+            ({PASSWORD_KEY: jaas("controller", "gu3ssed-s3cret")}, "the broker refuses the login"),
+            ({"ssl.truststore.location": Authority(tmp_path / "strangers").trusted_jks}, "certificate verify failed"),
+        ):
+            code, text = looked_at(cluster, tmp_path, {**settings, **changed})
+            assert (code, why in text) == (1, True), text
+            assert not [secret for secret in (*PASSWORDS.values(), STORE_PASSWORD, "gu3ssed") if secret in text]
         pages = ours.get("/metrics")[1]
         assert ours.measure("clients_disconnected_total", reason="failed login") > 0, pages
         use_a_token(cluster, authority, ours, tmp_path)
