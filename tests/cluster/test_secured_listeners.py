@@ -239,7 +239,7 @@ def walk(cluster: LocalCluster, ours: Replica, directory: Path, clients: Callabl
     """A take-over, a topic, a move, and the way back; what the one may the other may not."""
     alice, bob = (Client(cluster, directory, name, clients(name)) for name in ("alice", "bob"))
     with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
-        wait_until(lambda: holder(zookeeper) == 901, "we lead")
+        wait_until(lambda: holder(zookeeper) == ours.broker_id, "we lead")
         allow(cluster)
 
         refused = bob.create(ours.address, "orders")
@@ -305,7 +305,11 @@ def assert_no_secret_is_told(ours: Replica, directory: Path, *more: str) -> None
     """Neither in its log nor in its journal, nor on its pages."""
     secrets = [*PASSWORDS.values(), STORE_PASSWORD]
     texts = [ours.process.output_since_start().decode(), *more]
-    texts += [file.read_bytes().decode("latin-1") for file in (directory / "journal-901").rglob("*") if file.is_file()]
+    texts += [
+        file.read_bytes().decode("latin-1")
+        for file in (directory / f"journal-{ours.broker_id}").rglob("*")
+        if file.is_file()
+    ]
     assert [secret for secret in secrets for text in texts if secret in text] == []
 
 
@@ -398,9 +402,15 @@ def test_brokers_with_certificates_on_both_sides_are_led(tmp_path: Path) -> None
         shown = shown_certificate(ours.port)
         authority.pkcs12("controller", STORE_PASSWORD)
         wait_until(lambda: shown_certificate(ours.port) != shown, "the new certificate was shown")
-        walk(cluster, ours, tmp_path, lambda user: with_certificate(authority, user))
-        assert_no_secret_is_told(ours, tmp_path)
-        assert [line for line in ours.complaints() if line["level"] == "error"] == []
+        with replica(cluster, tmp_path, by_certificate(authority, "controller"), 902) as other:
+            other.await_phase("standby", 60)
+            ours.process.kill()
+            other.await_phase("active", 60)
+            cluster.restart_broker(2)
+            walk(cluster, other, tmp_path, lambda user: with_certificate(authority, user))
+            for one in (ours, other):
+                assert_no_secret_is_told(one, tmp_path)
+                assert [line for line in one.complaints() if line["level"] == "error"] == []
 
 
 def shown_certificate(port: int) -> bytes | None:
