@@ -23,7 +23,7 @@ from controller.security.tls_listener import RENEWED, ListenerTls
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.connection import Door
 from controller.settings import BadSettings, Settings
-from controller.settings.security import ListenerSecurity, SaslSettings
+from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential
 
@@ -67,7 +67,7 @@ def check(settings: Settings) -> None:
     for name, secured in settings.security.items():
         _try(name, partial(_door, settings, secured, NoUsers(), with_keys=False), problems)
     for name, towards in settings.towards_brokers.items():
-        _try(name, partial(TowardsBrokers, towards, time.monotonic, _say), problems)
+        _try(name, partial(_towards, settings, name, towards), problems)
     if problems:
         raise BadSettings(tuple(dict.fromkeys(problems)))
 
@@ -87,9 +87,8 @@ def dialer_of(settings: Settings, read_ahead_bytes: int = READ_AHEAD_BYTES) -> L
     Raises:
         UnusableStore, UnusableSecurity: what `check` would have told.
     """
-    towards = settings.towards_brokers.items()
-    securities = {name: TowardsBrokers(secured, time.monotonic, _say) for name, secured in towards}
-    return ListenerDialer(securities, read_ahead_bytes)
+    towards = {name: _towards(settings, name, secured) for name, secured in settings.towards_brokers.items()}
+    return ListenerDialer({name: one for name, one in towards.items() if one is not None}, read_ahead_bytes)
 
 
 def wants_users(settings: Settings) -> bool:
@@ -107,6 +106,16 @@ def _try(listener: str, make: Callable[[], object], problems: list[str]) -> None
         make()
     except (UnusableStore, UnusableSecurity, ValueError) as error:
         problems.append(f"listener {listener}: {error}")
+
+
+def _towards(settings: Settings, name: str, secured: BrokerSecurity) -> TowardsBrokers | None:
+    """None where nothing depends on it, and the login module only says whom to let in."""
+    try:
+        return TowardsBrokers(secured, time.monotonic, _say)
+    except UnusableSecurity:
+        if name in (settings.inter_broker_listener, settings.control_plane_listener):
+            raise
+        return None
 
 
 def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, *, with_keys: bool = True) -> Door:

@@ -30,6 +30,7 @@ from controller.settings.security import (
     TrustStore,
 )
 
+_WITH_PASSWORD = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _JAVA = {
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
@@ -102,15 +103,17 @@ def token_key_of(draft: Draft) -> Secret | None:
 def broker_security_of(draft: Draft, listener: str, secured: ListenerSecurity) -> BrokerSecurity | None:
     """As whom this process connects to brokers on a listener; None where it could not log in there.
 
-    Only what was found to be good for the listener counts, and nothing is complained about.
+    Only what was found to be good for the listener counts, and nothing is complained about. Where the mechanism between
+    brokers has no login module, another that has one does: clients' requests are passed on over their own listener.
     """
     if secured.sasl is None:
         return BrokerSecurity(secured.protocol, secured.tls)
-    mechanism = draft.text(MECHANISM)
-    jaas = _Written(draft, listener).secret("sasl.jaas.config", mechanism)
-    if jaas is None:
-        return None
-    return BrokerSecurity(secured.protocol, secured.tls, mechanism, jaas, secured.sasl.options)
+    enabled, written = secured.sasl.enabled_mechanisms, _Written(draft, listener)
+    for mechanism in (draft.text(MECHANISM), *_WITH_PASSWORD):
+        jaas = written.secret("sasl.jaas.config", mechanism)
+        if mechanism in enabled and jaas is not None:
+            return BrokerSecurity(secured.protocol, secured.tls, mechanism, jaas, secured.sasl.options)
+    return None
 
 
 def demand_login(draft: Draft, listener: str, secured: ListenerSecurity) -> None:

@@ -79,6 +79,11 @@ def test_where_this_process_cannot_log_in_it_does_not_go() -> None:
 
     assert set(settings({**SECURED, **elsewhere}).towards_brokers) == {"INSIDE", "OPEN"}
 
+    plain = "listener.name.outside.plain.sasl.jaas.config"
+    login = {"listener.name.outside.sasl.enabled.mechanisms": "PLAIN", plain: 'x.Login required username="c";'}
+    found = settings({**SECURED, **elsewhere, **login}).towards_brokers["OUTSIDE"]
+    assert (found.protocol, found.mechanism) == ("SASL_SSL", "PLAIN")
+
 
 @pytest.mark.parametrize(
     ("key", "text", "why"),
