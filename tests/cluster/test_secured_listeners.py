@@ -32,6 +32,7 @@ from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.ports import free_port
 from controller.lab.tools import ToolResult
 from controller.lab.zookeeper import zookeeper_client
+from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN
 from controller.security.towards_brokers import TowardsBrokers
 from controller.settings.security import BrokerSecurity, Secret, StoreType, TlsSettings, TrustStore
 from controller.wire.broker_configs import encode_question
@@ -175,6 +176,16 @@ def with_password(authority: Authority, user: str) -> dict[str, Any]:
 
 def with_certificate(authority: Authority, user: str) -> dict[str, Any]:
     return {"security.protocol": "SSL", **stores(authority, user)}
+
+
+def with_token(cluster: LocalCluster, directory: Path, user: str) -> Client:
+    """Somebody whose token nobody has signed, as Kafka's clients make it for development."""
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{OAUTHBEARER_LOGIN} required unsecuredLoginStringClaim_sub="{user}";',
+    }
+    return Client(cluster, directory, f"{user}-bearer", properties)
 
 
 def allow(cluster: LocalCluster) -> None:
@@ -384,12 +395,12 @@ def follow_users(cluster: LocalCluster, authority: Authority, addresses: tuple[s
 @pytest.mark.timeout(300)
 def test_brokers_with_certificates_on_both_sides_are_led(tmp_path: Path) -> None:
     authority, outside = Authority(tmp_path / "stores"), free_port()
-    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     settings = {
         **by_certificate(authority, "controller"),
         "listener.security.protocol.map": "INSIDE:SSL,OUTSIDE:SASL_PLAINTEXT",
-        "listener.name.outside.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.outside.plain.sasl.jaas.config": f'{plain} required user_alice="{PASSWORDS["alice"]}";',
+        "listener.name.outside.sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+        "listener.name.outside.oauthbearer.sasl.jaas.config": f"{OAUTHBEARER_LOGIN} required;",
+        "listener.name.outside.plain.sasl.jaas.config": f'{PLAIN_LOGIN} required user_alice="{PASSWORDS["alice"]}";',
     }
     with (
         running("3.9.1", by_certificate(authority, "kafka")) as cluster,
@@ -399,6 +410,8 @@ def test_brokers_with_certificates_on_both_sides_are_led(tmp_path: Path) -> None
         by_plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
         assert logs_in(authority, f"127.0.0.1:{outside}", "alice", PASSWORDS["alice"], **by_plain)
         assert not logs_in(authority, f"127.0.0.1:{outside}", "alice", PASSWORDS["bob"], **by_plain)
+        said = with_token(cluster, tmp_path, "alice").run("kafka-topics", f"127.0.0.1:{outside}", "--list")
+        assert said.exit_code == 0, said.output
         shown = shown_certificate(ours.port)
         authority.pkcs12("controller", STORE_PASSWORD)
         wait_until(lambda: shown_certificate(ours.port) != shown, "the new certificate was shown")
