@@ -78,6 +78,15 @@ def doors_of(settings: Settings, users: KnownUsers) -> Mapping[str, Door]:
     Raises:
         UnusableStore, UnusableSecurity, ValueError: what `check` would have told.
     """
+    for name, secured in settings.security.items():
+        if (
+            secured.sasl is not None
+            and "OAUTHBEARER" in secured.sasl.enabled_mechanisms
+            and URL not in secured.sasl.options
+        ):
+            _log.warning(
+                "tokens that nobody has signed are taken, as by Kafka's default", listener=name, hint=f"set {URL}"
+            )
     return {name: _door(settings, secured, users) for name, secured in settings.security.items()}
 
 

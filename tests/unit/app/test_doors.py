@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller import doors
 from controller.brokers.dialing import ListenerDialer
@@ -192,3 +193,17 @@ def until(is_so: object) -> None:
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def test_tokens_that_nobody_signs_are_warned_of(store: Path) -> None:
+    found = written(
+        store,
+        listener__name__plain__sasl__enabled__mechanisms="OAUTHBEARER",
+        listener__name__plain__oauthbearer__sasl__jaas__config=f"{OAUTHBEARER_LOGIN} required;",
+    )
+
+    with capture_logs() as said:
+        doors.doors_of(found, Users())
+
+    (warning,) = said
+    assert (warning["log_level"], warning["listener"]) == ("warning", "PLAIN")
