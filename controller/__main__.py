@@ -13,7 +13,7 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from controller import logs
+from controller import doors, logs
 from controller.command_line import CONFIG, MISUSED
 from controller.reassign.command import reassign
 from controller.release import release
@@ -94,6 +94,7 @@ def run(
     """
     try:
         settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_wanted})
+        doors.check(settings)
     except BadSettings as error:
         _refuse(error, as_json=(check_config or check_cluster) and output == "json")
     if check_config:

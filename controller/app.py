@@ -16,7 +16,6 @@ import msgspec
 import structlog
 
 from controller.announcing import Announcing
-from controller.brokers.dialing import PlaintextDialer
 from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
 from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
@@ -37,6 +36,8 @@ from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.clients.authorization import anybody
 from controller.core.commands import LiveBroker
 from controller.core.effects import Notice
+from controller.doors import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
+from controller.following_credentials import CredentialsFollower
 from controller.following_rights import RightsFollower
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings
@@ -82,9 +83,10 @@ def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
         last_resort.cancel()
 
 
-def listeners_of(settings: Settings) -> list[ListenerSettings]:
-    """Where to listen."""
-    return [ListenerSettings(listener.name, listener.host, listener.port) for listener in settings.listeners]
+def listeners_of(settings: Settings, users: KnownUsers) -> list[ListenerSettings]:
+    """Where to listen, and whom to let in there."""
+    doors = doors_of(settings, users)
+    return [ListenerSettings(at.name, at.host, at.port, door=doors[at.name]) for at in settings.listeners]
 
 
 def _limits(settings: Settings) -> Limits:
@@ -109,6 +111,7 @@ def _limits(settings: Settings) -> Limits:
         most_new_per_s=settings.number("max.connection.creation.rate"),
         send_buffer_bytes=settings.number("socket.send.buffer.bytes"),
         receive_buffer_bytes=settings.number("socket.receive.buffer.bytes"),
+        failed_login_delay_s=settings.seconds("connection.failed.authentication.delay.ms"),
     )
 
 
@@ -147,13 +150,18 @@ class Daemon:
         self._rights = (
             RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable) if judging else None
         )
+        self._users = (
+            CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable)
+            if wants_users(settings)
+            else None
+        )
         self._server = Server(
             self._own_id,
-            listeners_of(settings),
+            listeners_of(settings, self._users or NoUsers()),
             brokers=Brokers(
                 self._own_id,
                 self._live_brokers,
-                PlaintextDialer(READ_AHEAD_BYTES),
+                dialer_of(settings, READ_AHEAD_BYTES),
                 settings.number("request.timeout.ms") / 1000,
                 self._rights.is_allowed if self._rights is not None else anybody,
                 self._leader,
@@ -163,10 +171,11 @@ class Daemon:
             observer=self._monitoring.server,
         )
         self._monitoring.ask_through(self._server.ask)
-        preflight = preflight_of(settings, self._server, is_new_cluster=self._is_new_cluster)
+        dialer = dialer_of(settings)
+        preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened)
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
-        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened)
+        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer)
         self._announcing = Announcing(
             self._own_id, lambda: self._claimant.bridge if self._claimant.has_passed else None, self.status, http
         )
@@ -255,6 +264,8 @@ class Daemon:
             parts = [self._claimant.reach(), self._announcing.keep()]
             if self._rights is not None:
                 parts.append(self._rights.follow())
+            if self._users is not None:
+                parts.append(self._users.follow())
             beside = [tasks.create_task(part) for part in parts]
             code = await self._carry_out_orders(tasks)
             for task in beside:

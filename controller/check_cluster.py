@@ -12,6 +12,7 @@ import click
 import structlog
 
 from controller.claiming import way_to_zookeeper
+from controller.doors import NoUsers, dialer_of, doors_of
 from controller.preflight.configured import preflight_of
 from controller.preflight.findings import Check, Finding, Gravity, Verdict
 from controller.server.listener import ListenerSettings, Server
@@ -58,7 +59,8 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
         Disconnected, SessionEnded: ZooKeeper cannot be asked, or does not answer in time.
     """
     own_id = BrokerId(settings.broker_id)
-    listeners = [ListenerSettings(x.name, x.host, x.port, relays=False) for x in settings.listeners]
+    doors = doors_of(settings, NoUsers())
+    listeners = [ListenerSettings(x.name, x.host, x.port, relays=False, door=doors[x.name]) for x in settings.listeners]
     server = Server(own_id, listeners)
     bridge = Bridge(way_to_zookeeper(settings))
     session = Session(bridge, lambda _: None, own_id)
@@ -66,7 +68,8 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
     await bridge.start()
     try:
         taken = await _listen(server)
-        preflight = preflight_of(settings, None if taken else server, is_new_cluster=is_new_cluster)
+        door = None if taken else server
+        preflight = preflight_of(settings, door, dialer_of(settings), is_new_cluster=is_new_cluster)
         async with asyncio.timeout(LOOK_WITHIN_S):
             verdict = await preflight.look(bridge, lambda: session.clash(registration))
         return Verdict((*verdict.findings, *taken))

@@ -9,6 +9,7 @@ import structlog
 
 from controller import logs
 from controller.claiming import Claimant
+from controller.connections.broker import Dialer
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
 from controller.core.effects import Notice
@@ -32,8 +33,10 @@ class Leading:
         claimant: Claimant,
         monitoring: Monitoring,
         tell: Callable[[TermEvent | NotGivenUp], None],
+        dialer: Dialer | None = None,
     ) -> None:
-        """No term yet. `tell` hears what happens to each."""
+        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers."""
+        self._dialer = dialer
         self._settings = settings
         self._claimant = claimant
         self._monitoring = monitoring
@@ -129,4 +132,6 @@ class Leading:
             link_observer=monitoring.links,
             turn_observers=(monitoring.turns, server),
             journal=self._journal,
+            dialer=self._dialer,
+            control_plane_listener=settings.control_plane_listener,
         )

@@ -16,6 +16,7 @@ from controller.audit import AuditTrail
 from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
+from controller.connections.broker import Dialer
 from controller.core.candidacy.events import (
     Claimed,
     TermDrained,
@@ -116,17 +117,30 @@ def new_links(parts: TermParts, emit: Callable[[Event], None], on_broken: Callab
     """Links over which brokers are told, as its settings have it."""
     own_id, listener = parts.machine_settings.own_id, parts.inter_broker_listener
     encoder = CommandEncoder(own_id, parts.protocol, listener)
-    return Links(encoder, listener, emit, parts.link_observer, parts.request_timeout_s, on_broken=on_broken)
+    return Links(
+        encoder,
+        listener,
+        emit,
+        parts.link_observer,
+        parts.request_timeout_s,
+        dialer=parts.dialer,
+        on_broken=on_broken,
+        control_plane_listener=parts.control_plane_listener,
+    )
 
 
 def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
     """Who asks brokers for the sizes of replicas."""
     client_id = f"controller-{parts.machine_settings.own_id}"
-    return LogDirs(parts.inter_broker_listener, parts.protocol.describe_log_dirs, client_id, emit)
+    version = parts.protocol.describe_log_dirs
+    return LogDirs(parts.inter_broker_listener, version, client_id, emit, dialer=parts.dialer)
 
 
 class TermParts(Struct):
     """What a term needs of the process that holds it.
+
+    Shape:
+        Brokers are told over `control_plane_listener`, where it is not empty and they have it.
 
     Units:
         `request_timeout_s` and `drain_timeout_s` are in seconds.
@@ -144,6 +158,8 @@ class TermParts(Struct):
     link_observer: LinkObserver
     turn_observers: tuple[TurnObserver, ...]
     journal: journal.Journal | None = None
+    dialer: Dialer | None = None
+    control_plane_listener: str = ""
     new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
     new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs

@@ -13,6 +13,7 @@ from zk_layout.znodes import (
     brokers,
     configs,
     controller_ids,
+    delegation_tokens,
     features,
     notifications,
     producer_ids,
@@ -92,6 +93,14 @@ _FOLDER: Final = (reassignments.ROOT,)
 # Rights themselves, not the notifications of their changes: what was written by hand, or by somebody who died before
 # telling it, counts as well. Each of them is watched.
 RIGHTS: Final = Watched(parents=acls.FOLDERS, families=acls.FOLDERS, listed_once=(), paths=())
+
+# Who may log in: users with their SCRAM credentials, and delegation tokens.
+CREDENTIALS: Final = Watched(
+    parents=(configs.USERS, delegation_tokens.ROOT),
+    families=(configs.USERS, delegation_tokens.ROOT),
+    listed_once=(),
+    paths=(),
+)
 
 
 def watched(*, follows_reassignments: bool = False, follows_rights: bool = False) -> Watched:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
+from collections.abc import Mapping
+from math import inf
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 from controller.core.errors import ErrorCode
 from controller.security.client_login import ClientLogin
@@ -62,6 +65,10 @@ class PlaintextDialer:
         """Of a response that nobody takes, about twice as much is held."""
         self._read_ahead_bytes = read_ahead_bytes
 
+    def reaches(self, endpoint: Endpoint) -> bool:
+        """Whether a connection may be tried."""
+        return endpoint.security_protocol == "PLAINTEXT"
+
     async def open_connection(self, endpoint: Endpoint) -> Streams:
         """One new connection.
 
@@ -71,6 +78,10 @@ class PlaintextDialer:
         _demand(endpoint, "PLAINTEXT")
         return await asyncio.open_connection(endpoint.host, endpoint.port, limit=self._read_ahead_bytes)
 
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (nobody has logged in)
+        """For ever."""
+        return inf
+
 
 class SecuredDialer:
     """Connections to listeners of one security protocol, as whoever we are there."""
@@ -79,6 +90,11 @@ class SecuredDialer:
         """Nothing is opened yet."""
         self._security = security
         self._read_ahead_bytes = read_ahead_bytes
+        self._lasts_s: WeakKeyDictionary[asyncio.StreamWriter, float] = WeakKeyDictionary()
+
+    def reaches(self, endpoint: Endpoint) -> bool:
+        """Whether a connection may be tried."""
+        return endpoint.security_protocol == self._security.protocol
 
     async def open_connection(self, endpoint: Endpoint) -> Streams:
         """One new connection, on which requests can be sent at once.
@@ -96,7 +112,9 @@ class SecuredDialer:
         try:
             login = security.login(host)
             if login is not None:
-                await _log_in(streams, security.mechanism, login)
+                lasts_ms = await _log_in(streams, security.mechanism, login)
+                if lasts_ms:
+                    self._lasts_s[streams[1]] = lasts_ms / 1000
         except AuthenticationFailed as failure:
             streams[1].transport.abort()
             raise ConnectionError(f"{security.mechanism}: {failure.reason}") from None
@@ -108,6 +126,38 @@ class SecuredDialer:
             raise
         return streams
 
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:
+        """As long as the broker said at the login; it then wants another one (KIP-368)."""
+        return self._lasts_s.get(writer, inf)
+
+
+class ListenerDialer:
+    """Connections to brokers on whatever listener, as whoever we are on that one."""
+
+    def __init__(self, securities: Mapping[str, Security], read_ahead_bytes: int = READ_AHEAD_BYTES) -> None:
+        """`securities` are by listener; a listener that is not among them is one of plain text."""
+        self._plain = PlaintextDialer(read_ahead_bytes)
+        self._secured = {name: SecuredDialer(security, read_ahead_bytes) for name, security in securities.items()}
+
+    def reaches(self, endpoint: Endpoint) -> bool:
+        """Whether a connection may be tried."""
+        return self._dialer(endpoint).reaches(endpoint)
+
+    async def open_connection(self, endpoint: Endpoint) -> Streams:
+        """One new connection, on which requests can be sent at once.
+
+        Raises:
+            OSError: nobody listens there, or one end does not trust the other; the text says which, and why.
+        """
+        return await self._dialer(endpoint).open_connection(endpoint)
+
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:
+        """For how long after it was opened a connection is good."""
+        return min((dialer.lasts_s(writer) for dialer in self._secured.values()), default=inf)
+
+    def _dialer(self, endpoint: Endpoint) -> PlaintextDialer | SecuredDialer:
+        return self._secured.get(endpoint.listener, self._plain)
+
 
 def _demand(endpoint: Endpoint, protocol: str) -> None:
     if endpoint.security_protocol != protocol:
@@ -117,21 +167,23 @@ def _demand(endpoint: Endpoint, protocol: str) -> None:
         )
 
 
-async def _log_in(streams: Streams, mechanism: str, login: ClientLogin) -> None:
+async def _log_in(streams: Streams, mechanism: str, login: ClientLogin) -> int:
+    """For how many milliseconds the login counts; 0 for ever."""
     asked = RequestHeader(ApiKey.SASL_HANDSHAKE, _VERSION, 0, CLIENT_ID)
     handshake = decode_handshake_answer(_VERSION, await _answer(streams, encode_handshake(asked, mechanism)))
     if handshake.error:
         enabled = ", ".join(handshake.mechanisms)
         raise AuthenticationFailed(f"the broker refuses the mechanism ({_named(handshake.error)}); it has {enabled}")
     token: bytes | None = login.first_token()
-    number = 0
+    number = lasts_ms = 0
     while token is not None:
         number += 1
         asked = RequestHeader(ApiKey.SASL_AUTHENTICATE, _VERSION, number, CLIENT_ID)
         answer = decode_authenticate_answer(_VERSION, await _answer(streams, encode_authenticate(asked, token)))
         if answer.error:
             raise AuthenticationFailed(f"the broker refuses the login: {answer.message or _named(answer.error)}")
-        token = login.next_token(answer.auth_bytes)
+        token, lasts_ms = login.next_token(answer.auth_bytes), answer.session_lifetime_ms
+    return lasts_ms
 
 
 async def _answer(streams: Streams, question: bytes) -> bytes:

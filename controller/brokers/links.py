@@ -37,10 +37,13 @@ class Links:
         *,
         dialer: Dialer | None = None,
         on_broken: Callable[[BaseException], None] | None = None,
+        control_plane_listener: str = "",
     ) -> None:
-        """No link is open yet. `listener_name` is the inter-broker (or control-plane) listener."""
+        """No link is open yet. `listener_name` is the inter-broker listener, over which brokers are told that have no
+        `control_plane_listener`."""
         self._encoder = encoder
         self._listener_name = listener_name
+        self._control_plane_listener = control_plane_listener
         self._on_broken = on_broken
         self._terms = Terms(
             encoder,
@@ -57,7 +60,11 @@ class Links:
 
     def connect(self, connect: Connect) -> None:
         """Open a link to a life of a broker; a link to an earlier life is closed, and what it queued dropped."""
-        endpoint = connect.registration.endpoint(self._listener_name)
+        endpoint = None
+        if self._control_plane_listener:
+            endpoint = connect.registration.endpoint(self._control_plane_listener)
+        if endpoint is None:
+            endpoint = connect.registration.endpoint(self._listener_name)
         if endpoint is None:
             _log.error(
                 "broker lacks the inter-broker listener and cannot receive commands; add it to its listeners",

@@ -17,6 +17,7 @@ from zk_layout.znodes.brokers import Endpoint
 LARGEST_RESPONSE_BYTES = 100 * 1024 * 1024
 _LARGEST_CORRELATION_ID = 2**31 - 1
 _CORRELATION_ID = struct.Struct(">i")
+_SURELY_GOOD = 0.85  # of a login's time; Kafka's clients log in again then
 _IN_REQUEST = 8  # behind size, api key and version; a response begins with it
 
 
@@ -29,6 +30,9 @@ class Dialer(Protocol):
         Raises:
             OSError, ValueError, OverflowError: it could not be opened, or the address can be none.
         """
+
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:
+        """For how long after it was opened the other end takes requests on this connection, in seconds."""
 
 
 class Broken(Exception):
@@ -50,6 +54,7 @@ class BrokerConnection:
         self._dialer = dialer
         self._endpoint = endpoint
         self._stream: FrameStream | None = None
+        self._until = 0.0
         self._is_retired = False
         self._correlation_id = 0
 
@@ -107,7 +112,7 @@ class BrokerConnection:
     @property
     def is_open(self) -> bool:
         """Whether the next request needs no new connection."""
-        return self._stream is not None and not self._stream.is_ended
+        return self._stream is not None and not self._stream.is_ended and self._now() < self._until
 
     def drop(self) -> None:
         """Close the connection at once, losing what was not written yet."""
@@ -122,8 +127,9 @@ class BrokerConnection:
 
     async def _opened(self, timeout_s: float) -> FrameStream:
         if self._stream is not None:
-            # Brokers close idle connections; noticing it here spares a failed attempt.
-            if not self._stream.is_ended:
+            # Brokers close idle connections, and those whose login counts no more; noticing it here spares a failed
+            # attempt.
+            if self.is_open:
                 return self._stream
             self.drop()
         try:
@@ -134,10 +140,15 @@ class BrokerConnection:
         except (OSError, ValueError, OverflowError) as error:  # the last two: no such host or port can be
             raise Unreachable(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         self._stream = FrameStream(reader, writer, self._largest_response_bytes)
+        self._until = self._now() + _SURELY_GOOD * self._dialer.lasts_s(writer)
         if self._is_retired:
             self.drop()
             raise Broken(f"{self._endpoint} is no longer the broker's address")
         return self._stream
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
 
     def _checked(self, request: bytes, response: bytes | None) -> bytes:
         if response is None:

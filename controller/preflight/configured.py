@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from controller.brokers.dialing import PlaintextDialer
+from controller.connections.broker import Dialer
 from controller.preflight.findings import Check
 from controller.preflight.looking import Door, Preflight
+from controller.preflight.own_door import OwnDoorDialer
 from controller.preflight.sightings import COMPARED, Wanted
 from controller.settings import Settings
 from controller.wire.versions import parse_wanted
@@ -29,7 +30,12 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
     )
 
 
-def preflight_of(settings: Settings, door: Door | None, *, is_new_cluster: bool) -> Preflight:
-    """The look of a process with these settings; without a `door` it does not look whether it can be reached."""
+def preflight_of(settings: Settings, door: Door | None, dialer: Dialer, *, is_new_cluster: bool) -> Preflight:
+    """The look of a process with these settings; without a `door` it does not look whether it can be reached.
+
+    `dialer` connects to brokers.
+    """
     wanted = wanted_of(settings, is_new_cluster=is_new_cluster)
-    return Preflight(wanted, settings.advertised_endpoints, PlaintextDialer(), door)
+    tls = {name: secured.tls for name, secured in settings.security.items() if secured.tls is not None}
+    ourselves = OwnDoorDialer(tls, wanted.reached_over)
+    return Preflight(wanted, settings.advertised_endpoints, dialer, door, ourselves=ourselves)

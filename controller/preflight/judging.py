@@ -131,17 +131,24 @@ def _brokers(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         return
     if len(without) + len(mute) == len(brokers):
         text = f"no broker answers on listener {wanted.listener}: {_failures(mute)}"
-        hint = "let this host connect to the brokers' addresses; it is tried again"
+        hint = _way_in(mute, "the brokers' addresses") + "; it is tried again"
         yield Finding(check, Gravity.STOP, text, hint, may_pass=True)
         return
     if without:
         hint = "they cannot be led; give them the listener"
         yield _warning(check, f"no listener {wanted.listener}: {_named(without)}", hint)
     if mute:
-        hint = "they are led as soon as they can be reached; let this host connect to them"
+        hint = "they are led as soon as they can be reached; " + _way_in(mute, "them")
         yield _warning(check, f"no answer: {_failures(mute)}", hint)
     if not without and not mute:
         yield _ok(check, f"{_named(brokers)} answer{'s' * (len(brokers) == 1)} on listener {wanted.listener}")
+
+
+def _way_in(mute: Mapping[BrokerId, BrokerSeen], to: str) -> str:
+    hint = f"let this host connect to {to}"
+    if any(seen.endpoint is not None and seen.endpoint.security_protocol != "PLAINTEXT" for seen in mute.values()):
+        hint += ", with a login and a trust store like the brokers' own (docs/security.md)"
+    return hint
 
 
 def _failures(mute: Mapping[BrokerId, BrokerSeen]) -> str:

@@ -50,9 +50,12 @@ class Preflight:
         dialer: Dialer,
         door: Door | None,
         *,
+        ourselves: Dialer | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Nothing was looked at yet. Without a `door` nobody looks whether this process can be reached."""
+        """Nothing was looked at yet. Without a `door` nobody looks whether this process can be reached; `ourselves`
+        connects to it, where that is not done as to brokers."""
+        self._ourselves = ourselves or dialer
         self._wanted = wanted
         self._advertised = advertised
         self._dialer = dialer
@@ -138,7 +141,7 @@ class Preflight:
         is_for_brokers = endpoint.listener in self._wanted.reached_over
         name = f"kafka-zk-controller preflight {secrets.token_hex(8)}"
         has_come = door.expect(name)
-        connection = BrokerConnection(self._dialer, endpoint)
+        connection = BrokerConnection(self._ourselves, endpoint)
         failure = ""
         try:
             await connection.ask(encode_question(name, connection.next_correlation_id()), timeout_s=ANSWER_WITHIN_S)

@@ -9,12 +9,9 @@ Source: Kafka's AdminClientConfig, SslConfigs, SaslConfigs; KIP-651 (PEM).
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import ssl
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import javaproperties
@@ -22,6 +19,9 @@ from msgspec import Struct
 
 from controller.reassign.input_file import File
 from controller.reassign.refusals import Unusable
+from controller.security.stores import UnusableStore
+from controller.security.tls import client_context
+from controller.settings.security import KeyStore, Secret, StoreType, TlsSettings, TrustStore
 
 DEFAULT_API_TIMEOUT_MS = 60_000
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
@@ -56,15 +56,16 @@ _HANDLED = frozenset(
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
         "ssl.key.password",
+        "ssl.keystore.password",
+        "ssl.truststore.password",
         "ssl.endpoint.identification.algorithm",
+        "ssl.cipher.suites",
         "ssl.enabled.protocols",
         "ssl.protocol",
     }
 )
-_WITHOUT_EFFECT = frozenset(
-    {"bootstrap.servers", "ssl.truststore.password", "ssl.keystore.password", "retries", "retry.backoff.ms"}
-)
-"""Said otherwise, not needed for PEM, or covered by the time-outs."""
+_WITHOUT_EFFECT = frozenset({"bootstrap.servers", "retries", "retry.backoff.ms"})
+"""Said otherwise, or covered by the time-outs."""
 _SECURITY = ("ssl.", "sasl.", "security.")
 _NEAR_ENOUGH = 0.8
 _OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
@@ -170,67 +171,47 @@ def _unquoted(double: str, single: str, bare: str) -> str:
 
 
 def _ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = _oldest_protocol(properties)
-    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
-    if algorithm not in ("", "https"):
-        raise Unusable(f"ssl.endpoint.identification.algorithm={algorithm} is neither https nor empty")
-    context.check_hostname = algorithm == "https"
-    _demand_pem(properties, "ssl.truststore", ("ssl.truststore.location", "ssl.truststore.certificates"))
-    _demand_pem(properties, "ssl.keystore", ("ssl.keystore.location", "ssl.keystore.certificate.chain"))
-    _load("ssl.truststore", lambda: _trust(context, properties))
-    _load("ssl.keystore", lambda: _identify(context, properties))
-    return context
-
-
-def _oldest_protocol(properties: Mapping[str, str]) -> ssl.TLSVersion:
+    """What `ssl.…` asks for, by stores of every kind that Java knows."""
     named = properties.get("ssl.enabled.protocols") or properties.get("ssl.protocol") or "TLSv1.2,TLSv1.3"
     enabled = {name.strip() for name in named.split(",")}
     if not enabled <= {"TLSv1.2", "TLSv1.3", "TLS"}:
         raise Unusable(f"ssl.enabled.protocols={named}: only TLSv1.2 and TLSv1.3 are supported")
-    return ssl.TLSVersion.TLSv1_3 if enabled == {"TLSv1.3"} else ssl.TLSVersion.TLSv1_2
-
-
-def _demand_pem(properties: Mapping[str, str], store: str, users: tuple[str, ...]) -> None:
-    kind = properties.get(f"{store}.type", "JKS").upper()
-    if any(key in properties for key in users) and kind != "PEM":
-        raise Unusable(
-            f"{store}.type={kind} cannot be read by this tool; export the store as PEM (keytool, openssl pkcs12) and "
-            f"set {store}.type=PEM"
-        )
-
-
-def _load(store: str, load: Callable[[], None]) -> None:
-    """The reason without the content of a file."""
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    if algorithm not in ("", "https"):
+        raise Unusable(f"ssl.endpoint.identification.algorithm={algorithm} is neither https nor empty")
+    key_store = KeyStore(
+        _type(properties, "ssl.keystore.type"),
+        properties.get("ssl.keystore.location"),
+        _secret(properties, "ssl.keystore.password"),
+        _secret(properties, "ssl.key.password"),
+        properties.get("ssl.keystore.certificate.chain"),
+        _secret(properties, "ssl.keystore.key"),
+    )
+    trust_store = TrustStore(
+        _type(properties, "ssl.truststore.type"),
+        properties.get("ssl.truststore.location"),
+        _secret(properties, "ssl.truststore.password"),
+        properties.get("ssl.truststore.certificates"),
+    )
+    settings = TlsSettings(
+        key_store if key_store.location or key_store.certificate_chain else None,
+        trust_store if trust_store.location or trust_store.certificates else None,
+        enabled_protocols=("TLSv1.3",) if enabled == {"TLSv1.3"} else ("TLSv1.2", "TLSv1.3"),
+        cipher_suites=tuple(filter(None, (s.strip() for s in properties.get("ssl.cipher.suites", "").split(",")))),
+        endpoint_identification_algorithm=algorithm,
+    )
     try:
-        load()
-    except ssl.SSLError as error:
-        raise Unusable(f"{store}: {error.reason or 'not PEM, or of the wrong kind'}") from None
-    except OSError as error:
-        raise Unusable(f"{store}: {error.filename}: {error.strerror}") from None
+        return client_context(settings)
+    except UnusableStore as unusable:
+        raise Unusable(str(unusable)) from None
 
 
-def _trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
-    if "ssl.truststore.location" in properties:
-        context.load_verify_locations(cafile=properties["ssl.truststore.location"])
-    elif "ssl.truststore.certificates" in properties:
-        context.load_verify_locations(cadata=properties["ssl.truststore.certificates"])
-    else:
-        context.load_default_certs()
+def _type(properties: Mapping[str, str], key: str) -> StoreType:
+    try:
+        return StoreType(properties.get(key, StoreType.JKS).upper())
+    except ValueError:
+        raise Unusable(f"{key}={properties[key]} is not one of {', '.join(StoreType)}") from None
 
 
-def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
-    """A key given inline goes through a file that only this user can read, and that is gone at once."""
-    password = properties.get("ssl.key.password", "")
-    if "ssl.keystore.location" in properties:
-        context.load_cert_chain(properties["ssl.keystore.location"], password=password)
-    elif "ssl.keystore.certificate.chain" in properties:
-        if "ssl.keystore.key" not in properties:
-            raise Unusable("ssl.keystore.certificate.chain needs ssl.keystore.key")
-        handle, name = tempfile.mkstemp(suffix=".pem")
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(properties["ssl.keystore.key"] + "\n" + properties["ssl.keystore.certificate.chain"])
-            context.load_cert_chain(name, password=password)
-        finally:
-            Path(name).unlink()
+def _secret(properties: Mapping[str, str], key: str) -> Secret | None:
+    return Secret(properties[key]) if key in properties else None

@@ -15,6 +15,7 @@ from controller.security.tls import server_context
 from controller.settings.security import TlsSettings
 
 LOOKS_EVERY_S: Final = 5.0
+RENEWED: Final = "certificates renewed"
 
 Say = Callable[[str, str], None]
 """Takes what happened, and to which files or why."""
@@ -69,7 +70,7 @@ class Renewed(Generic[_T]):
         except UnusableStore as unusable:
             self._say("certificates have changed and cannot be used; those of before stay in force", str(unusable))
         else:
-            self._say("certificates renewed", where)
+            self._say(RENEWED, where)
 
     def _look(self) -> _Seen:
         return tuple(map(_state, self._paths))

@@ -51,6 +51,7 @@ from controller.server.relay import (
     CLIENT_ID,
     FORWARDED,
     LED,
+    OF_THE_ASKER,
     RELAYABLE,
     STANDING_BY,
     Brokers,
@@ -131,10 +132,14 @@ class Tls(Protocol):
 
 
 class Door(Struct, frozen=True):
-    """How one listener lets clients in: with `tls` encrypted, with `login` only who logs in by SASL."""
+    """How one listener lets clients in: with `tls` encrypted, with `login` only who logs in by SASL.
+
+    Logins wait until `is_ready`: a client that is refused takes its password for wrong, and may give up for good.
+    """
 
     tls: Tls | None = None
     login: Callable[[], Login] | None = None
+    is_ready: Callable[[], Awaitable[object]] | None = None
 
 
 class Service:
@@ -209,6 +214,7 @@ class Connection:
         self._relay = relay
         self._tls = door.tls
         self._entrance = None if door.login is None else Entrance(door.login(), asyncio.get_running_loop().time)
+        self._is_ready = door.is_ready
         self._principal = ANONYMOUS
         self._is_relay = False
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
@@ -314,6 +320,8 @@ class Connection:
         check_size(size, LARGEST_BYTES)
         async with asyncio.timeout(self._patience_s):
             frame = await self._wire.bytes_of(size - len(head), head)
+            if self._is_ready is not None:
+                await self._is_ready()
         if frame is None:
             return None
         try:
@@ -441,6 +449,9 @@ class Connection:
             Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
         """
         is_allowed = self._service.is_allowed
+        is_known = self._tls is not None or self._entrance is not None
+        if is_known and header.api_key in OF_THE_ASKER:
+            raise Unanswerable(f"{api_name(header.api_key)} is not passed on, because a broker has to see who asks")
         if is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))

@@ -5,7 +5,8 @@ request is passed on, byte for byte, to one live broker, and its answer back.
 
 Security: the broker sees this process as the sender, not the client. Where there is an authorizer, the client's own
 rights are therefore judged here before anything is passed on (`controller.wire.rights_needed`). A broker's quotas by
-address see the controller's. Only plain-text listeners of the same name are used.
+address see the controller's. Only listeners of the same name are used, because answers have addresses in them; on a
+secured one this process is whoever it is to brokers there, and none is used where it is nobody.
 
 Source: KafkaAdminClient's LeastLoadedNodeProvider; KIP-511.
 """
@@ -128,6 +129,10 @@ MOST_READ_AHEAD_BYTES = 256 * 1024  # which asyncio reads at once, however littl
 KNOWN_FOR_S = 60.0
 AVOIDED_FOR_S = 10.0
 INTRODUCTION_S = 1.0
+
+OF_THE_ASKER = frozenset({38, 39, 40, 41})
+"""Delegation tokens belong to whoever asks for them: passed on by a process that has logged in they would be its."""
+
 _log = structlog.get_logger(__name__)
 
 Ranges = Mapping[int, VersionRange]
@@ -151,8 +156,11 @@ async def nobody() -> None:
     """Nobody is known to lead."""
 
 
-def _is_plain(endpoint: Endpoint, listener: str) -> bool:
-    return endpoint.listener == listener and endpoint.security_protocol == "PLAINTEXT"
+class BrokerDialer(Dialer, Protocol):
+    """A dialer that knows where it has no way in: `controller.brokers.dialing`."""
+
+    def reaches(self, endpoint: Endpoint) -> bool:
+        """Whether a connection may be tried."""
 
 
 class Brokers:
@@ -166,7 +174,7 @@ class Brokers:
         self,
         own_id: BrokerId,
         live_brokers: Callable[[], Awaitable[Sequence[LiveBroker]]],
-        dialer: Dialer,
+        dialer: BrokerDialer,
         timeout_s: float = 30.0,
         is_allowed: Authorizer = anybody,
         controller: Callable[[], Awaitable[LiveBroker | None]] = nobody,
@@ -185,7 +193,7 @@ class Brokers:
         self.is_allowed = is_allowed
 
     async def choose(self, listener: str) -> tuple[LiveBroker, Endpoint]:
-        """Any live broker with a plain-text listener of this name.
+        """Any live broker with a listener of this name on which it can be reached.
 
         Raises:
             NobodyToAsk: there is none.
@@ -197,18 +205,18 @@ class Brokers:
             for broker in self._live
             if broker.broker != self._own_id and self._avoided.get(broker.broker, 0.0) <= now
             for endpoint in broker.endpoints
-            if _is_plain(endpoint, listener)
+            if endpoint.listener == listener and self.dialer.reaches(endpoint)
         ]
         if not candidates:
-            raise NobodyToAsk(f"no live broker has a plain-text listener {listener} and can be reached")
+            raise NobodyToAsk(f"no live broker has a listener {listener} on which it can be reached from here")
         return random.choice(candidates)
 
     async def controller(self, listener: str) -> Endpoint | None:
-        """The plain-text listener of this name of whoever leads; None if nobody else is known to."""
+        """The listener of this name of whoever leads; None if nobody else is known to."""
         leader = await self._controller()
         if leader is None or leader.broker == self._own_id:
             return None
-        return next((e for e in leader.endpoints if _is_plain(e, listener)), None)
+        return next((e for e in leader.endpoints if e.listener == listener and self.dialer.reaches(e)), None)
 
     async def introduce(self, broker: LiveBroker, connection: BrokerConnection) -> Ranges:
         """What this broker answers of that which clients ask the controller; it is asked if that is not known.

@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from controller.server.api_names import LAST_KEY, api_name
-from controller.server.relay import LED, RELAYABLE
+from controller.server.relay import LED, OF_THE_ASKER, RELAYABLE
 from controller.wire.any_node import ANSWERED, CONFIGS
 from controller.wire.broker_side import COMMANDS
 from controller.wire.versions import SERVED, ApiKey, VersionRange
@@ -38,6 +38,7 @@ _LEADERS = "asked of a leader or coordinator, which this node never is; listed f
 _ADMIN = "tools ask the controller; a replica that does not lead passes it on to whoever does"
 _KRAFT = "of KRaft; brokers in ZooKeeper mode do not know it either"
 _ANY_BROKER = "any broker can answer it"
+_TOKENS = "any broker can answer it; closed on a listener with TLS or SASL, where a broker has to see who asks"
 _SERVED_WHY: dict[int, str] = {
     ApiKey.METADATA: "all live brokers, and this node as their controller; by a replica that does not lead, relayed",
     ApiKey.DESCRIBE_CLUSTER: "as Metadata",
@@ -56,8 +57,8 @@ _ANSWERED_WHY: dict[int, str] = {
     ApiKey.LIST_TRANSACTIONS: "there are none here",
     ApiKey.DESCRIBE_LOG_DIRS: "one directory without replicas",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "LOG_DIR_NOT_FOUND: there are no logs here",
-    ApiKey.SASL_HANDSHAKE: "ILLEGAL_SASL_STATE, as on a plain-text listener of a broker",
-    ApiKey.SASL_AUTHENTICATE: "ILLEGAL_SASL_STATE, as on a plain-text listener of a broker",
+    ApiKey.SASL_HANDSHAKE: "the login, on a SASL listener; on others ILLEGAL_SASL_STATE, as on those of a broker",
+    ApiKey.SASL_AUTHENTICATE: "the login, on a SASL listener; on others ILLEGAL_SASL_STATE, as on those of a broker",
 }
 _CLOSED_WHY: dict[int, str] = {
     58: "sent by brokers that forward requests, which they do only in a migration to KRaft",
@@ -81,7 +82,7 @@ def treated(api_key: int) -> Treated | None:
     if api_key in ANSWERED:
         return Treated(Treatment.ANSWERED, _ANSWERED_WHY[api_key], ANSWERED[api_key])
     if api_key in RELAYABLE:
-        return Treated(Treatment.RELAYED, _ANY_BROKER)
+        return Treated(Treatment.RELAYED, _TOKENS if api_key in OF_THE_ASKER else _ANY_BROKER)
     if api_key in LED:
         return Treated(Treatment.CLOSED, _LEADERS)
     why_closed = _CLOSED_WHY.get(api_key)

@@ -5,9 +5,14 @@ Source: KafkaConfig.validateValues, EndPoint and SocketServerConfigs; KIP-103, K
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from msgspec import Struct
 
 from controller.settings.draft import Draft
+from controller.settings.securing import broker_security_of, demand_login, security_of
+from controller.settings.security import BrokerSecurity, ListenerSecurity
 from controller.settings.table import PROTOCOLS
 from zk_layout.codec import Undecodable
 from zk_layout.znodes.brokers import Endpoint, parse_endpoint
@@ -16,15 +21,20 @@ _EVERYWHERE = ("", "0.0.0.0", "::")
 
 
 class Listening(Struct, frozen=True):
-    """Where to listen, what to advertise, and the name of the listener between brokers.
+    """Where to listen, what to advertise, and the names of the listeners between brokers.
 
     Shape:
-        Listener names are in capitals, as Kafka has them, and unique.
+        Listener names are in capitals, as Kafka has them, and unique. `security` and `towards_brokers` are by name;
+        the second has those alone on which this process could connect to brokers. `control_plane` is `inter_broker`
+        where no other is set.
     """
 
     bound: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
     inter_broker: str
+    control_plane: str
+    security: Mapping[str, ListenerSecurity]
+    towards_brokers: Mapping[str, BrokerSecurity]
 
 
 def settle(draft: Draft) -> Listening:
@@ -40,7 +50,21 @@ def settle(draft: Draft) -> Listening:
         _compare_names(draft, bound, advertised)
     _check_reachable(draft, advertised)
     names = tuple(endpoint.listener for endpoint in advertised)
-    return Listening(bound, advertised, _inter_broker(draft, names))
+    inter_broker = _inter_broker(draft, names)
+    control_plane = draft.text("control.plane.listener.name").upper() or inter_broker
+    security = {e.listener: security_of(draft, e.listener, e.security_protocol) for e in bound}
+    for name in dict.fromkeys((inter_broker, control_plane)):
+        if name in security:
+            demand_login(draft, name, security[name])
+    towards = {name: broker_security_of(draft, name, secured) for name, secured in security.items()}
+    return Listening(
+        bound,
+        advertised,
+        inter_broker,
+        control_plane,
+        MappingProxyType(security),
+        MappingProxyType({name: found for name, found in towards.items() if found is not None}),
+    )
 
 
 def _protocols(draft: Draft) -> dict[str, str]:
@@ -66,12 +90,6 @@ def _endpoints(draft: Draft, key: str, protocols: dict[str, str]) -> tuple[Endpo
             continue
         if endpoint.port < 1:
             draft.complain(key, f"{endpoint} needs a port from 1 to 65535")
-        if endpoint.security_protocol != "PLAINTEXT":
-            draft.complain(
-                key,
-                f"{endpoint} uses {endpoint.security_protocol}, which is not supported yet; use a listener that "
-                "listener.security.protocol.map maps to PLAINTEXT",
-            )
         if endpoint.listener in endpoints:
             draft.complain(key, f"listener {endpoint.listener} is listed twice")
         endpoints[endpoint.listener] = endpoint

@@ -11,12 +11,14 @@ from types import MappingProxyType
 from controller.settings import listening
 from controller.settings.draft import Draft
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED, WITHOUT_EFFECT
+from controller.settings.securing import token_key_of
+from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
 from controller.settings.values import Listener, Settings
 
 _OURS = tuple(setting.key for setting in SETTINGS)
-_KNOWN = (*_OURS, *REFUSED, *WITHOUT_EFFECT, *IRRELEVANT)
+_KNOWN = (*_OURS, *REFUSED, *WITHOUT_EFFECT, *IRRELEVANT, *SECURING)
 _SURELY_MEANT = 0.9
 _LISTENER_LIMIT = re.compile(r"^listener\.name\.(?P<name>[^.]+)\.max\.connections$")
 
@@ -61,7 +63,19 @@ def load(
         raise BadSettings(problems)
     bound = tuple(Listener(endpoint.listener, endpoint.host, endpoint.port) for endpoint in found.bound)
     values = MappingProxyType(draft.values)
-    return Settings(values, bound, found.advertised, found.inter_broker, ignored, without_effect, most_connections)
+    return Settings(
+        values,
+        bound,
+        found.advertised,
+        found.inter_broker,
+        ignored,
+        without_effect,
+        most_connections,
+        found.security,
+        found.towards_brokers,
+        found.control_plane,
+        token_key_of(draft),
+    )
 
 
 def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
@@ -82,11 +96,11 @@ def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
 
 def _is_ignored(key: str) -> bool:
     """Whether a key does not concern a controller; one that nearly is one of ours does."""
-    if key in _OURS or key in REFUSED or key in WITHOUT_EFFECT or _LISTENER_LIMIT.match(key):
+    if key in _OURS or key in REFUSED or key in WITHOUT_EFFECT or _LISTENER_LIMIT.match(key) or concerns_security(key):
         return False
     if key in IRRELEVANT:
         return True
-    is_slip = bool(difflib.get_close_matches(key, (*_OURS, *REFUSED), n=1, cutoff=_SURELY_MEANT))
+    is_slip = bool(difflib.get_close_matches(key, (*_OURS, *REFUSED, *SECURING), n=1, cutoff=_SURELY_MEANT))
     return key.startswith(IRRELEVANT_PREFIXES) and not is_slip
 
 
@@ -94,7 +108,7 @@ def _complain_about_strangers(given: dict[str, Given], problems: list[str]) -> N
     problems.extend(
         f"{found.where}: {key}: there is no such setting{nearest(key, _KNOWN)}"
         for key, found in given.items()
-        if key not in _KNOWN and not _LISTENER_LIMIT.match(key)
+        if key not in _KNOWN and not _LISTENER_LIMIT.match(key) and not concerns_security(key)
     )
 
 

@@ -8,16 +8,18 @@ Source: Kafka's AbstractConfig.valuesWithPrefixOverride, SslConfigs, SaslConfigs
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from controller.settings.draft import Draft
+from controller.settings.securing_keys import MECHANISM, MECHANISMS, OF_ONE, TOKEN_KEYS
 from controller.settings.security import (
     AUTHENTICATED_BY_SASL,
     ENCRYPTED,
+    PLAINTEXT,
+    BrokerSecurity,
     ClientAuth,
     KeyStore,
     ListenerSecurity,
@@ -28,30 +30,11 @@ from controller.settings.security import (
     TrustStore,
 )
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-
-SSL_KEYS: Final = frozenset(
-    {
-        "ssl.cipher.suites",
-        "ssl.client.auth",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.principal.mapping.rules",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
-"""What of `ssl.` means something here."""
-
-_OF_ONE = re.compile(r"^listener\.name\.[^.]+\.")
+_WITH_PASSWORD = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+_JAVA = {
+    "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
+}
 _E = TypeVar("_E", bound=StrEnum)
 
 
@@ -106,14 +89,61 @@ class _Written:
 
     def beginning(self, start: str, but_for: Iterable[str]) -> Mapping[str, str]:
         """All that counts of the keys that begin so."""
-        bare = {_OF_ONE.sub("", key) for key in self._draft.given}
+        bare = {OF_ONE.sub("", key) for key in self._draft.given}
         found = {key: self.text(key) for key in sorted(bare) if key.startswith(start) and key not in but_for}
         return MappingProxyType({key: text for key, text in found.items() if text is not None})
+
+
+def token_key_of(draft: Draft) -> Secret | None:
+    """By which the passwords of delegation tokens are made; it is the same on all brokers."""
+    given = next((draft.given[key].text for key in TOKEN_KEYS if draft.is_given(key)), None)
+    return None if given is None else Secret(given)
+
+
+def broker_security_of(draft: Draft, listener: str, secured: ListenerSecurity) -> BrokerSecurity | None:
+    """As whom this process connects to brokers on a listener; None where it could not log in there.
+
+    Only what was found to be good for the listener counts, and nothing is complained about. Where the mechanism between
+    brokers has no login module, another that has one does: clients' requests are passed on over their own listener.
+    """
+    if secured.sasl is None:
+        return BrokerSecurity(secured.protocol, secured.tls)
+    enabled, written = secured.sasl.enabled_mechanisms, _Written(draft, listener)
+    for mechanism in (draft.text(MECHANISM), *_WITH_PASSWORD):
+        jaas = written.secret("sasl.jaas.config", mechanism)
+        if mechanism in enabled and jaas is not None:
+            return BrokerSecurity(secured.protocol, secured.tls, mechanism, jaas, secured.sasl.options)
+    return None
+
+
+def demand_login(draft: Draft, listener: str, secured: ListenerSecurity) -> None:
+    """Complain if brokers cannot be led over this listener."""
+    if secured.sasl is None:
+        return
+    mechanism = draft.text(MECHANISM)
+    if mechanism not in secured.sasl.enabled_mechanisms:
+        enabled = ", ".join(secured.sasl.enabled_mechanisms)
+        draft.complain(
+            MECHANISM,
+            f"{mechanism} is not among the sasl.enabled.mechanisms of listener {listener}, which are {enabled}; set "
+            "both as on the brokers",
+        )
+    elif mechanism.startswith("SCRAM") and _Written(draft, listener).secret("sasl.jaas.config", mechanism) is None:
+        draft.complain(
+            f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config",
+            f"this process logs in at brokers on listener {listener} with it; set it as on the brokers",
+        )
 
 
 def security_of(draft: Draft, listener: str, protocol: str) -> ListenerSecurity:
     """How one listener is secured; what cannot be used becomes a complaint."""
     written = _Written(draft, listener)
+    if protocol != PLAINTEXT:
+        for key, known in _JAVA.items():
+            if written.text(key) not in (None, known):
+                draft.complain(
+                    written.key(key), "a Java class cannot run here; leave it out, if brokers can do without"
+                )
     return ListenerSecurity(
         protocol,
         _tls(draft, written) if protocol in ENCRYPTED else None,

@@ -118,6 +118,21 @@ class SaslSettings(Struct, frozen=True):
     max_reauth_ms: int = 0
 
 
+class BrokerSecurity(Struct, frozen=True):
+    """As whom this process connects to brokers on one listener.
+
+    Shape:
+        `jaas` is the `sasl.jaas.config` of `mechanism`; both only where the protocol wants a login.
+        `options` are as in `SaslSettings`.
+    """
+
+    protocol: str = PLAINTEXT
+    tls: TlsSettings | None = None
+    mechanism: str = ""
+    jaas: Secret | None = None
+    options: Mapping[str, str] = MappingProxyType({})
+
+
 class ListenerSecurity(Struct, frozen=True):
     """How a listener is secured: `tls` where its protocol encrypts, `sasl` where it wants a login."""
 

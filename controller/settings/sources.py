@@ -10,6 +10,7 @@ from pathlib import Path
 import javaproperties
 from msgspec import Struct
 
+from controller.settings.securing_keys import SECURING
 from controller.settings.table import SETTINGS
 
 ENVIRONMENT_PREFIX = "KAFKA_ZK_CONTROLLER_"
@@ -68,7 +69,7 @@ def from_file(path: Path, problems: list[str]) -> dict[str, Given]:
 
 def from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
     """The variables that begin with our prefix."""
-    keys = {environment_name(setting.key): setting.key for setting in SETTINGS}
+    keys = {environment_name(key): key for key in (*(setting.key for setting in SETTINGS), *SECURING)}
     found: dict[str, Given] = {}
     for name, text in sorted(environment.items()):
         if not name.startswith(ENVIRONMENT_PREFIX) or _OTHERS_VARIABLES.fullmatch(name):

@@ -116,7 +116,8 @@ SETTINGS: tuple[Setting, ...] = (
         "listener.security.protocol.map",
         TEXT,
         ",".join(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
-        "The security protocol of each listener name; as on the brokers. Only PLAINTEXT is supported yet.",
+        "The security protocol of each listener name; as on the brokers. See docs/security.md for what secures a "
+        "listener: ssl.…, sasl.… and listener.name.<name>.….",
     ),
     Setting(
         "inter.broker.listener.name",
@@ -135,7 +136,19 @@ SETTINGS: tuple[Setting, ...] = (
         TEXT,
         None,
         "Set it if the brokers do: they then connect to the controller over this listener, so it must be advertised. "
-        "This controller still sends commands over the inter-broker listener.",
+        "Commands are sent over it, too, to brokers that have it.",
+    ),
+    Setting(
+        "sasl.mechanism.inter.broker.protocol",
+        choice("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+        "GSSAPI",
+        "By which this process logs in at brokers, where the inter-broker listener wants a login; as on the brokers.",
+    ),
+    Setting(
+        "connection.failed.authentication.delay.ms",
+        number(0),
+        100,
+        "How long a client whose login failed waits for the answer.",
     ),
     Setting(
         "inter.broker.protocol.version",

@@ -8,11 +8,12 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from controller.settings.kinds import Value
+from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret
 from zk_layout.znodes.brokers import Endpoint
 
 HIDDEN = "[hidden]"
 
-_SECRETS = ("password", "secret", "jaas", "credential")
+_SECRETS = ("password", "secret", "jaas", "credential", "keystore.key", "master.key")
 
 
 class Listener(Struct, frozen=True):
@@ -29,7 +30,9 @@ class Settings(Struct, frozen=True):
     Shape:
         `values` has every key of the table, None where nothing is set and there is no default. `ignored` are keys that
         do not concern a controller, `without_effect` sentences about those that do and that it does not act on yet.
-        `most_connections` is by listener, where one has a limit of its own.
+        `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
+        `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
+        tokens are checked.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
@@ -42,6 +45,10 @@ class Settings(Struct, frozen=True):
     ignored: tuple[str, ...] = ()
     without_effect: tuple[str, ...] = ()
     most_connections: Mapping[str, int] = MappingProxyType({})
+    security: Mapping[str, ListenerSecurity] = MappingProxyType({})
+    towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})
+    control_plane_listener: str = ""
+    token_key: Secret | None = None
 
     def text(self, key: str) -> str:
         """A value as text."""

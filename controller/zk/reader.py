@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from controller.core.effects import Notice, Read, ReadAgain, ReadChildren, Survey
 from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused, Surveyed
@@ -44,7 +44,7 @@ _Group = list[tuple[Fact, list[StateAddress]]]
 class Reader:
     """Shows one term what ZooKeeper holds. `emit` and `notice` are called on the event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a seam of its own, and most have a default
         self,
         bridge: Reads,
         emit: Emit,
@@ -53,8 +53,9 @@ class Reader:
         bulk: BulkReader | None = None,
         chunk: int = 2_000,
         what: Watched | None = None,
+        decode: Callable[[Address, bytes], Any] = catalog.decode,
     ) -> None:
-        """`what` is what every term watches, unless it is said otherwise.
+        """`what` is what every term watches, unless it is said otherwise; `decode` makes values of bytes.
 
         `chunk` is how many facts one event holds, more or less: a topic and its partitions stay together.
         """
@@ -64,6 +65,7 @@ class Reader:
         self._bulk = bulk or BulkReader(bridge)
         self._surveyor = Surveyor(bridge, self._bulk, self._refuse, self._allow)
         self._chunk = chunk
+        self._decode = decode
         self._watched = what or watched()
         self._names: dict[str, set[str]] = {
             parent: set() for parent in (*self._watched.parents, *self._watched.listed_once)
@@ -362,7 +364,9 @@ class Reader:
                         await asyncio.sleep(0)  # a wide topic would hold up everybody
                     end = begun + self._chunk
                     pairs = zip(addresses[begun:end], states[begun:end], strict=True)
-                    observed += [_fact(at, node, zxid) for at, (node, zxid) in pairs if not isinstance(node, Hidden)]
+                    observed += [
+                        self._seen(at, node, zxid) for at, (node, zxid) in pairs if not isinstance(node, Hidden)
+                    ]
                 self._observe(observed)
                 self._show_hidden(unread_paths, states)
 
@@ -372,7 +376,15 @@ class Reader:
     def _fact(self, path: str, node: Node | None, zxid: Zxid) -> Fact:
         if node is None:
             return self._gone(path, zxid)
-        return _fact(_known_address(path), node, zxid)
+        return self._seen(_known_address(path), node, zxid)
+
+    def _seen(self, address: Address, node: Node | None, zxid: Zxid) -> Fact:
+        if node is None:
+            return absent(address, zxid)
+        if isinstance(address, BrokerAddress) and not node.data and node.stat.version == 0:
+            # A broker that is about to write its registration: not there yet, as of its creation.
+            return absent(address, node.stat.mzxid)
+        return present(address, self._decode(address, node.data), node.stat)
 
     def _grouped(self, facts: Iterable[Fact]) -> Iterator[_Group]:
         group: _Group = []
@@ -396,15 +408,6 @@ class Reader:
             known = ()  # another topic of the same name
         self._partitions[topic] = (fact.stat.czxid, fact.value.partitions.keys())
         return [StateAddress(topic, number) for number in fact.value.partitions if number not in known]
-
-
-def _fact(address: Address, node: Node | None, zxid: Zxid) -> Fact:
-    if node is None:
-        return absent(address, zxid)
-    if isinstance(address, BrokerAddress) and not node.data and node.stat.version == 0:
-        # A broker that is about to write its registration: not there yet, as of its creation.
-        return absent(address, node.stat.mzxid)
-    return present(address, catalog.decode(address, node.data), node.stat)
 
 
 def _known_address(path: str) -> Address:

@@ -341,7 +341,7 @@ class Process(Daemon):
         )
         listener: Any = controller.listener
         observer: Any = controller.observer
-        self._server, self._monitoring, self._rights = listener, observer, None
+        self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
         self._leading = _Leading(controller, settings, self._claimant, self)
         silent: Any = Silent()
         self._announcing = silent

@@ -8,6 +8,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.links import Links
 from controller.core.commands import (
@@ -344,6 +346,27 @@ def test_a_broker_without_the_listener_waits_for_a_better_registration() -> None
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("has_control_plane", [True, False])
+def test_commands_go_over_the_control_plane_where_the_broker_has_one(has_control_plane: bool) -> None:
+    async def story() -> None:
+        async with listening() as data, listening() as control:
+            links = Links(
+                CommandEncoder(BrokerId(99), parse_protocol("3.9"), "INSIDE"),
+                "INSIDE",
+                heard := Heard(),
+                control_plane_listener="CONTROL",
+            )
+            endpoints = [data.endpoint, *[Endpoint("CONTROL", "127.0.0.1", control.port)] * has_control_plane]
+            links.connect(Connect(BROKER, FIRST_LIFE, Registration(tuple(endpoints))))
+            links.tell(tell(StopReplica((stop(1),))))
+            await heard.until(1)
+            await links.close()
+
+            assert (len(control.told), len(data.told)) == ((1, 0) if has_control_plane else (0, 1))
+
+    asyncio.run(story())
+
+
 def test_a_secured_listener_is_refused_with_a_reason_instead_of_being_sent_plain_text() -> None:
     async def story() -> None:
         async with listening() as peer, links_to() as (links, _, failures):
@@ -436,10 +459,11 @@ def test_the_waits_between_attempts_grow() -> None:
     asyncio.run(story())
 
 
-class Deaf:
+class Deaf(PlaintextDialer):
     """A dialer that loses a cancellation, as `asyncio.wait_for` does before Python 3.12 if the result comes with it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.is_dialing = asyncio.Event()
         self.dials = 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.brokers.dialing import PlaintextDialer, SecuredDialer
+from controller.brokers.dialing import PlaintextDialer, SecuredDialer, Streams
 from controller.connections.broker import BrokerConnection, Unreachable
 from controller.security.client_login import ClientLogin
 from controller.security.jaas import PLAIN_LOGIN, SCRAM_LOGIN, parse_jaas
@@ -24,6 +24,14 @@ from tests.unit.server.test_tls_listener import Tls
 from zk_layout.znodes.brokers import Endpoint
 
 MODULES = {"PLAIN": PLAIN_LOGIN, "SCRAM-SHA-256": SCRAM_LOGIN, "SCRAM-SHA-512": SCRAM_LOGIN}
+
+
+class Counting(SecuredDialer):
+    dials = 0
+
+    async def open_connection(self, endpoint: Endpoint) -> Streams:
+        self.dials += 1
+        return await super().open_connection(endpoint)
 
 
 class Us:
@@ -104,6 +112,26 @@ def test_why_a_connection_does_not_come_about_is_said(us: partial[Us], says: str
 
     assert says in told
     assert "guessed" not in told
+
+
+def test_where_logins_end_the_next_request_goes_over_a_connection_of_its_own() -> None:
+    async def story() -> list[bool]:
+        door = Door(None, partial(login, 1000))
+        async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+            endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], "SASL_PLAINTEXT")
+            dialer = Counting(Us("SASL_PLAINTEXT"))
+            connection = BrokerConnection(dialer, endpoint)
+            was_open = []
+            for _ in range(2):
+                await connection.versions(5.0)
+                was_open.append(connection.is_open)
+                await asyncio.sleep(0.9)
+                was_open.append(connection.is_open)
+            assert dialer.dials == 2
+            connection.drop()
+            return was_open
+
+    assert asyncio.run(story()) == [True, False, True, False]
 
 
 def test_who_answers_nonsense_or_nothing_is_no_broker() -> None:

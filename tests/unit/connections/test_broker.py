@@ -85,7 +85,7 @@ def test_an_address_that_can_be_none_is_not_reached(host: str, port: int) -> Non
 
 
 def test_connecting_has_its_own_time() -> None:
-    class Slow:
+    class Slow(PlaintextDialer):
         async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             await asyncio.sleep(60)
             raise AssertionError

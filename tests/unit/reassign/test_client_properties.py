@@ -65,18 +65,18 @@ def test_time_outs_and_names_have_their_java_names() -> None:
             },
             "sasl.jaas.config has no username;",
         ),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "t.jks"}, "ssl.truststore.type=JKS cannot be read"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/no/t.jks"}, "ssl.truststore.location=/no/t.jks: No"),
         (
-            {"security.protocol": "SSL", "ssl.keystore.type": "PKCS12", "ssl.keystore.location": "k.p12"},
-            "ssl.keystore.type=PKCS12 cannot be read by this tool; export the store as PEM",
+            {"security.protocol": "SSL", "ssl.keystore.type": "BKS", "ssl.keystore.location": "k.bks"},
+            "ssl.keystore.type=BKS is not one of JKS, PKCS12, PEM",
         ),
         (
             {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/no/such.pem"},
-            "ssl.truststore: ",
+            "ssl.truststore.location=/no/such.pem: No such file",
         ),
         (
             {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": SECRET},
-            "ssl.truststore: ",
+            "ssl.truststore.certificates has no certificate in PEM",
         ),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, "only TLSv1.2 and TLSv1.3"),
     ],

@@ -61,3 +61,47 @@ def test_names_are_compared_if_asked(known: tuple[KeyStore, TrustStore]) -> None
 def test_old_protocols_are_refused(known: tuple[KeyStore, TrustStore]) -> None:
     with pytest.raises(UnusableStore, match=r"ssl\.enabled\.protocols"):
         server_context(TlsSettings(known[0], enabled_protocols=("TLSv1.1",)))
+
+
+OF_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+
+
+@pytest.mark.parametrize(
+    ("suites", "version", "cipher"),
+    [
+        (("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",), "TLSv1.2", "ECDHE-RSA-AES256-GCM-SHA384"),
+        (("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",), "TLSv1.2", "ECDHE-RSA-CHACHA20-POLY1305"),
+        (OF_1_3, "TLSv1.3", None),
+        ((*OF_1_3, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), "TLSv1.3", None),
+    ],
+)
+def test_suites_are_chosen_by_java_s_names(
+    known: tuple[KeyStore, TrustStore], suites: tuple[str, ...], version: str, cipher: str | None
+) -> None:
+    key, trust = known
+    side = shake(TlsSettings(key, cipher_suites=suites), TlsSettings(None, trust))
+
+    assert side.version() == version
+    chosen = side.cipher()
+    assert chosen is not None
+    assert cipher is None or chosen[0] == cipher
+
+
+@pytest.mark.parametrize(
+    ("suites", "versions", "why"),
+    [
+        (("TLS_AES_256_GCM_SHA384",), ("TLSv1.3",), "of TLSv1.3 all or none can be chosen here"),
+        (OF_1_3, ("TLSv1.2",), "has none for the versions in ssl.enabled.protocols"),
+        (
+            ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_RSA_WITH_NULL_SHA", "eNULL"),
+            ("TLSv1.2",),
+            "does not have, or not allow, TLS_RSA_WITH_NULL_SHA, eNULL",
+        ),
+        (("ALL:eNULL",), ("TLSv1.2",), "ALL:eNULL"),
+    ],
+)
+def test_suites_that_cannot_be_had_are_named(
+    known: tuple[KeyStore, TrustStore], suites: tuple[str, ...], versions: tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(UnusableStore, match=why):
+        server_context(TlsSettings(known[0], enabled_protocols=versions, cipher_suites=suites))

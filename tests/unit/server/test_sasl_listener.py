@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from controller.core.replies import ReassignmentsListed
 from controller.core.requests import ListReassignments
 from controller.security.login import Login
 from controller.server.connection import Door
+from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import ApiVersionsRequest
@@ -31,6 +33,8 @@ from controller.wire.versions import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.security.given import PASSWORD, Clock, login
 from tests.unit.server.clients import Client, Desk, connected, serving
+from tests.unit.server.test_relay import askable, brokers
+from tests.unit.server.test_relay import asked as asked_broker
 from tests.unit.server.test_tls_listener import Tls
 
 ANN, MALLORY = f"\0ann\0{PASSWORD}".encode(), b"\0ann\0guessed"
@@ -183,3 +187,50 @@ def test_a_login_that_counts_no_more_must_be_repeated() -> None:
     asked = asked_of(story, guarded(partial(login, max_reauth_ms=300, clock=clock)))
 
     assert [a.caller.principal for a in asked] == ["User:ann"] * 2
+
+
+def test_delegation_tokens_are_not_asked_for_on_behalf_of_somebody_else() -> None:
+    """The broker would take this process for the asker, and the token would be its own."""
+
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()]), listeners=guarded()) as server,
+            connected(server) as client,
+        ):
+            await handshake(client)
+            assert (await authenticate(client, ANN)).error == ErrorCode.NONE
+            assert await asked_broker(client, 5) == 1
+
+            client.writer.write(framed(struct.pack(">hhih", 41, 0, 6, -1) + b"\xff\xff\xff\xff"))
+            assert await client.is_hung_up_on()
+
+    asyncio.run(story())
+
+
+def test_logins_wait_until_users_are_known() -> None:
+    async def story() -> None:
+        known = asyncio.Event()
+        listeners = [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(None, login, known.wait))]
+        async with serving(listeners=listeners) as server, connected(server) as client:
+            await client.ask(ApiVersionsRequest())
+            shaking = asyncio.create_task(handshake(client))
+            await asyncio.sleep(0.1)
+            assert not shaking.done()
+
+            known.set()
+
+            assert (await shaking)[0] == ErrorCode.NONE
+            assert (await authenticate(client, ANN)).error == ErrorCode.NONE
+
+    asyncio.run(story())
+
+
+def test_who_waits_too_long_for_users_to_be_known_is_hung_up_on_and_not_refused() -> None:
+    async def story() -> None:
+        listeners = [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(None, login, asyncio.Event().wait))]
+        async with serving(Limits(request_s=0.1), listeners=listeners) as server, connected(server) as client:
+            client.writer.write(encode_handshake(RequestHeader(ApiKey.SASL_HANDSHAKE, 1, 7, "a test"), "PLAIN"))
+            assert await client.is_hung_up_on()
+
+    asyncio.run(story())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.settings import Listener
+from controller.settings.security import Secret
 from tests.unit.settings.given import problem, problems, settings
 from zk_layout.znodes.brokers import Endpoint
 
@@ -45,19 +46,75 @@ def test_listener_names_are_in_capitals_as_kafka_has_them() -> None:
     assert found.inter_broker_listener == "INSIDE"
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_listener_that_is_not_plaintext_is_not_supported_yet(protocol: str) -> None:
-    found = problem(
-        {
-            "listeners": "PLAINTEXT://h:1,SAFE://h:2",
-            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,SAFE:{protocol}",
-        }
-    )
+SECURED = {
+    "listeners": "INSIDE://h:1,OUTSIDE://h:2,OPEN://h:3",
+    "listener.security.protocol.map": "INSIDE:SASL_SSL,OUTSIDE:SSL,OPEN:PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+    "listener.name.inside.scram-sha-512.sasl.jaas.config": 'x.Login required username="c" password="horse";',
+    "ssl.keystore.location": "/k",
+    "delegation.token.secret.key": "key",
+}
 
-    assert found.endswith(
-        f"SAFE://h:2 uses {protocol}, which is not supported yet; use a listener that "
-        "listener.security.protocol.map maps to PLAINTEXT"
-    )
+
+def test_listeners_may_be_secured_and_so_are_the_connections_to_brokers_on_them() -> None:
+    found = settings(SECURED)
+
+    assert {name: security.protocol for name, security in found.security.items()} == {
+        "INSIDE": "SASL_SSL",
+        "OUTSIDE": "SSL",
+        "OPEN": "PLAINTEXT",
+    }
+    towards = found.towards_brokers["INSIDE"]
+    assert (towards.protocol, towards.mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert towards.jaas is not None
+    assert "horse" in towards.jaas.reveal()
+    assert found.token_key == Secret("key")
+    assert "horse" not in str(found)
+
+
+def test_where_this_process_cannot_log_in_it_does_not_go() -> None:
+    elsewhere = {"listener.security.protocol.map": "INSIDE:SASL_SSL,OUTSIDE:SASL_SSL,OPEN:PLAINTEXT"}
+
+    assert set(settings({**SECURED, **elsewhere}).towards_brokers) == {"INSIDE", "OPEN"}
+
+    plain = "listener.name.outside.plain.sasl.jaas.config"
+    login = {"listener.name.outside.sasl.enabled.mechanisms": "PLAIN", plain: 'x.Login required username="c";'}
+    found = settings({**SECURED, **elsewhere, **login}).towards_brokers["OUTSIDE"]
+    assert (found.protocol, found.mechanism) == ("SASL_SSL", "PLAIN")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "why"),
+    [
+        (
+            "sasl.mechanism.inter.broker.protocol",
+            "PLAIN",
+            "--set: sasl.mechanism.inter.broker.protocol = PLAIN: PLAIN is not among the sasl.enabled.mechanisms of "
+            "listener INSIDE, which are SCRAM-SHA-512; set both as on the brokers",
+        ),
+        (
+            "listener.name.inside.scram-sha-512.sasl.jaas.config",
+            "",
+            "--set: listener.name.inside.scram-sha-512.sasl.jaas.config = [hidden]: this process logs in at brokers "
+            "on listener INSIDE with it; set it as on the brokers",
+        ),
+        (
+            "listener.name.outside.ssl.engine.factory.class",
+            "x.Y",
+            "--set: listener.name.outside.ssl.engine.factory.class = x.Y: a Java class cannot run here; leave it out, "
+            "if brokers can do without",
+        ),
+    ],
+)
+def test_what_a_secured_listener_lacks_is_named(key: str, text: str, why: str) -> None:
+    assert problem({**SECURED, key: text}) == why
+
+
+def test_commands_go_over_the_control_plane_where_there_is_one() -> None:
+    assert settings(SECURED).control_plane_listener == "INSIDE"
+    assert settings({**SECURED, "control.plane.listener.name": "outside"}).control_plane_listener == "OUTSIDE"
 
 
 @pytest.mark.parametrize(

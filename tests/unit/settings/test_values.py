@@ -119,8 +119,8 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
         "transaction.state.log.min.isr": "2",
         "group.initial.rebalance.delay.ms": "0",
         "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
-        "ssl.keystore.password": "abc",
-        "listener.name.inside.ssl.key.password": "abc",
+        "ssl.provider": "BC",
+        "listener.name.inside.ssl.provider": "BC",
         "replica.lag.time.max.ms": "30000",
         "metric.reporters": "",
     }
@@ -141,7 +141,18 @@ def test_no_key_is_both_ours_and_somebody_else_s() -> None:
     ours = {setting.key for setting in SETTINGS}
 
     assert not ours & (IRRELEVANT | set(REFUSED) | set(WITHOUT_EFFECT))
-    assert not [key for key in ours if key.startswith(IRRELEVANT_PREFIXES)]
+    assert [key for key in ours if key.startswith(IRRELEVANT_PREFIXES)] == ["sasl.mechanism.inter.broker.protocol"]
+
+
+def test_what_secures_listeners_is_not_ignored_and_may_come_from_the_environment() -> None:
+    written = {"ssl.keystore.password": "abc", "listener.name.inside.scram-sha-512.sasl.jaas.config": "abc"}
+    environment = {"KAFKA_ZK_CONTROLLER_SSL_KEY_PASSWORD": "abc"}
+
+    found = load(None, [f"{key}={value}" for key, value in {**LEAST, **written}.items()], environment)
+
+    assert found.ignored == ()
+    assert "abc" not in str(found)
+    assert problem({"ssl.keystore.locaton": "/k"}).endswith("did you mean ssl.keystore.location?")
 
 
 def test_a_value_can_be_judged_by_somebody_who_knows_more() -> None:

@@ -1,0 +1,165 @@
+"""Who is let in at each listener, and as whom does this process go to brokers? What settings come to."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
+from controller.security.failures import UnusableSecurity
+from controller.security.key_sets import URL, KeySource
+from controller.security.listener_mechanisms import Sources, listener_mechanisms
+from controller.security.login import Login
+from controller.security.stores import UnusableStore
+from controller.security.tls_listener import RENEWED, ListenerTls
+from controller.security.towards_brokers import TowardsBrokers
+from controller.server.connection import Door
+from controller.settings import BadSettings, Settings
+from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
+from zk_layout.znodes.delegation_tokens import Token
+from zk_layout.znodes.scram import Credential
+
+_log = structlog.get_logger(__name__)
+_REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
+
+
+class KnownUsers(Protocol):
+    """Who may log in by SCRAM: `controller.following_credentials.CredentialsFollower`."""
+
+    async def is_ready(self) -> None:
+        """Wait until they are known."""
+
+    def user(self, mechanism: str, name: str) -> Credential | None:
+        """What a user's password is checked by."""
+
+    def token(self, token_id: str) -> Token | None:
+        """A delegation token."""
+
+
+class NoUsers:
+    """Nobody may log in by SCRAM."""
+
+    async def is_ready(self) -> None:
+        """At once."""
+
+    def user(self, mechanism: str, name: str) -> None:
+        """Nothing."""
+
+    def token(self, token_id: str) -> None:
+        """Nothing."""
+
+
+def check(settings: Settings) -> None:
+    """Read every store and login module once.
+
+    Raises:
+        BadSettings: with everything that cannot be used.
+    """
+    problems: list[str] = []
+    for name, secured in settings.security.items():
+        _try(name, partial(_door, settings, secured, NoUsers(), with_keys=False), problems)
+    for name, towards in settings.towards_brokers.items():
+        _try(name, partial(_towards, settings, name, towards), problems)
+    if problems:
+        raise BadSettings(tuple(dict.fromkeys(problems)))
+
+
+def doors_of(settings: Settings, users: KnownUsers) -> Mapping[str, Door]:
+    """How each listener lets clients in, by its name.
+
+    Raises:
+        UnusableStore, UnusableSecurity, ValueError: what `check` would have told.
+    """
+    for name, secured in settings.security.items():
+        if (
+            secured.sasl is not None
+            and "OAUTHBEARER" in secured.sasl.enabled_mechanisms
+            and URL not in secured.sasl.options
+        ):
+            _log.warning(
+                "tokens that nobody has signed are taken, as by Kafka's default", listener=name, hint=f"set {URL}"
+            )
+    return {name: _door(settings, secured, users) for name, secured in settings.security.items()}
+
+
+def dialer_of(settings: Settings, read_ahead_bytes: int = READ_AHEAD_BYTES) -> ListenerDialer:
+    """How this process connects to brokers.
+
+    Raises:
+        UnusableStore, UnusableSecurity: what `check` would have told.
+    """
+    towards = {name: _towards(settings, name, secured) for name, secured in settings.towards_brokers.items()}
+    return ListenerDialer({name: one for name, one in towards.items() if one is not None}, read_ahead_bytes)
+
+
+def wants_users(settings: Settings) -> bool:
+    """Whether anybody logs in by what ZooKeeper knows of users."""
+    return any(
+        mechanism.startswith("SCRAM")
+        for secured in settings.security.values()
+        if secured.sasl is not None
+        for mechanism in secured.sasl.enabled_mechanisms
+    )
+
+
+def _try(listener: str, make: Callable[[], object], problems: list[str]) -> None:
+    try:
+        make()
+    except (UnusableStore, UnusableSecurity, ValueError) as error:
+        problems.append(f"listener {listener}: {error}")
+
+
+def _towards(settings: Settings, name: str, secured: BrokerSecurity) -> TowardsBrokers | None:
+    """None where nothing depends on it, and the login module only says whom to let in."""
+    try:
+        return TowardsBrokers(secured, time.monotonic, _say)
+    except UnusableSecurity:
+        if name in (settings.inter_broker_listener, settings.control_plane_listener):
+            raise
+        return None
+
+
+def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, *, with_keys: bool = True) -> Door:
+    tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, _say)
+    if secured.sasl is None:
+        return Door(tls)
+    has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
+    login = _logins(settings, secured.sasl, users, with_keys=with_keys)
+    return Door(tls, login, users.is_ready if has_users else None)
+
+
+def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, *, with_keys: bool) -> Callable[[], Login]:
+    keys = None
+    if URL in sasl.options and "OAUTHBEARER" in sasl.enabled_mechanisms:
+        keys = KeySource(sasl.options, _say) if with_keys else _no_keys
+    sources = Sources(_now_ms, users.user, users.token, settings.token_key, keys, _default_realm())
+    return partial(Login, listener_mechanisms(sasl, sources), _now_ms, sasl.max_reauth_ms)
+
+
+def _no_keys(_: str | None) -> tuple[Mapping[str, object], ...]:
+    return ()
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def _default_realm() -> str:
+    """Of this host's Kerberos; empty where it has none."""
+    try:
+        found = _REALM.search(Path(os.environ.get("KRB5_CONFIG", "/etc/krb5.conf")).read_text())
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return found[1] if found is not None else ""
+
+
+def _say(what: str, detail: str) -> None:
+    _log.log(logging.INFO if what == RENEWED else logging.WARNING, what, detail=detail)

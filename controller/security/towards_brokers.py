@@ -1,0 +1,56 @@
+"""As whom do we connect to brokers on one listener? `BrokerSecurity` as contexts and logins.
+
+Source: Kafka's ControllerChannelManager and ChannelBuilders.clientChannelBuilder, JaasContext.loadClientContext.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+
+from controller.security.client_login import ClientLogin
+from controller.security.failures import UnusableSecurity
+from controller.security.jaas import parse_jaas
+from controller.security.tls import client_context
+from controller.security.tls_listener import Renewed, Say, files_of
+from controller.settings.security import BrokerSecurity
+
+
+class TowardsBrokers:
+    """Our end of connections to brokers on one listener."""
+
+    def __init__(self, settings: BrokerSecurity, now: Callable[[], float], say: Say) -> None:
+        """Read stores and login module. `now` counts seconds; `say` hears of renewed certificates.
+
+        Raises:
+            UnusableStore, UnusableSecurity: with the setting to be changed.
+        """
+        self.protocol = settings.protocol
+        self.mechanism = settings.mechanism
+        tls = settings.tls
+        self._context = None if tls is None else Renewed(lambda: client_context(tls), files_of(tls), now, say)
+        self._module = None
+        self._service_name = settings.options.get("sasl.kerberos.service.name")
+        if settings.jaas is not None:
+            self._module = parse_jaas(settings.jaas, f"{settings.mechanism.lower()}.sasl.jaas.config")
+            if settings.mechanism == "OAUTHBEARER":
+                raise UnusableSecurity(
+                    "sasl.mechanism.inter.broker.protocol=OAUTHBEARER: this controller fetches no tokens for itself "
+                    "yet; give it a listener of the brokers with another mechanism"
+                )
+            if settings.mechanism != "GSSAPI":
+                self.login("")  # what is missing is told at the start
+
+    def context(self) -> ssl.SSLContext | None:
+        """For the next connection; None where nothing is encrypted."""
+        return None if self._context is None else self._context.get()
+
+    def login(self, host: str) -> ClientLogin | None:
+        """For the next connection; None where nobody logs in.
+
+        Raises:
+            UnusableSecurity: there is nothing to log in with.
+        """
+        if self._module is None:
+            return None
+        return ClientLogin(self.mechanism, self._module, host=host, service_name=self._service_name)

@@ -1,0 +1,73 @@
+"""Which keys say how a listener is secured?"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+
+SSL_KEYS: Final = frozenset(
+    {
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.principal.mapping.rules",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""What of `ssl.` means something here."""
+
+SASL_KEYS: Final = frozenset(
+    {
+        "connections.max.reauth.ms",
+        "principal.builder.class",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.server.callback.handler.class",
+    }
+)
+"""What of SASL, and of who a client is, means something here."""
+
+TOKEN_KEYS: Final = ("delegation.token.secret.key", "delegation.token.master.key")
+"""The newer name first; both mean the same."""
+
+MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+
+SECURING: Final = (*sorted(SSL_KEYS | SASL_KEYS), *TOKEN_KEYS)
+"""All of them, as they are written for all listeners."""
+
+OF_ONE: Final = re.compile(r"^listener\.name\.[^.]+\.")
+
+
+def concerns_security(key: str) -> bool:
+    """Whether a key says how a listener is secured, be it for one of them or for all.
+
+    >>> concerns_security("listener.name.inside.scram-sha-512.sasl.jaas.config"), concerns_security("ssl.provider")
+    (True, False)
+    """
+    bare = OF_ONE.sub("", key)
+    mechanism, _, of_mechanism = bare.partition(".")
+    if bare != key and mechanism.upper() in MECHANISMS and of_mechanism in SASL_KEYS:
+        return True
+    return bare in SSL_KEYS or bare in SASL_KEYS or key in TOKEN_KEYS

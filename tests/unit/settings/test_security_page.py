@@ -1,0 +1,34 @@
+"""The page about security names every property, and the examples can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.settings import load
+from controller.settings.securing_keys import SECURING
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_property_that_counts_is_on_the_page() -> None:
+    page = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+
+    assert [key for key in SECURING if f"`{key}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "listener", "protocol", "mechanism"),
+    [
+        ("sasl-ssl-scram", "INTERNAL", "SASL_SSL", "SCRAM-SHA-512"),
+        ("mutual-tls", "SSL", "SSL", ""),
+    ],
+)
+def test_the_examples_say_what_they_promise(name: str, listener: str, protocol: str, mechanism: str) -> None:
+    found = load(ROOT / f"deploy/{name}.properties", (), {})
+
+    assert found.inter_broker_listener == listener
+    assert found.security[listener].protocol == protocol
+    assert found.towards_brokers[listener].mechanism == mechanism
+    assert (found.ignored, found.without_effect) == ((), ())
