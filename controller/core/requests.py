@@ -116,8 +116,10 @@ class IsrProposal(Struct, frozen=True):
 
 
 class AlterPartition(Struct, frozen=True):
-    """AlterPartition (56): a leader's ISR changes. From version 2 on, topics are named by id and
-    INELIGIBLE_REPLICA is understood."""
+    """AlterPartition (56): a leader's ISR changes.
+
+    From version 2 on (3.3), topics are named by id, and INELIGIBLE_REPLICA is understood.
+    """
 
     broker: BrokerId
     broker_epoch: BrokerEpoch

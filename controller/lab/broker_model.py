@@ -52,17 +52,31 @@ class Traits(Struct, frozen=True):
 
     uses_alter_partition: bool = True  # else the leader writes the state znode itself (before 2.7-IV2)
     knows_topic_ids: bool = True  # 2.8
+    notes_topic_id_at_once: bool = True  # 3.0: before, not with the command that makes the log
     stop_replica_has_epochs: bool = True  # 2.6
     refuses_equal_stop_epoch: bool = False  # 2.6 to 3.4.0 (KAFKA-13972)
     refuses_newer_broker_epoch: bool = False  # 2.4 (KAFKA-9839)
     checks_partition_epoch: bool = True  # 3.3
     notes_epoch_before_log: bool = True  # 3.3: without ZooKeeper it makes no log, and ignores the leader epoch later
+    offline_without_zookeeper: bool = (
+        False  # 2.7 to 3.0: where it makes no log, the replica is offline until it restarts
+    )
+    proposes_by_id: bool = True  # 3.3
+    knows_refusals: bool = True  # 3.1: before, a leader asks no more after an error that it does not know
     replica_lag_s: float = 30.0
 
 
 KAFKA_3_9 = Traits()
 KAFKA_3_3 = Traits(refuses_equal_stop_epoch=True)
-KAFKA_2_8 = Traits(refuses_equal_stop_epoch=True, checks_partition_epoch=False, notes_epoch_before_log=False)
+KAFKA_2_8 = Traits(
+    notes_topic_id_at_once=False,
+    refuses_equal_stop_epoch=True,
+    checks_partition_epoch=False,
+    notes_epoch_before_log=False,
+    offline_without_zookeeper=True,
+    proposes_by_id=False,
+    knows_refusals=False,
+)
 KAFKA_2_6 = Traits(
     uses_alter_partition=False,
     knows_topic_ids=False,
@@ -163,6 +177,7 @@ class BrokerModel:
         self.cache: dict[TopicPartition, PartitionView] = {}
         self.replicas: dict[TopicPartition, Replica] = {}
         self.offline: dict[TopicPartition, None] = {}
+        self.unmade: dict[TopicPartition, None] = {}  # offline because their logs could not be made
         self.has_zookeeper = True
         self.without_log: dict[TopicPartition, LeaderEpoch] = {}  # the leader epochs that were noted all the same
         self.violations: list[str] = []
@@ -235,12 +250,13 @@ class BrokerModel:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         log = self.disk.get(topic_partition)
         known = self.replicas.get(topic_partition)
-        if topic_partition in self.offline or (not is_new and self.is_offline(topic_partition)):
+        if self._is_marked_offline(topic_partition) or (not is_new and self.is_offline(topic_partition)):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self.traits.knows_topic_ids and log is not None and view.topic_id is not None:
             if log.topic_id is None:
                 log.topic_id = view.topic_id
-                if known is not None and known.view.leader_epoch == view.leader_epoch:
+                is_known_epoch = known is not None and known.view.leader_epoch == view.leader_epoch
+                if is_known_epoch and self.traits.notes_topic_id_at_once:
                     return ErrorCode.NONE
             elif log.topic_id != view.topic_id:
                 return ErrorCode.INCONSISTENT_TOPIC_ID
@@ -253,12 +269,15 @@ class BrokerModel:
     def _take_on(self, topic_partition: TopicPartition, view: PartitionView, now: float) -> None:
         log = self.disk.get(topic_partition)
         if log is None and not self.has_zookeeper:  # it cannot read the topic's settings
+            if self.traits.offline_without_zookeeper:
+                self.unmade[topic_partition] = None
             if self.traits.notes_epoch_before_log:
                 self.without_log[topic_partition] = view.leader_epoch
             return
         self.without_log.pop(topic_partition, None)
         if log is None:
-            log = self.disk[topic_partition] = Log(view.topic_id if self.traits.knows_topic_ids else None)
+            has_id = self.traits.knows_topic_ids and self.traits.notes_topic_id_at_once
+            log = self.disk[topic_partition] = Log(view.topic_id if has_id else None)
         if view.leader != self.broker and view.leader not in self.alive:
             return  # only the log is made: neither the leader nor its epoch is taken on
         replica = self.replicas[topic_partition] = Replica(view)
@@ -271,7 +290,7 @@ class BrokerModel:
         for stop in stops:
             topic_partition = TopicPartition(stop.topic, stop.partition)
             known = self.replicas.get(topic_partition)
-            if topic_partition in self.offline:
+            if self._is_marked_offline(topic_partition):
                 yield topic_partition, ErrorCode.KAFKA_STORAGE_ERROR
                 continue
             if known is not None and self._is_fenced(stop, known):
@@ -298,8 +317,12 @@ class BrokerModel:
             self.replicas.pop(topic_partition, None)
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
-        """Whether a replica is in the log directory that failed, or may be there because it is nowhere else."""
-        return topic_partition in self.offline or bool(self.offline and topic_partition not in self.disk)
+        """Whether a replica is in the log directory that failed, or may be, as it is nowhere else, or got no log."""
+        may_be_there = bool(self.offline and topic_partition not in self.disk)
+        return self._is_marked_offline(topic_partition) or may_be_there
+
+    def _is_marked_offline(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self.offline or topic_partition in self.unmade
 
     def leads(self, topic_partition: TopicPartition) -> bool:
         """Whether this broker believes that it leads the partition."""
@@ -368,7 +391,7 @@ class BrokerModel:
 
     def _proposal(self, replica: Replica, isr: Replicas) -> IsrProposal:
         view = replica.view
-        has_id = self.traits.knows_topic_ids and view.topic_id is not None
+        has_id = self.traits.proposes_by_id and view.topic_id is not None
         reference = TopicReference(topic_id=view.topic_id) if has_id else TopicReference(name=view.topic)
         return IsrProposal(reference, view.partition, view.leader_epoch, replica.partition_epoch, isr)
 
@@ -412,10 +435,10 @@ class BrokerModel:
             replica.pending = None
             self._advance(replica, self.disk[topic_partition])
             return False
-        if error in _GIVES_ONE_TRY_UP:
+        if error in _GIVES_ONE_TRY_UP and self.traits.knows_refusals:
             replica.pending = None
             return False
-        if error in _WAITS_FOR_A_NEW_EPOCH:
+        if error in _WAITS_FOR_A_NEW_EPOCH or not self.traits.knows_refusals:
             replica.is_stuck = True
             return False
         return True

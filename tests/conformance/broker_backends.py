@@ -18,7 +18,7 @@ from controller.core.commands import Command, LiveBroker, UpdateMetadata
 from controller.core.effects import Tell
 from controller.core.errors import ErrorCode
 from controller.core.replies import IsrResult, PartitionsAltered
-from controller.core.requests import AlterPartition
+from controller.core.requests import AlterPartition, IsrProposal
 from controller.lab.asking import connection_to
 from controller.lab.broker_model import BrokerModel, Traits
 from controller.lab.kafka_broker import KafkaBroker
@@ -43,6 +43,11 @@ PATIENCE_S = 20.0
 SESSION_S = 4.0
 MAX_FRAME = 1 << 20
 
+# What can be answered to a proposal besides an error; the ISR in force has a broker more than the one that is wanted.
+AS_IT_IS = "as it is"
+LEFT_OUT = "left out"
+_FOLLOWER = BrokerId(2)
+
 
 class Backend(Protocol):
     """One broker with id 1, and this test as its controller with id 100."""
@@ -64,7 +69,7 @@ class Backend(Protocol):
     def wanted_isr(self, at: TopicPartition) -> tuple[BrokerId, ...]:
         """The ISR it wants as the leader: asked of the controller, or written into the state znode."""
 
-    def times_asked(self, at: TopicPartition, answer: ErrorCode) -> int:
+    def times_asked(self, at: TopicPartition, answer: ErrorCode | str) -> int:
         """How often it asks for an ISR in the time of several checks, if each time this is answered."""
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
@@ -128,15 +133,20 @@ class Modelled:
         self._now += 2 * self._model.traits.replica_lag_s
         return next(w for w in self._model.proposals(self._now) if w.topic.name == at.topic).isr
 
-    def times_asked(self, at: TopicPartition, answer: ErrorCode) -> int:
+    def times_asked(self, at: TopicPartition, answer: ErrorCode | str) -> int:
         """How often it asks for an ISR, if each time this is answered."""
-        asked = 0
+        asked, again = 0, list[IsrProposal]()
         for _ in range(5):
             self._now += 2 * self._model.traits.replica_lag_s
-            for wanted in self._model.proposals(self._now):
-                if wanted.topic.name == at.topic:
-                    asked += 1
-                    self._model.settle(at, wanted, answer, wanted.isr, wanted.partition_epoch)
+            all_wanted, again = [*again, *self._model.proposals(self._now)], []
+            for wanted in all_wanted:
+                if wanted.topic.name != at.topic:
+                    continue
+                asked += 1
+                error = answer if isinstance(answer, ErrorCode) else ErrorCode.NONE
+                isr = (*wanted.isr, _FOLLOWER) if answer == AS_IT_IS else wanted.isr
+                if answer == LEFT_OUT or self._model.settle(at, wanted, error, isr, wanted.partition_epoch):
+                    again.append(wanted)
         return asked
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
@@ -179,7 +189,7 @@ class RealBroker:
         self._listener = socket.create_server(("127.0.0.1", free_port()))
         self.controller_endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self._listener.getsockname()[1])
         self.asked: list[AlterPartition] = []
-        self.answers: dict[str, ErrorCode] = {}
+        self.answers: dict[str, ErrorCode | str] = {}
         threading.Thread(target=self._listen, daemon=True).start()
         self._encoder = CommandEncoder(CONTROLLER, parse_protocol(protocol), "PLAINTEXT")
         self._writes_isr = not parse_protocol(protocol).leaders_use_alter_partition
@@ -244,7 +254,7 @@ class RealBroker:
             time.sleep(0.05)
         raise AssertionError(f"broker {BROKER} never wanted another ISR for {at}")
 
-    def times_asked(self, at: TopicPartition, answer: ErrorCode) -> int:
+    def times_asked(self, at: TopicPartition, answer: ErrorCode | str) -> int:
         """How often it asks for an ISR, if each time this is answered."""
         self.answers[at.topic] = answer
         time.sleep(6 * LAG_S)
@@ -296,21 +306,26 @@ class RealBroker:
             connection.sendall(encode_api_versions(header))
         elif isinstance(request, AlterPartition):
             self.asked.append(request)
-            results = tuple(
-                IsrResult(
-                    p.topic.name,
-                    p.topic.topic_id,
-                    p.partition,
-                    self.answers.get(p.topic.name or "", ErrorCode.NONE),
-                    BROKER,
-                    p.leader_epoch,
-                    p.isr,
-                    0,
-                    PartitionEpoch(p.partition_epoch + 1),
-                )
-                for p in request.proposals
-            )
-            connection.sendall(encode_reply(header, PartitionsAltered(results)))
+            results = [self._result(proposal) for proposal in request.proposals]
+            answered = tuple(result for result in results if result is not None)
+            connection.sendall(encode_reply(header, PartitionsAltered(answered)))
+
+    def _result(self, proposal: IsrProposal) -> IsrResult | None:
+        answer = self.answers.get(proposal.topic.name or "", ErrorCode.NONE)
+        if answer == LEFT_OUT:
+            return None
+        is_as_before = answer == AS_IT_IS
+        return IsrResult(
+            proposal.topic.name,
+            proposal.topic.topic_id,
+            proposal.partition,
+            answer if isinstance(answer, ErrorCode) else ErrorCode.NONE,
+            BROKER,
+            proposal.leader_epoch,
+            (*proposal.isr, _FOLLOWER) if is_as_before else proposal.isr,
+            0,
+            PartitionEpoch(proposal.partition_epoch + (0 if is_as_before else 1)),
+        )
 
 
 @contextmanager

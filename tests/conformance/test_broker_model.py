@@ -1,4 +1,4 @@
-"""What the broker model claims of brokers, asked of the model and of real ones alike: Kafka 3.9.1 and 2.4.1."""
+"""What the broker model claims of brokers, asked of the model and of real ones alike: Kafka 3.9.1, 2.8.2 and 2.4.1."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from controller.core.commands import (
     UpdateMetadata,
 )
 from controller.core.errors import ErrorCode
-from controller.lab.broker_model import KAFKA_2_4, KAFKA_3_9
+from controller.lab.broker_model import KAFKA_2_4, KAFKA_2_8, KAFKA_3_9
 from controller.lab.errors import LabError
 from tests.conformance.broker_backends import (
+    AS_IT_IS,
     BROKER,
     CONTROLLER,
+    LEFT_OUT,
     Backend,
     FakeLeader,
     Modelled,
@@ -46,24 +48,25 @@ OTHER = BrokerId(2)  # is said to live, but does not
 BOTH = (BROKER, OTHER)
 IDS = {
     "3.9": (TopicId("AAAAAAAAQACAAAAAAAAAAQ"), TopicId("AAAAAAAAQACAAAAAAAAAAg")),
+    "2.8": (TopicId("AAAAAAAAQACAAAAAAAAAAQ"), TopicId("AAAAAAAAQACAAAAAAAAAAg")),
     "2.4": (None, None),
 }
+TRAITS = {"3.9": KAFKA_3_9, "2.8": KAFKA_2_8, "2.4": KAFKA_2_4}
+VERSIONS = {"3.9": "3.9.1", "2.8": "2.8.2", "2.4": "2.4.1"}
 _names = count(1)
 
 
-@pytest.fixture(scope="module", params=["model-3.9", "real-3.9", "model-2.4", "real-2.4"])
+@pytest.fixture(scope="module", params=[f"{kind}-{release}" for release in TRAITS for kind in ("model", "real")])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     kind, release = request.param.split("-")
     if kind == "model":
-        traits = KAFKA_3_9 if release == "3.9" else KAFKA_2_4
-        backend: Backend = Modelled(traits)
+        backend: Backend = Modelled(TRAITS[release])
         _introduce(backend)
         yield backend
         return
     server = request.getfixturevalue("zookeeper_server")
-    version, protocol = ("3.9.1", "3.9") if release == "3.9" else ("2.4.1", "2.4")
     try:
-        with real_broker(server, version, protocol, tmp_path_factory.mktemp(f"broker-{release}-")) as real:
+        with real_broker(server, VERSIONS[release], release, tmp_path_factory.mktemp(f"broker-{release}-")) as real:
             _introduce(real)
             yield real
     except LabError as error:
@@ -252,12 +255,15 @@ def test_an_older_leader_epoch_stops_nothing_but_on_2_4(broker: Backend, at: Top
         assert broker.hosts(at)
 
 
-def test_the_known_leader_epoch_is_enough_to_stop(broker: Backend, at: TopicPartition) -> None:
+def test_the_known_leader_epoch_is_enough_to_stop_but_from_2_6_to_3_4(
+    broker: Backend, at: TopicPartition, release: str
+) -> None:
     lead(broker, view(at, 5))
+    is_refused = release == "2.8"  # KAFKA-13972
 
-    assert stop(broker, at, 5) is ErrorCode.NONE
+    assert stop(broker, at, 5) is (ErrorCode.FENCED_LEADER_EPOCH if is_refused else ErrorCode.NONE)
 
-    assert not is_hosted(broker, at, expected=False)
+    assert is_hosted(broker, at, expected=is_refused) is is_refused
 
 
 @pytest.mark.parametrize("sentinel", [-1, -2])
@@ -283,9 +289,10 @@ def test_another_topic_id_is_refused_where_ids_are_known(broker: Backend, at: To
     if one is None:
         pytest.skip("2.4 knows no topic ids")
     lead(broker, view(at, 5, topic_id=one))
+    lead(broker, view(at, 6, topic_id=one))  # 2.8 notes it with the second command
 
     # The broker's answer names the topic by its id, so it is told apart by what is not accepted.
-    command = LeaderAndIsr((view(at, 6, topic_id=other),), (), _live(broker)[:1])
+    command = LeaderAndIsr((view(at, 7, topic_id=other),), (), _live(broker)[:1])
     _, errors = broker.tell(command, EPOCH, broker.broker_epoch)
 
     assert list(errors.values()) == [ErrorCode.INCONSISTENT_TOPIC_ID]
@@ -309,20 +316,25 @@ def test_a_leader_wants_a_follower_out_of_the_isr_that_never_fetches(broker: Bac
 
 
 @pytest.mark.parametrize(
-    ("answer", "asks_again"),
+    ("answer", "asks_again_from"),
     [
-        (ErrorCode.INVALID_UPDATE_VERSION, False),
-        (ErrorCode.FENCED_LEADER_EPOCH, False),
-        (ErrorCode.INVALID_REQUEST, False),
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
-        (ErrorCode.OPERATION_NOT_ATTEMPTED, True),
+        (ErrorCode.INVALID_UPDATE_VERSION, None),
+        (ErrorCode.FENCED_LEADER_EPOCH, None),
+        (ErrorCode.INVALID_REQUEST, None),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, "3.9"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "3.9"),
+        (AS_IT_IS, "2.8"),
+        (LEFT_OUT, "2.8"),
     ],
+    ids=str,
 )
 def test_after_most_refusals_a_leader_waits_for_a_new_leader_epoch(
-    broker: Backend, at: TopicPartition, release: str, answer: ErrorCode, asks_again: bool
+    broker: Backend, at: TopicPartition, release: str, answer: ErrorCode | str, asks_again_from: str | None
 ) -> None:
     if release == "2.4":
         pytest.skip("2.4 writes the state znode itself")
+    asks_again = asks_again_from is not None and release >= asks_again_from
     lead(broker, view(at, isr=BOTH, replicas=BOTH))
 
     asked = broker.times_asked(at, answer)
@@ -380,13 +392,14 @@ def test_a_topic_id_can_come_with_the_known_leader_epoch(broker: Backend, at: To
         command = LeaderAndIsr((view(at, leader_epoch, topic_id=topic_id),), (), _live(broker)[:1])
         return list(broker.tell(command, EPOCH, broker.broker_epoch)[1].values())
 
-    assert told(5, one) == []
+    assert told(5, one) == ([ErrorCode.STALE_CONTROLLER_EPOCH] if release == "2.8" else [])  # noted all the same
     assert told(6, other) == [ErrorCode.INCONSISTENT_TOPIC_ID]
 
 
 def test_who_has_no_zookeeper_makes_no_log_and_from_3_3_on_refuses_that_leader_epoch_for_ever(
     broker: Backend, at: TopicPartition, release: str
 ) -> None:
+    """From 2.7 to 3.0 it takes the replica for offline, whatever the leader epoch, until it is started again."""
     topic_id, _ = IDS[release]
 
     def follow(leader_epoch: int) -> LeaderAndIsr:
@@ -397,10 +410,16 @@ def test_who_has_no_zookeeper_makes_no_log_and_from_3_3_on_refuses_that_leader_e
     _introduce(broker)
     assert not broker.hosts(at)
 
+    if release == "2.8":
+        for leader_epoch in (5, 6):
+            _, errors = broker.tell(follow(leader_epoch), EPOCH, broker.broker_epoch)
+            assert list(errors.values()) == [ErrorCode.KAFKA_STORAGE_ERROR]
+        assert not is_hosted(broker, at, expected=False)
+        return
+
     again, _ = broker.tell(follow(5), EPOCH, broker.broker_epoch)
-    assert (again is ErrorCode.NONE, is_hosted(broker, at, expected=release == "2.4")) == (
-        (True, True) if release == "2.4" else (False, False)
-    )
+    is_made = release < "3.3"
+    assert (again is ErrorCode.NONE, is_hosted(broker, at, expected=is_made)) == (is_made, is_made)
 
     assert broker.tell(follow(6), EPOCH, broker.broker_epoch) == (ErrorCode.NONE, {})
     assert is_hosted(broker, at, expected=True)

@@ -229,5 +229,4 @@ def _slow_judgement(situation: Situation, request: AlterPartition, proposal: Isr
     known = in_force(situation.assignment, held).replicas
     if all(r in known and situation.is_online(r) for r in proposal.isr):
         return ErrorCode.NONE
-    by_id = request.names_topics_by_id
-    return ErrorCode.INELIGIBLE_REPLICA if by_id else ErrorCode.OPERATION_NOT_ATTEMPTED
+    return ErrorCode.INELIGIBLE_REPLICA if request.names_topics_by_id else ErrorCode.NONE

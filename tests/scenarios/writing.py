@@ -211,7 +211,7 @@ def reply_lines(reply: Reply) -> list[str]:
                 f"  answer {r.topic or r.topic_id}-{r.partition} {r.error.name}"
                 + ("" if r.error else f" leader={r.leader} isr={list(r.isr)} v{r.partition_epoch}")
                 for r in results
-            ]
+            ] or ["  answer nothing: the leader asks again"]
         case ReassignmentsListed(moves):
             if reply.request_status is not None:
                 return [f"  answer {_status_text(reply.request_status)}"]

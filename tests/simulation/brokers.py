@@ -286,10 +286,13 @@ class Broker:
         assert self.model is not None
         again = reassignments
         if isinstance(reply, PartitionsAltered) and reply.error is ErrorCode.NONE:
-            again = []
-            for wanted, result in zip(reassignments, reply.results, strict=True):
+            again, results = [], {(r.topic_id or r.topic, r.partition): r for r in reply.results}
+            for wanted in reassignments:
                 topic_partition = self._partition_of(wanted)
-                if topic_partition is not None and self.model.settle(
+                if topic_partition is None:
+                    continue
+                result = results.get((wanted.topic.topic_id or wanted.topic.name, wanted.partition))
+                if result is None or self.model.settle(
                     topic_partition, wanted, result.error, result.isr, result.partition_epoch
                 ):
                     again.append(wanted)

@@ -207,7 +207,7 @@ def _placed(wanted: Wanted) -> int:
 def _reply(request: Divided, results: list[Result]) -> Reply:
     match request:
         case AlterPartition():
-            return PartitionsAltered(tuple(r for r in results if isinstance(r, IsrResult)))
+            return PartitionsAltered(tuple(r for r in results if isinstance(r, IsrResult) and _is_known(request, r)))
         case CreateTopics():
             return TopicsCreated(tuple(r for r in results if isinstance(r, TopicCreated)))
         case DeleteTopics():
@@ -223,6 +223,17 @@ def _reply(request: Divided, results: list[Result]) -> Reply:
             return LeadersElected(elected)
         case _:
             assert_never(request)
+
+
+def _is_known(request: AlterPartition, result: IsrResult) -> bool:
+    """Whether the leader knows what to do with this result.
+
+    Before 3.1 one that is told of an error it does not know asks for no ISR any more in this leader epoch. What is left
+    out of the answer every version asks for again.
+
+    Source: Kafka's Partition.handleAlterIsrResponse and AlterIsrManager, 2.7 to 3.0.
+    """
+    return request.names_topics_by_id or result.error is not ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def granted(item: Item) -> Result:

@@ -49,7 +49,7 @@ def is_unknown_for_now(proposal: IsrProposal, cluster: Cluster) -> bool:
 def consider(
     request: AlterPartition, proposal: IsrProposal, at: TopicPartition, cluster: Cluster
 ) -> Change | IsrResult:
-    """The change that gives the leader its ISR, or the answer at once: a refusal, or "that is so already".
+    """The change that gives the leader its ISR, or the answer at once: a refusal, or what is in force.
 
     The leader epoch stays: the leader learns the new partition epoch from the answer.
     """
@@ -59,6 +59,10 @@ def consider(
         error = ErrorCode.UNKNOWN_SERVER_ERROR if is_for_now else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _refused(proposal, at, error)
     error = _error(request, proposal, at, held, held.state, cluster)
+    if error is ErrorCode.INELIGIBLE_REPLICA and not request.names_topics_by_id:
+        # A leader before 3.1 that is told of an error it does not know asks for no ISR any more in this leader epoch.
+        # From 3.1 to 3.2 topics have names, too, and this does no harm.
+        return granted(proposal, at, held)
     if error is not ErrorCode.NONE:
         return _refused(proposal, at, error)
     state = held.state
@@ -120,7 +124,7 @@ def _error(
     if is_recovering and state.leader_recovery_state == RECOVERED:
         return ErrorCode.INVALID_REQUEST
     if not _is_eligible(proposal, at, held, cluster):
-        return ErrorCode.INELIGIBLE_REPLICA if request.names_topics_by_id else ErrorCode.OPERATION_NOT_ATTEMPTED
+        return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
 

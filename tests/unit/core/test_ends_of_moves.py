@@ -64,4 +64,4 @@ def test_who_is_let_go_does_not_join_the_isr_again() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "broker 1 hangs", "ask reassign orders-0 to=2,3")
     assert some(play.do("isr orders-0 1,2,3"), "target [2, 3] of orders-0 in sync")
 
-    assert some(play.do("isr orders-0 2,3,1"), "answer orders-0 OPERATION_NOT_ATTEMPTED")
+    assert some(play.do("isr orders-0 2,3,1"), "answer orders-0 NONE leader=2 isr=[2, 3]")
