@@ -1,7 +1,8 @@
 """Which quotas on changes of topics are in force, whoever leads?
 
 Read in every session of this process, and followed as brokers follow them: by notifications of whoever changes them.
-There may be very many users, most of whom have nothing to say here, and none is worth a watch of its own. Terms get no other settings of users from here: a journal would keep their credentials.
+There may be very many users, most of whom have nothing to say here, and none is worth a watch of its own. Of what a
+user's znode holds, terms hear the quota only: a journal would keep credentials.
 
 Source: Kafka's DynamicConfigManager, UserConfigHandler and ClientIdConfigHandler.
 """

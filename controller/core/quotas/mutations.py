@@ -56,7 +56,7 @@ class MutationQuotas:
 
     def open(self, call: CallId, caller: Caller, *, is_strict: bool) -> None:
         """A request is going to be decided, part by part, until it is closed."""
-        if self._quotas:
+        if self._quotas or self._buckets:
             name = caller.principal.partition(":")[2]  # whatever type it has
             self._open[call] = _Open(sanitized(name), sanitized(caller.client_id), is_strict)
 
