@@ -170,8 +170,8 @@ def topics_as_the_version_tells_them(version: int, request: Any) -> Any:
             return replace(request, knows_quota_exceeded=version >= 3)
         case DeleteTopics(topics=topics):
             told = tuple(t if version >= 6 or t.name is not None else ORDERS for t in topics)
-            known = {"knows_deletion_disabled": version >= 3, "knows_quota_exceeded": version >= 5}
-            return replace(request, topics=told, **known)
+            told_of_quotas = replace(request, knows_quota_exceeded=version >= 5)
+            return replace(told_of_quotas, topics=told, knows_deletion_disabled=version >= 3)
         case ElectLeaders() if version < 1:
             return replace(request, is_unclean=False)
         case _:
