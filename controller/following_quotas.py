@@ -50,12 +50,9 @@ class QuotasFollower:
         self._notice = notice
         self._named: dict[str, str] = {}
         self._rates: Rates = {}
-        self._emit: Callable[[Event], None] | None = None
-
-    @property
-    def limits_users(self) -> bool:
+        self.limits_users = False
         """Whether it matters to anybody which user a request is from."""
-        return any(entity.user is not None for entity in self._rates)
+        self._emit: Callable[[Event], None] | None = None
 
     def rate_of(self, entity: QuotaEntity) -> float | None:
         """What is set for exactly these."""
@@ -89,6 +86,7 @@ class QuotasFollower:
                 del self._rates[entity]
             else:
                 self._rates[entity] = rate
+        self.limits_users = any(entity.user is not None for entity in self._rates)
         self._tell(changed.items())
 
     def _tell(self, changed: Iterable[tuple[QuotaEntity, float | None]]) -> None:

@@ -15,7 +15,7 @@ from controller.core.quotas.token_bucket import TokenBucket
 from controller.core.state.quotas import Limit
 
 EXPIRE_AFTER_MS = 3_600_000
-MOST = 100_000
+MOST = 20_000
 _KEY_BYTES = 16
 
 
