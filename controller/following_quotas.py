@@ -54,10 +54,6 @@ class QuotasFollower:
         """Whether it matters to anybody which user a request is from."""
         self._emit: Callable[[Event], None] | None = None
 
-    def rate_of(self, entity: QuotaEntity) -> float | None:
-        """What is set for exactly these."""
-        return self._rates.get(entity)
-
     def begin_term(self, emit: Callable[[Event], None]) -> None:
         """Tell a term all that is known, and from now on what changes."""
         self._emit = emit

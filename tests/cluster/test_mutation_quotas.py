@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,23 +101,28 @@ def muted(address: str, name: str) -> tuple[int, float]:
     return 3_000, waited_s
 
 
-def limit(cluster: LocalCluster, how: str, *entity: str) -> None:
-    whom = [
-        word
-        for kind, name in zip(entity[::2], entity[1::2], strict=True)
-        for word in ("--entity-type", kind, "--entity-name", name)
-    ]
+def set_by_tool(cluster: LocalCluster, *how: str) -> None:
+    """Of the counted client, by Kafka's own tool."""
+    whom = ("--entity-type", "clients", "--entity-name", COUNTED)
     changed = cluster.tools.run(
-        "kafka-configs", "--bootstrap-server", cluster.bootstrap_servers, "--alter", *how.split(), *whom
+        "kafka-configs", "--bootstrap-server", cluster.bootstrap_servers, "--alter", *how, *whom
     )
     assert "Completed updating config" in changed.output
+
+
+def set_by_hand(zk: KazooClient) -> None:
+    """Of the muted client of everybody's user, in another level's znode."""
+    entity = f"users/ANONYMOUS/clients/{MUTED}"
+    zk.create(f"/config/{entity}", b'{"version":1,"config":{"controller_mutation_rate":"1.0"}}', makepath=True)
+    notification = json.dumps({"version": 2, "entity_path": entity}).encode()
+    zk.create("/config/changes/config_change_", notification, sequence=True)
 
 
 def test_changes_are_counted_refused_and_throttled_as_by_kafka(
     cluster_3_9: LocalCluster, zk: KazooClient, tmp_path: Path
 ) -> None:
-    limit(cluster_3_9, "--add-config controller_mutation_rate=2", "clients", COUNTED)
-    limit(cluster_3_9, "--add-config controller_mutation_rate=1", "users", "ANONYMOUS", "clients", MUTED)
+    set_by_hand(zk)
+    set_by_tool(cluster_3_9, "--add-config", "controller_mutation_rate=2")
     wait_until(lambda: holder(zk) in cluster_3_9.brokers, "a broker was the controller")
     native = cluster_3_9.brokers[holder(zk) or 0].address
     expected, expected_wait = story(native, "native"), muted(native, "native")
@@ -136,9 +142,9 @@ def test_changes_are_counted_refused_and_throttled_as_by_kafka(
             assert 0.3 * throttle_ms < 1_000 * waited_s < throttle_ms + AT_ONCE_MS
         assert leader.measure("requests_throttled_total", kind="DeleteTopics") == 2
 
-        limit(cluster_3_9, "--delete-config controller_mutation_rate", "clients", COUNTED)
+        set_by_tool(cluster_3_9, "--delete-config", "controller_mutation_rate")
         wait_until(lambda: told(leader.address, COUNTED, new("ours-d", partitions=5), 7)[1] == 0, "it was not limited")
         of_all = [f"{by}-{letter}" for by in ("native", "ours") for letter in "abde"]
         told(leader.address, FREE, gone(*of_all), 5)
-        limit(cluster_3_9, "--delete-config controller_mutation_rate", "users", "ANONYMOUS", "clients", MUTED)
         assert not leader.complaints()
+    zk.delete("/config/users/ANONYMOUS", recursive=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
+from math import inf
 
 from controller.core.quotas.token_bucket import TokenBucket
 from controller.core.state.quotas import Limit
@@ -71,7 +72,7 @@ class Buckets:
             burst = self._burst(rate)
             missing = burst - bucket.tokens(rate, burst, now_ms)
             if missing > 0 and now_ms - bucket.used_ms <= EXPIRE_AFTER_MS:
-                waits[key] = missing / rate if rate else missing
+                waits[key] = missing / rate if rate else inf
         kept = sorted(waits, key=lambda key: waits[key])[max(0, len(waits) - self._most * 9 // 10) :]
         self._buckets = {key: self._buckets[key] for key in kept}
 

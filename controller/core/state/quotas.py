@@ -45,10 +45,6 @@ class Quotas:
             else:
                 self._rates[entity] = rate
 
-    def rate_of(self, entity: QuotaEntity) -> float | None:
-        """The rate that is set at one level."""
-        return self._rates.get(entity)
-
     def limit(self, user: str, client: str) -> Limit | None:
         """What limits this client of this user, both spelt as in paths; None where nothing does.
 

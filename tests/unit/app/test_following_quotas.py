@@ -52,7 +52,7 @@ class Following:
         self.ensemble.write(MakeNode(path, json.dumps(notification).encode()))
 
     def until(self, entity: QuotaEntity, rate: float | None) -> None:
-        self.ensemble.until(lambda: self.follower.rate_of(entity) == rate)
+        self.ensemble.until(lambda: self.follower._rates.get(entity) == rate)
 
     def wait(self, seconds: float) -> None:
         end = self.ensemble.clock.now + seconds
@@ -146,7 +146,7 @@ def test_what_was_written_and_not_told_counts_from_the_next_session_on(following
 
     following.ensemble.write(RemoveNode(f"{USERS}/ann"), MakeNode(f"{CLIENTS}/tool", limited(1)))
     following.wait(5)
-    assert following.follower.rate_of(ANN) == 2.0
+    assert following.told() == {ANN: 2.0}
 
     following.ensemble.zookeeper.close_session(following.process.bridge.session)
     following.until(QuotaEntity(None, "tool"), 1.0)
