@@ -212,24 +212,20 @@ def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
 
 def _show_settings(found: Settings, output: str) -> None:
     if output == "json":
-        shown = {"settings": found.shown(), "without_effect": found.without_effect, "ignored": found.ignored}
+        shown = {"settings": found.shown(), "ignored": found.ignored}
         click.echo(json.dumps(shown, indent=2))
         return
     table = Table("key", "value", "environment variable", title="The configuration is valid")
     for key, value in found.shown().items():
         table.add_row(key, value, environment_name(key))
     _console().print(table)
-    for text in found.without_effect:
-        click.echo(f"no effect: {text}")
     if found.ignored:
         click.echo(f"ignored, not settings of a controller: {', '.join(found.ignored)}")
 
 
 def _log_keys_not_acted_on(found: Settings) -> None:
-    log = structlog.get_logger(__name__)
-    for text in found.without_effect:
-        log.warning("a setting has no effect", reason=text)
     if found.ignored:
+        log = structlog.get_logger(__name__)
         log.info("ignoring settings that a controller does not use", keys=list(found.ignored))
 
 

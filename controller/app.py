@@ -38,6 +38,7 @@ from controller.core.commands import LiveBroker
 from controller.core.effects import Notice
 from controller.doors import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
 from controller.following_credentials import CredentialsFollower
+from controller.following_quotas import QuotasFollower
 from controller.following_rights import RightsFollower
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings
@@ -150,6 +151,7 @@ class Daemon:
         self._rights = (
             RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable) if judging else None
         )
+        self._quotas = QuotasFollower(lambda: self._claimant.bridge, self._rights_unreadable)
         self._users = (
             CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable)
             if wants_users(settings)
@@ -170,12 +172,13 @@ class Daemon:
             inter_broker_listener=settings.inter_broker_listener,
             observer=self._monitoring.server,
         )
+        self._server.ask_for_quotas(lambda: self._quotas.limits_users)
         self._monitoring.ask_through(self._server.ask)
         dialer = dialer_of(settings)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened)
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
-        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer)
+        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
         self._announcing = Announcing(
             self._own_id, lambda: self._claimant.bridge if self._claimant.has_passed else None, self.status, http
         )
@@ -261,7 +264,7 @@ class Daemon:
 
     async def _live(self) -> int:
         async with asyncio.TaskGroup() as tasks:
-            parts = [self._claimant.reach(), self._announcing.keep()]
+            parts = [self._claimant.reach(), self._announcing.keep(), self._quotas.follow()]
             if self._rights is not None:
                 parts.append(self._rights.follow())
             if self._users is not None:

@@ -25,6 +25,7 @@ from zk_layout.watched import CREDENTIALS
 from zk_layout.znodes import delegation_tokens
 from zk_layout.znodes.configs import Config, UserConfigAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, Token
+from zk_layout.znodes.quotas import DEFAULT
 from zk_layout.znodes.scram import MECHANISMS, Credential, parse_credential
 
 FIRST_WAIT_S: Final = 1.0
@@ -54,7 +55,7 @@ class Credentials:
     def apply(self, fact: Fact) -> str | None:
         """Take over what was read; what is wrong with it, if anything is."""
         match fact.address:
-            case UserConfigAddress(user):
+            case UserConfigAddress(user) if user != DEFAULT:
                 return self._apply_user(unquote(user), fact.value)
             case DelegationTokenAddress(token_id):
                 return self._apply_token(token_id, fact.value)

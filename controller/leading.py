@@ -19,7 +19,7 @@ from controller.runtime.journal import Journal
 from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
 from controller.settings import Settings
-from controller.term import Term, TermParts
+from controller.term import Quotas, Term, TermParts
 
 _log = structlog.get_logger(__name__)
 
@@ -34,9 +34,11 @@ class Leading:
         monitoring: Monitoring,
         tell: Callable[[TermEvent | NotGivenUp], None],
         dialer: Dialer | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
-        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers."""
+        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers; `quotas` limit clients."""
         self._dialer = dialer
+        self._quotas = quotas
         self._settings = settings
         self._claimant = claimant
         self._monitoring = monitoring
@@ -133,5 +135,6 @@ class Leading:
             turn_observers=(monitoring.turns, server),
             journal=self._journal,
             dialer=self._dialer,
+            quotas=self._quotas,
             control_plane_listener=settings.control_plane_listener,
         )

@@ -35,6 +35,9 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
         token_expiry_check_s=settings.number("delegation.token.expiry.check.interval.ms") / 1000,
         keeps_reassignment_znodes=settings.flag("controller.reassignments.znodes"),
         authorizer=authorizer_settings(settings),
+        quota_window_s=float(
+            settings.number("controller.quota.window.num") * settings.number("controller.quota.window.size.seconds")
+        ),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
     )
 

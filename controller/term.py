@@ -136,6 +136,16 @@ def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
     return LogDirs(parts.inter_broker_listener, version, client_id, emit, dialer=parts.dialer)
 
 
+class Quotas(Protocol):
+    """What limits changes of topics: `controller.following_quotas.QuotasFollower`."""
+
+    def begin_term(self, emit: Callable[[Event], None]) -> None:
+        """Tell a term all that is known, and from now on what changes."""
+
+    def end_term(self) -> None:
+        """Tell nobody."""
+
+
 class TermParts(Struct):
     """What a term needs of the process that holds it.
 
@@ -159,6 +169,7 @@ class TermParts(Struct):
     turn_observers: tuple[TurnObserver, ...]
     journal: journal.Journal | None = None
     dialer: Dialer | None = None
+    quotas: Quotas | None = None
     control_plane_listener: str = ""
     new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
@@ -227,6 +238,8 @@ class Term:
 
     def begin(self) -> None:
         """Start deciding, and load what ZooKeeper holds; `TermLoaded` follows."""
+        if self._parts.quotas is not None:
+            self._parts.quotas.begin_term(self.emit)
         self._tasks = [asyncio.create_task(self._pump.run()), asyncio.create_task(self._load())]
 
     def emit(self, event: Event) -> None:
@@ -244,6 +257,8 @@ class Term:
 
     async def end(self, *, is_graceful: bool) -> None:
         """Stop everything; gracefully, brokers first get what was told to them."""
+        if self._parts.quotas is not None:
+            self._parts.quotas.end_term()
         self._reader.stop()
         self._pump.stop()
         if is_graceful and not await self.links.drain(self._parts.drain_timeout_s):

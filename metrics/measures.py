@@ -162,6 +162,9 @@ CLIENTS = (
     _gauge("connections", "Open connections of brokers and clients."),
     _counter("clients_disconnected", "Clients that the controller disconnected or turned away, by reason.", "reason"),
 )
+QUOTAS = (
+    _counter("requests_throttled", "Requests answered with a throttle time, by kind: a quota was exceeded.", "kind"),
+)
 TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens deleted."),)
 NOTICES = (
     _counter("notices", "Notices (warnings that need attention), by kind; each is also logged.", "kind"),
@@ -184,6 +187,7 @@ MEASURES: tuple[Measure, ...] = (
     *ZOOKEEPER,
     *BROKERS,
     *CLIENTS,
+    *QUOTAS,
     *TOKENS,
     *NOTICES,
     *LOG,

@@ -51,6 +51,8 @@ Address = (
     | configs.TopicConfigAddress
     | configs.DefaultBrokerConfigAddress
     | configs.UserConfigAddress
+    | configs.UserClientConfigAddress
+    | configs.ClientConfigAddress
     | features.FeatureAddress
     | replica_deletions.ReplicaDeletionsAddress
     | producer_ids.ProducerIdBlockAddress
@@ -112,6 +114,8 @@ _DECODERS: dict[type, Callable[[bytes], Value | None]] = {
     configs.TopicConfigAddress: configs.decode,
     configs.DefaultBrokerConfigAddress: configs.decode,
     configs.UserConfigAddress: configs.decode_user,
+    configs.UserClientConfigAddress: configs.decode_user,
+    configs.ClientConfigAddress: configs.decode_user,
     features.FeatureAddress: features.decode,
     replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
     producer_ids.ProducerIdBlockAddress: producer_ids.decode,
@@ -183,7 +187,7 @@ _FIXED: dict[str, Address] = {
 _TOPIC = "([a-zA-Z0-9._-]{1,255})"
 # Notifications and tokens: whoever deletes one writes its path, and what is in nobody's alphabet is in nobody's log.
 _NAME = "([a-zA-Z0-9._=-]{1,255})"
-_USER = r"((?!\.{1,2}\Z)[a-zA-Z0-9._%-]+)"  # as Kafka's Sanitizer spells any name
+_SPELT = r"(<default>|(?!\.{1,2}(?:/|\Z))[a-zA-Z0-9._%-]+)"  # any name of a user or client, by Kafka's Sanitizer
 # Names of groups and transactional ids are anybody's: all that ZooKeeper takes in a path.
 _ACL_NAME = r"((?!\.{1,2}\Z)[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+)"
 _ACL_TYPE = f"({'|'.join(acls.ResourceType)})"
@@ -213,7 +217,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
         (rf"{notifications.LOG_DIR_EVENTS}/{_NAME}", notifications.LogDirEventAddress),
         (rf"{notifications.CONFIG_CHANGES}/{_NAME}", notifications.ConfigChangeAddress),
         (rf"{admin.DELETE_TOPICS}/{_TOPIC}", lambda t: admin.TopicDeletionAddress(TopicName(t))),
-        (rf"{configs.USERS}/{_USER}", configs.UserConfigAddress),
+        (rf"{configs.USERS}/{_SPELT}", configs.UserConfigAddress),
+        (rf"{configs.USERS}/{_SPELT}/clients/{_SPELT}", configs.UserClientConfigAddress),
+        (rf"{configs.CLIENTS}/{_SPELT}", configs.ClientConfigAddress),
         (rf"/config/topics/{_TOPIC}", lambda t: configs.TopicConfigAddress(TopicName(t))),
         (
             rf"{replica_deletions.ROOT}/{_TOPIC}",

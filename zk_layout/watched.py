@@ -102,6 +102,9 @@ CREDENTIALS: Final = Watched(
     paths=(),
 )
 
+# Notifications that settings have been changed.
+CHANGED_CONFIGS: Final = Watched(parents=(notifications.CONFIG_CHANGES,), families=(), listed_once=(), paths=())
+
 
 def watched(*, follows_reassignments: bool = False, follows_rights: bool = False) -> Watched:
     """What is watched; `/admin/reassignments`, and who may do what, only where somebody asks for it.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from controller.core.commands import Command, LeaderAndIsr, StopReplica
 from controller.core.effects import Write
-from controller.core.events import Acknowledged, Asked, Committed, Event, LogDirsDescribed, Observed
+from controller.core.events import Acknowledged, Asked, Committed, Event, LogDirsDescribed, Observed, QuotasRead
 from controller.core.requests import part_count
 from controller.core.state.topics import TopicView
 from controller.core.transactions.owner import Transactions
@@ -81,6 +81,8 @@ class EventQueue:
                 return 1 + len(errors) + _partitions(command)
             case LogDirsDescribed(sizes=sizes):
                 return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are looked at
+            case QuotasRead(rates):
+                return len(rates)
             case Asked(request=request):
                 return 1 + part_count(request)
             case _:

@@ -12,6 +12,7 @@ from controller.core.requests import Caller, Request
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.znodes.quotas import QuotaEntity
 
 CommitId = NewType("CommitId", int)
 CallId = NewType("CallId", int)
@@ -50,6 +51,12 @@ class ReadAllowed(Struct, frozen=True):
     """What was refused earlier has been read, or is gone."""
 
     path: str
+
+
+class QuotasRead(Struct, frozen=True):
+    """What limits changes of topics has been read, because a term begins or somebody has set it; None: nothing."""
+
+    rates: tuple[tuple[QuotaEntity, float | None], ...]
 
 
 class Loaded(Struct, frozen=True):
@@ -153,6 +160,7 @@ Event = (
     | Surveyed
     | ReadRefused
     | ReadAllowed
+    | QuotasRead
     | Loaded
     | Committed
     | Conflicted

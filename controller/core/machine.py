@@ -28,6 +28,7 @@ from controller.core.events import (
     Loaded,
     LogDirsDescribed,
     Observed,
+    QuotasRead,
     ReadAllowed,
     ReadRefused,
     ResignationAsked,
@@ -164,6 +165,8 @@ class Machine:
                     self._transactions.saw(address)
             case ReadAllowed(path):
                 self._state.allow(path)
+            case QuotasRead(rates):
+                self._state.quotas.apply(rates)
             case Committed(commit, zxid):
                 written = self._transactions.committed(commit)
                 self._state.apply_all(facts_of(written, zxid, self._czxid_of))

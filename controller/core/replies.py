@@ -285,6 +285,7 @@ class TopicsCreated(Struct, frozen=True):
     """The answer to `CreateTopics`."""
 
     results: tuple[TopicCreated, ...] = ()
+    throttle_ms: int = 0
 
 
 class TopicDeleted(Struct, frozen=True):
@@ -300,6 +301,7 @@ class TopicsDeleted(Struct, frozen=True):
     """The answer to `DeleteTopics`."""
 
     results: tuple[TopicDeleted, ...] = ()
+    throttle_ms: int = 0
 
 
 class TopicGrown(Struct, frozen=True):
@@ -314,6 +316,7 @@ class PartitionsCreated(Struct, frozen=True):
     """The answer to `CreatePartitions`."""
 
     results: tuple[TopicGrown, ...] = ()
+    throttle_ms: int = 0
 
 
 class LeadersElected(Struct, frozen=True):

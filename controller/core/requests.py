@@ -258,7 +258,7 @@ class NewTopic(Struct, frozen=True):
 
 
 class CreateTopics(Struct, frozen=True):
-    """CreateTopics (19).
+    """CreateTopics (19); from version 6 on the client knows the error THROTTLING_QUOTA_EXCEEDED.
 
     Units:
         `timeout_ms` is how long the client wants to wait until brokers know the topics.
@@ -267,14 +267,17 @@ class CreateTopics(Struct, frozen=True):
     topics: tuple[NewTopic, ...]
     timeout_ms: int = 60_000
     is_validation_only: bool = False
+    knows_quota_exceeded: bool = True
 
 
 class DeleteTopics(Struct, frozen=True):
-    """DeleteTopics (20); from version 3 on the client knows the error TOPIC_DELETION_DISABLED."""
+    """DeleteTopics (20); from version 3 on the client knows the error TOPIC_DELETION_DISABLED, from version 5 on
+    THROTTLING_QUOTA_EXCEEDED."""
 
     topics: tuple[TopicReference, ...]
     timeout_ms: int = 60_000
     knows_deletion_disabled: bool = True
+    knows_quota_exceeded: bool = True
 
 
 class Growth(Struct, frozen=True):
@@ -286,11 +289,12 @@ class Growth(Struct, frozen=True):
 
 
 class CreatePartitions(Struct, frozen=True):
-    """CreatePartitions (37)."""
+    """CreatePartitions (37); from version 3 on the client knows the error THROTTLING_QUOTA_EXCEEDED."""
 
     growths: tuple[Growth, ...]
     timeout_ms: int = 60_000
     is_validation_only: bool = False
+    knows_quota_exceeded: bool = True
 
 
 class Election(Struct, frozen=True):

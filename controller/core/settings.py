@@ -60,6 +60,7 @@ class MachineSettings(Struct, frozen=True):
         `keeps_reassignment_znodes` says that `/admin/reassignments` is followed (KIP-236). `token_expiry_check_s` is
         Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is the
         Unix time at which the machine's clock showed 0. Without `authorizer` everybody may do everything.
+        `quota_window_s` is how many seconds of its quota somebody may use at once.
     """
 
     own_id: BrokerId
@@ -82,4 +83,5 @@ class MachineSettings(Struct, frozen=True):
     clock_zero_ms: int = 0
     keeps_reassignment_znodes: bool = False
     authorizer: AuthorizerSettings | None = None
+    quota_window_s: float = 11.0
     budget: TurnBudget = TurnBudget()

@@ -11,6 +11,7 @@ from controller.core.clients.authorization import Authorizer, authorizer_of
 from controller.core.clients.open_requests import Item, OpenRequests, Wanted
 from controller.core.clients.outcomes import Outcomes
 from controller.core.memory import Memory
+from controller.core.quotas.mutations import MutationQuotas
 from controller.core.replies import Result
 from controller.core.rest import Rest
 from controller.core.seeded_random import SeededRandom
@@ -45,6 +46,7 @@ class Shared(Struct, frozen=True, eq=False):
     sizes: RequestSizes
     set_aside: SetAside
     agenda: Agenda
+    quotas: MutationQuotas
     requests: OpenRequests
     outcomes: Outcomes
     rest: Rest
@@ -59,11 +61,9 @@ def at_beginning(
     is_allowed: Authorizer | None = None,
 ) -> Shared:
     """What the duties of a term share before anything is known."""
-    state, memory, requests = (
-        ClusterState(deletes_topics=settings.deletes_topics),
-        Memory(settings.own_id),
-        OpenRequests(),
-    )
+    state, memory = ClusterState(deletes_topics=settings.deletes_topics), Memory(settings.own_id)
+    quotas = MutationQuotas(state.quotas, settings.quota_window_s)
+    requests = OpenRequests(quotas)
     identity = Identity(
         settings.own_id,
         controller_epoch,
@@ -83,6 +83,7 @@ def at_beginning(
         sizes,
         set_aside,
         Agenda(settings.budget.decided),
+        quotas,
         requests,
         Outcomes(cluster, requests),
         Rest(),

@@ -70,7 +70,14 @@ from controller.wire.any_node import (
     encode_nothing_here,
 )
 from controller.wire.broker_side import COMMANDS, Told, decode_command, encode_acknowledgement
-from controller.wire.frames import OversizedFrame, RequestHeader, encode_response_header, framed_apart
+from controller.wire.frames import (
+    THROTTLED_SINCE,
+    OversizedFrame,
+    RequestHeader,
+    encode_response_header,
+    framed_apart,
+    throttle_ms_of,
+)
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.requests import (
     ApiVersionsRequest,
@@ -89,6 +96,7 @@ _log = structlog.get_logger(__name__)
 
 NO_KEY = -1
 LONGEST_WAIT_MS = 300_000
+_LOOKS_EVERY_S = 1.0
 _KEY_BYTES = 2
 _SHORT_BYTES = 8 * 1024
 _LONGEST_HEADER = 10 + 2**15
@@ -154,6 +162,7 @@ class Service:
         brokers: Brokers | None = None,
     ) -> None:
         """Nobody is connected."""
+        self.limits_users: Callable[[], bool] = lambda: False
         self.is_allowed = anybody if brokers is None else brokers.is_allowed
         self.own_id = own_id
         self.observer = observer
@@ -217,6 +226,7 @@ class Connection:
         self._is_ready = door.is_ready
         self._principal = ANONYMOUS
         self._is_relay = False
+        self._throttle_s = 0.0
         self._patience_s = min(service.limits.idle_s, service.limits.request_s)
 
     async def serve(self) -> None:
@@ -279,6 +289,21 @@ class Connection:
                 return
             connection.is_known, connection.since = True, loop.time()
             await self._give(answer)
+            if self._throttle_s:
+                await self._mute()
+
+    async def _mute(self) -> None:
+        """Read nothing for as long as the client was told to wait: some clients do not wait by themselves.
+
+        Raises:
+            TimeoutError: that is longer than any connection may be idle.
+        """
+        throttle_s, self._throttle_s = self._throttle_s, 0.0
+        loop = asyncio.get_running_loop()
+        until = loop.time() + throttle_s
+        async with asyncio.timeout(self._service.limits.idle_s):
+            while (left_s := until - loop.time()) > 0 and not self._wire.has_hung_up():
+                await asyncio.sleep(min(left_s, _LOOKS_EVERY_S))
 
     async def _take(self, size: int) -> Chunks | None:
         """Receive a request whose size is known, and answer it; None if the client hung up."""
@@ -397,6 +422,7 @@ class Connection:
         if self._relay is not None and self._may_be_forwarded(header):
             raise LedElsewhere(header, request, self._relay)
         reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
+        self._throttle(getattr(reply, "throttle_ms", 0))
         if isinstance(reply, TopicsCreated) and header.api_version >= SETTINGS_FROM:
             reply = await self._with_all_configs(reply)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
@@ -424,10 +450,22 @@ class Connection:
         body = await self._service.metadata.body(request, header.api_version, caller, self._wire.has_hung_up)
         return framed_apart(encode_response_header(header), body)
 
+    def _throttle(self, throttle_ms: int) -> None:
+        """The next request is not read before then. Another process of ours has many clients, and each their own."""
+        if throttle_ms > 0 and not self._is_relay:
+            self._throttle_s = throttle_ms / 1000
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether clients have to say who they are here."""
+        return self._tls is not None or self._entrance is not None
+
     def _may_be_forwarded(self, header: RequestHeader) -> bool:
-        """Whoever leads sees this process only, so that rights would be judged as this process'; and what another
-        process has passed on goes no further."""
+        """Whoever leads sees this process only, so that rights would be judged as this process', and quotas of users
+        counted against it; and what another process has passed on goes no further."""
         service = self._service
+        if header.api_key in THROTTLED_SINCE and self._is_known and service.limits_users():
+            return False
         is_somebody_elses = header.api_key in FORWARDED and not service.inquiries.is_led
         return is_somebody_elses and not self._is_relay and service.is_allowed is anybody
 
@@ -436,6 +474,7 @@ class Connection:
         answer = await relay.ask_the_controller(header, frame, self._service.pools.responses)
         if answer is None:
             answer = encode_reply(header, refusal(request, ErrorCode.NOT_CONTROLLER))
+        self._throttle(throttle_ms_of(header, answer))
         return (answer,)
 
     async def _pass_on(self, frame: bytes, relay: Relay) -> Chunks:
@@ -449,8 +488,7 @@ class Connection:
             Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
         """
         is_allowed = self._service.is_allowed
-        is_known = self._tls is not None or self._entrance is not None
-        if is_known and header.api_key in OF_THE_ASKER:
+        if self._is_known and header.api_key in OF_THE_ASKER:
             raise Unanswerable(f"{api_name(header.api_key)} is not passed on, because a broker has to see who asks")
         if is_allowed is anybody:
             return

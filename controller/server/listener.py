@@ -103,6 +103,10 @@ class Server:
                 acceptor = Acceptor(listening, welcome, rate, self._service.repeated)
                 self._acceptors.append(asyncio.create_task(acceptor.run()))
 
+    def ask_for_quotas(self, limits_users: Callable[[], bool]) -> None:
+        """From now on this says whether it matters to a quota which user a request is from."""
+        self._service.limits_users = limits_users
+
     def expect(self, client_id: str) -> Callable[[], bool]:
         """Look out for a client of this name; what is returned says whether it has come, and forgets it."""
         expected = self._service.expected

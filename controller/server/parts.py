@@ -82,7 +82,10 @@ def whole(replies: Sequence[Reply]) -> Reply:
     if len(replies) == 1 or not isinstance(first, _Replies):
         return first
     results = tuple(result for reply in replies if isinstance(reply, _Replies) for result in reply.results)
-    if not isinstance(first, LeadersElected | PartitionsAltered):
+    if isinstance(first, PartitionsCreated | TopicsCreated | TopicsDeleted):
+        longest_ms = max(getattr(reply, "throttle_ms", 0) for reply in replies)
+        return structs.replace(first, results=results, throttle_ms=longest_ms)
+    if isinstance(first, ScramCredentialsAltered):
         return structs.replace(first, results=results)
     errors = (r.error for r in replies if isinstance(r, LeadersElected | PartitionsAltered) and r.error)
     return structs.replace(first, results=results, error=next(errors, ErrorCode.NONE))

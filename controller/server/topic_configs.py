@@ -97,4 +97,4 @@ def completed(reply: TopicsCreated, broker: BrokerConfigs | None) -> TopicsCreat
             made[own] = effective({config.name: config.value or "" for config in own}, broker)
         return structs.replace(result, configs=made[own])
 
-    return TopicsCreated(tuple(map(complete, reply.results)))
+    return structs.replace(reply, results=tuple(map(complete, reply.results)))

@@ -13,6 +13,7 @@ from controller.server.api_names import LAST_KEY, api_name
 from controller.server.relay import LED, OF_THE_ASKER, RELAYABLE
 from controller.wire.any_node import ANSWERED, CONFIGS
 from controller.wire.broker_side import COMMANDS
+from controller.wire.frames import THROTTLED_SINCE
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 
 
@@ -36,6 +37,7 @@ class Treated(Struct, frozen=True):
 
 _LEADERS = "asked of a leader or coordinator, which this node never is; listed for clients that expect it of every node"
 _ADMIN = "tools ask the controller; a replica that does not lead passes it on to whoever does"
+_LIMITED = f"{_ADMIN}; limited by quotas (KIP-599)"
 _KRAFT = "of KRaft; brokers in ZooKeeper mode do not know it either"
 _ANY_BROKER = "any broker can answer it"
 _TOKENS = "any broker can answer it; closed on a listener with TLS or SASL, where a broker has to see who asks"
@@ -48,6 +50,7 @@ _SERVED_WHY: dict[int, str] = {
         (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
         "SECURITY_DISABLED without an authorizer; by a replica that does not lead, relayed",
     ),
+    **dict.fromkeys(THROTTLED_SINCE, _LIMITED),
     ApiKey.ALTER_PARTITION: "leaders ask their controller, from 2.7 on",
     ApiKey.ALLOCATE_PRODUCER_IDS: "brokers ask their controller, from 3.0 on",
     ApiKey.UPDATE_FEATURES: "no broker in ZooKeeper mode supports a feature: they can only be taken away",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controller.settings.elsewhere import REFUSED, WITHOUT_EFFECT
+from controller.settings.elsewhere import REFUSED
 from controller.settings.sources import environment_name
 from controller.settings.table import SETTINGS, Setting
 from controller.settings.values import shown
@@ -49,11 +49,7 @@ def as_markdown() -> str:
             "",
             *_pairs(REFUSED, "what to do"),
             "",
-            "## Without effect yet",
-            "",
-            "Accepted with a warning. All other broker settings are ignored and listed in one log line.",
-            "",
-            *_pairs(WITHOUT_EFFECT, "because"),
+            "All other broker settings are ignored and listed in one log line.",
             "",
         ]
     )

@@ -1,7 +1,7 @@
 """Which keys of a broker's own server.properties are not ours, and what is to be said about them?
 
-A broker's file can be used as a start. Most of its keys do not concern a controller. Some do, and have no effect yet;
-some would mean that this controller does the wrong thing, and are refused.
+A broker's file can be used as a start. Most of its keys do not concern a controller. Some would
+mean that this controller does the wrong thing, and are refused.
 """
 
 from __future__ import annotations
@@ -23,14 +23,6 @@ REFUSED: Mapping[str, str] = MappingProxyType(
     }
 )
 """Refused unless empty or false: key → what to do instead."""
-
-WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
-    {
-        "controller.quota.window.num": "requests are not limited by quotas yet",
-        "controller.quota.window.size.seconds": "requests are not limited by quotas yet",
-    }
-)
-"""Accepted, but what they ask for is not done yet: key → what that means."""
 
 IRRELEVANT = frozenset(
     [

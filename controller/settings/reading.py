@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from controller.settings import listening
 from controller.settings.draft import Draft
-from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED, WITHOUT_EFFECT
+from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
 from controller.settings.securing import token_key_of
 from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
@@ -18,7 +18,7 @@ from controller.settings.table import SETTINGS
 from controller.settings.values import Listener, Settings
 
 _OURS = tuple(setting.key for setting in SETTINGS)
-_KNOWN = (*_OURS, *REFUSED, *WITHOUT_EFFECT, *IRRELEVANT, *SECURING)
+_KNOWN = (*_OURS, *REFUSED, *IRRELEVANT, *SECURING)
 _SURELY_MEANT = 0.9
 _LISTENER_LIMIT = re.compile(r"^listener\.name\.(?P<name>[^.]+)\.max\.connections$")
 
@@ -49,7 +49,6 @@ def load(
     given |= from_environment(environment, problems)
     given |= from_overrides(overrides, problems)
     ignored = tuple(sorted(key for key in given if _is_ignored(key)))
-    without_effect = tuple(f"{key}: {WITHOUT_EFFECT[key]}" for key in sorted(given) if key in WITHOUT_EFFECT)
     _complain_about_strangers({key: text for key, text in given.items() if key not in ignored}, problems)
 
     draft = Draft(given, problems)
@@ -69,7 +68,6 @@ def load(
         found.advertised,
         found.inter_broker,
         ignored,
-        without_effect,
         most_connections,
         found.security,
         found.towards_brokers,
@@ -96,7 +94,7 @@ def _listener_limits(draft: Draft, listeners: Iterable[str]) -> dict[str, int]:
 
 def _is_ignored(key: str) -> bool:
     """Whether a key does not concern a controller; one that nearly is one of ours does."""
-    if key in _OURS or key in REFUSED or key in WITHOUT_EFFECT or _LISTENER_LIMIT.match(key) or concerns_security(key):
+    if key in _OURS or key in REFUSED or _LISTENER_LIMIT.match(key) or concerns_security(key):
         return False
     if key in IRRELEVANT:
         return True

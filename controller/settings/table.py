@@ -278,6 +278,19 @@ SETTINGS: tuple[Setting, ...] = (
         "Replicas of each partition of a topic that is created without a replication factor; as on the brokers.",
     ),
     Setting(
+        "controller.quota.window.num",
+        number(1),
+        11,
+        "How many windows of a quota on changes of topics (controller_mutation_rate) may be used at once; as on the "
+        "brokers.",
+    ),
+    Setting(
+        "controller.quota.window.size.seconds",
+        number(1),
+        1,
+        "How long each of these windows is; as on the brokers.",
+    ),
+    Setting(
         "auto.leader.rebalance.enable",
         TRUTH,
         True,

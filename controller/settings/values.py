@@ -29,7 +29,7 @@ class Settings(Struct, frozen=True):
 
     Shape:
         `values` has every key of the table, None where nothing is set and there is no default. `ignored` are keys that
-        do not concern a controller, `without_effect` sentences about those that do and that it does not act on yet.
+        do not concern a controller.
         `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
         `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
         tokens are checked.
@@ -43,7 +43,6 @@ class Settings(Struct, frozen=True):
     advertised_endpoints: tuple[Endpoint, ...]
     inter_broker_listener: str
     ignored: tuple[str, ...] = ()
-    without_effect: tuple[str, ...] = ()
     most_connections: Mapping[str, int] = MappingProxyType({})
     security: Mapping[str, ListenerSecurity] = MappingProxyType({})
     towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})

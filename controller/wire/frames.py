@@ -6,6 +6,8 @@ Source: Kafka protocol guide, "Requests" (a 32-bit size before each); KIP-482 fo
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -118,6 +120,21 @@ def encode_response_header(header: RequestHeader) -> bytes:
     if header.api_key == ApiKey.API_VERSIONS or not is_flexible(header.api_key, header.api_version):
         return head
     return head + b"\0"
+
+
+THROTTLED_SINCE: Mapping[int, int] = MappingProxyType(
+    {ApiKey.CREATE_TOPICS: 2, ApiKey.DELETE_TOPICS: 1, ApiKey.CREATE_PARTITIONS: 0}
+)
+"""Requests that quotas on changes of topics limit, with the first version whose answer says for how long."""
+
+
+def throttle_ms_of(header: RequestHeader, answer: bytes) -> int:
+    """How long somebody else's answer to a request about topics asks the client to wait; it begins with its size."""
+    since = THROTTLED_SINCE.get(header.api_key)
+    if since is None or header.api_version < since:
+        return 0
+    at = _SIZE.size + len(encode_response_header(header))
+    return int(_SIZE.unpack_from(answer, at)[0]) if len(answer) >= at + _SIZE.size else 0
 
 
 def response_cursor(api_key: int, version: int, frame: bytes) -> tuple[int, Cursor]:

@@ -6,6 +6,7 @@ ElectLeadersResponse.json; KIP-525 for the settings in the first.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -51,7 +52,11 @@ def topics_created(schema: MessageSchema, version: int, reply: TopicsCreated) ->
         )
         for result in reply.results
     )
-    return schema.make("CreateTopicsResponse", throttle_time=UNTHROTTLED, topics=topics)
+    return schema.make("CreateTopicsResponse", throttle_time=_throttle(reply), topics=topics)
+
+
+def _throttle(reply: TopicsCreated | TopicsDeleted | PartitionsCreated) -> timedelta:
+    return timedelta(milliseconds=reply.throttle_ms)
 
 
 def _config(schema: MessageSchema, config: TopicConfig) -> Any:
@@ -77,7 +82,7 @@ def topics_deleted(schema: MessageSchema, version: int, reply: TopicsDeleted) ->
         )
         for result in reply.results
     )
-    return schema.make("DeleteTopicsResponse", throttle_time=UNTHROTTLED, responses=responses)
+    return schema.make("DeleteTopicsResponse", throttle_time=_throttle(reply), responses=responses)
 
 
 def partitions_created(schema: MessageSchema, reply: PartitionsCreated) -> Any:
@@ -91,7 +96,7 @@ def partitions_created(schema: MessageSchema, reply: PartitionsCreated) -> Any:
         )
         for result in reply.results
     )
-    return schema.make("CreatePartitionsResponse", throttle_time=UNTHROTTLED, results=results)
+    return schema.make("CreatePartitionsResponse", throttle_time=_throttle(reply), results=results)
 
 
 def leaders_elected(schema: MessageSchema, reply: LeadersElected) -> Any:

@@ -25,7 +25,8 @@ def create_topics(cursor: Cursor, version: int) -> CreateTopics:
     """CreateTopics (19), versions 0 to 7."""
     topics = tuple(_new_topic(cursor) for _ in cursor.array("topics", 10))
     timeout_ms = cursor.int32("timeout_ms")
-    return CreateTopics(topics, timeout_ms, cursor.boolean("validate_only") if version >= 1 else False)
+    is_validation_only = cursor.boolean("validate_only") if version >= 1 else False
+    return CreateTopics(topics, timeout_ms, is_validation_only, knows_quota_exceeded=version >= 6)
 
 
 def _new_topic(cursor: Cursor) -> NewTopic:
@@ -55,7 +56,8 @@ def delete_topics(cursor: Cursor, version: int) -> DeleteTopics:
         topics = tuple(_named_or_numbered(cursor) for _ in cursor.array("topics", 18))
     else:
         topics = tuple(TopicReference(cursor.topic_name("topic_name")) for _ in cursor.array("topic_names", 1))
-    return DeleteTopics(topics, cursor.int32("timeout_ms"), knows_deletion_disabled=version >= 3)
+    timeout_ms = cursor.int32("timeout_ms")
+    return DeleteTopics(topics, timeout_ms, knows_deletion_disabled=version >= 3, knows_quota_exceeded=version >= 5)
 
 
 def _named_or_numbered(cursor: Cursor) -> TopicReference:
@@ -64,10 +66,11 @@ def _named_or_numbered(cursor: Cursor) -> TopicReference:
     return reference
 
 
-def create_partitions(cursor: Cursor, _version: int) -> CreatePartitions:
+def create_partitions(cursor: Cursor, version: int) -> CreatePartitions:
     """CreatePartitions (37), versions 0 to 3."""
     growths = tuple(_growth(cursor) for _ in cursor.array("topics", 7))
-    return CreatePartitions(growths, cursor.int32("timeout_ms"), cursor.boolean("validate_only"))
+    timeout_ms, is_validation_only = cursor.int32("timeout_ms"), cursor.boolean("validate_only")
+    return CreatePartitions(growths, timeout_ms, is_validation_only, knows_quota_exceeded=version >= 3)
 
 
 def _growth(cursor: Cursor) -> Growth:

@@ -28,8 +28,9 @@ test fails without a reason, passes in spite of one, or passes under another con
 
 The tests are as Kafka publishes them; invocations that run without ZooKeeper are left out. Of what the tests share,
 this is changed for this controller: it is started beside their ZooKeeper; tests of single requests, which look for the
-broker that is the controller, find this controller's address; those that ask that broker for the ids of topics are told
-ZooKeeper's; and where nodes are counted until all brokers have started, or know each other, there is one more.
+broker that is the controller, find this controller's address, and in one class log in as the principal that they set in
+the broker; those that ask that broker for the ids of topics are told ZooKeeper's; and where nodes are counted until all
+brokers have started, or know each other, there is one more.
 
     make kafka-tests                   # 3.9.1: hours; this page is made from the last run of each class
     make kafka-tests CLASSES=quick     # a selection

@@ -66,6 +66,7 @@ names = st.sampled_from(sorted(INTERNAL_TOPICS)) | st.text(st.characters(codec="
 texts = st.none() | st.text(st.characters(codec="utf-8"), max_size=300)
 ids = st.none() | st.sampled_from(["AAECAwQFBgcICQoLDA0ODw", "_-_-_-_-_-_-_-_-_-_-_w"])
 errors = st.sampled_from(ErrorCode)
+throttles = st.integers(0, 2**31 - 1)
 replicas = st.lists(int32, max_size=4).map(tuple) | st.integers(120, 300).map(lambda count: tuple(range(count)))
 partitions = st.builds(TopicPartition, names, int32)
 
@@ -122,9 +123,10 @@ replies = st.one_of(
                 errors,
             )
         ),
+        throttles,
     ),
-    st.builds(TopicsDeleted, several(st.builds(TopicDeleted, st.none() | names, ids, errors, texts))),
-    st.builds(PartitionsCreated, several(st.builds(TopicGrown, names, errors, texts))),
+    st.builds(TopicsDeleted, several(st.builds(TopicDeleted, st.none() | names, ids, errors, texts)), throttles),
+    st.builds(PartitionsCreated, several(st.builds(TopicGrown, names, errors, texts)), throttles),
     st.builds(LeadersElected, several(st.builds(PartitionResult, partitions, errors, texts)), errors),
 )
 
@@ -168,7 +170,8 @@ def as_the_version_tells_it(version: int, reply: Any) -> Any:
                         configs_error=result.configs_error if version >= 5 else ErrorCode.NONE,
                     )
                     for result in reply.results
-                )
+                ),
+                reply.throttle_ms if version >= 2 else 0,
             )
         case TopicsDeleted():
             return TopicsDeleted(
@@ -180,7 +183,8 @@ def as_the_version_tells_it(version: int, reply: Any) -> Any:
                         message=result.message if version >= 5 else None,
                     )
                     for result in reply.results
-                )
+                ),
+                reply.throttle_ms if version >= 1 else 0,
             )
         case LeadersElected() if version < 1:
             return replace(reply, error=ErrorCode.NONE)

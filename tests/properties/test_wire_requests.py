@@ -163,11 +163,15 @@ def topics_as_the_version_tells_them(version: int, request: Any) -> Any:
         case UpdateFeatures(updates) if version < 1:
             known = tuple(replace(update, kind=min(update.kind, 2)) for update in updates)
             return replace(request, updates=known, is_validation_only=False)
-        case CreateTopics() if version < 1:
-            return replace(request, is_validation_only=False)
+        case CreateTopics():
+            validates = request.is_validation_only and version >= 1
+            return replace(request, is_validation_only=validates, knows_quota_exceeded=version >= 6)
+        case CreatePartitions():
+            return replace(request, knows_quota_exceeded=version >= 3)
         case DeleteTopics(topics=topics):
             told = tuple(t if version >= 6 or t.name is not None else ORDERS for t in topics)
-            return replace(request, topics=told, knows_deletion_disabled=version >= 3)
+            told_of_quotas = replace(request, knows_quota_exceeded=version >= 5)
+            return replace(told_of_quotas, topics=told, knows_deletion_disabled=version >= 3)
         case ElectLeaders() if version < 1:
             return replace(request, is_unclean=False)
         case _:

@@ -34,7 +34,14 @@ from zk_layout.znodes.admin import (
     PreferredElectionAddress,
     TopicDeletionAddress,
 )
-from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, UserConfigAddress
+from zk_layout.znodes.configs import (
+    ClientConfigAddress,
+    Config,
+    DefaultBrokerConfigAddress,
+    TopicConfigAddress,
+    UserClientConfigAddress,
+    UserConfigAddress,
+)
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import (
@@ -162,6 +169,8 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     notifications.LogDirEventAddress("log_dir_event_0000000001"): st.builds(notifications.LogDirEvent, ids),
     TopicConfigAddress(TopicName("t")): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
     UserConfigAddress("ann%20b"): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
+    UserClientConfigAddress("<default>", "b.c"): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
+    ClientConfigAddress("%2A"): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
     DefaultBrokerConfigAddress(): st.builds(Config, st.dictionaries(texts, texts, max_size=4)),
     notifications.ConfigChangeAddress("config_change_0000000001"): st.builds(
         notifications.ConfigChange, texts.filter(lambda text: text not in ("", "/"))

@@ -15,6 +15,7 @@ from controller.core.requests import (
     AlterPartition,
     AlterReassignments,
     AlterScramCredentials,
+    Caller,
     ControlledShutdown,
     CreateAcls,
     DeleteAcls,
@@ -53,6 +54,7 @@ from zk_layout.znodes.admin import PreferredElection
 from zk_layout.znodes.configs import Config
 from zk_layout.znodes.notifications import ConfigChange, IsrChange, LogDirEvent
 from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.quotas import QuotaEntity
 from zk_layout.znodes.topics import Assignment, Topic
 
 LEGACY = "/admin/reassign_partitions"
@@ -299,6 +301,18 @@ def _ask_cancel(mode: Mode) -> Callable[..., None]:
     return ask
 
 
+def _as(theatre: Theatre, user: str, client: str = "") -> None:
+    """`as ann [tool]`: this user, with this client id, makes the requests that follow."""
+    theatre.caller = Caller("PLAINTEXT", "127.0.0.1", client, f"User:{user}")
+
+
+def _quota(theatre: Theatre, *words: str) -> None:
+    """`quota user=ann client=<default> rate=2`: how many partitions they may change in a second; without: any."""
+    given = dict(word.split("=", 1) for word in words)
+    rate = float(given["rate"]) if "rate" in given else None
+    theatre.limit(QuotaEntity(given.get("user"), given.get("client")), rate)
+
+
 def _forbid(theatre: Theatre, *operations: str) -> None:
     """`forbid Alter Describe:orders`: nobody has the right to this operation, or to this one on a topic."""
     theatre.forbidden.update(operations)
@@ -534,6 +548,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reply": lambda theatre: theatre.reply(),
     "disk": _disk,
     "forbid": _forbid,
+    "as": _as,
+    "quota": _quota,
     "ask reassign": _ask_reassign(Mode.SAFE),
     "ask forced reassign": _ask_reassign(Mode.FORCED),
     "ask cancel and": _ask_cancel_and_set,

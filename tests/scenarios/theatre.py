@@ -40,6 +40,7 @@ from controller.core.events import (
     Event,
     Fenced,
     LogDirsDescribed,
+    QuotasRead,
     ReplicaSize,
     Unknown,
     Woke,
@@ -61,6 +62,7 @@ from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Endpoint, Registration
 from zk_layout.znodes.features import FeatureAddress, Features
 from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
+from zk_layout.znodes.quotas import QuotaEntity
 
 OWN_ID = BrokerId(100)
 EPOCH = "/controller_epoch"
@@ -107,6 +109,7 @@ class Theatre:
         self.world = self.zookeeper.open_session()
         self.brokers: dict[BrokerId, SessionId] = {}
         self.forbidden: set[str] = set()
+        self.caller = Caller("PLAINTEXT", "127.0.0.1")
         self.mute: dict[BrokerId, None] = {}
         self.refusals: dict[str, tuple[ErrorCode, TopicPartition | None]] = {}  # of a command, or of one partition
         self.known_epochs: dict[BrokerId, ControllerEpoch] = {}
@@ -192,7 +195,12 @@ class Theatre:
     def ask(self, request: Request) -> None:
         """A request comes in."""
         self._asks += 1
-        self._events.append(Asked(CallId(self._asks), request, Caller("PLAINTEXT", "127.0.0.1")))
+        self._events.append(Asked(CallId(self._asks), request, self.caller))
+        self.run()
+
+    def limit(self, entity: QuotaEntity, rate: float | None) -> None:
+        """Somebody sets a quota, or takes it away, and it was read."""
+        self._events.append(QuotasRead(((entity, rate),)))
         self.run()
 
     def reply(self) -> None:

@@ -32,14 +32,15 @@ def _sorted_out(words: tuple[str, ...]) -> tuple[dict[str, int], dict[int, Repli
 
 
 def _ask_create(theatre: Theatre, names: str, *words: str) -> None:
-    """`ask create orders,payments partitions=3 replicas=2 [0=1,2 retention.ms=1 timeout_ms=0 validate]`."""
+    """`ask create orders,payments partitions=3 replicas=2 [0=1,2 retention.ms=1 timeout_ms=0 validate old]`; an old
+    client does not know quotas."""
     own, placed, configs = _sorted_out(words)
     assignments = tuple((PartitionId(number), replicas) for number, replicas in placed.items())
     topics = tuple(
         NewTopic(TopicName(name), own.get("partitions", -1), own.get("replicas", -1), assignments, configs)
         for name in names.split(",")
     )
-    theatre.ask(CreateTopics(topics, own.get("timeout_ms", 30_000), "validate" in words))
+    theatre.ask(CreateTopics(topics, own.get("timeout_ms", 30_000), "validate" in words, "old" not in words))
 
 
 def reference(word: str) -> TopicReference:
@@ -50,17 +51,17 @@ def reference(word: str) -> TopicReference:
 
 
 def _ask_delete(theatre: Theatre, *words: str) -> None:
-    """`ask delete orders id:AAECAwQFBgcICQoLDA0ODw [timeout_ms=0]`: by name, and by id."""
+    """`ask delete orders id:AAECAwQFBgcICQoLDA0ODw [timeout_ms=0 old]`: by name, and by id."""
     own, _, _ = _sorted_out(words)
-    topics = tuple(reference(word) for word in words if "=" not in word)
-    theatre.ask(DeleteTopics(topics, own.get("timeout_ms", 30_000)))
+    topics = tuple(reference(word) for word in words if "=" not in word and word != "old")
+    theatre.ask(DeleteTopics(topics, own.get("timeout_ms", 30_000), knows_quota_exceeded="old" not in words))
 
 
 def _ask_grow(theatre: Theatre, topic: str, *words: str) -> None:
-    """`ask grow orders partitions=5 [3=1,2 4=2,3 timeout_ms=0 validate]`."""
+    """`ask grow orders partitions=5 [3=1,2 4=2,3 timeout_ms=0 validate old]`."""
     own, placed, _ = _sorted_out(words)
     growth = Growth(TopicName(topic), own["partitions"], tuple(placed.values()) or None)
-    theatre.ask(CreatePartitions((growth,), own.get("timeout_ms", 30_000), "validate" in words))
+    theatre.ask(CreatePartitions((growth,), own.get("timeout_ms", 30_000), "validate" in words, "old" not in words))
 
 
 def _ask_elect(theatre: Theatre, kind: str, *partitions: str) -> None:

@@ -292,14 +292,19 @@ def _binding_text(binding: AclBinding) -> str:
 def _topic_lines(reply: TopicsCreated | TopicsDeleted | PartitionsCreated | LeadersElected) -> list[str]:
     match reply:
         case TopicsCreated(results):
-            return [f"  answer {r.topic} {_error(r.error, r.message)}{_counts(r)}" for r in results]
+            told = [f"  answer {r.topic} {_error(r.error, r.message)}{_counts(r)}" for r in results]
+            return [*told, *_throttle(reply)]
         case TopicsDeleted(results) | PartitionsCreated(results):
-            return [f"  answer {r.topic} {_error(r.error, r.message)}" for r in results]
+            return [*(f"  answer {r.topic} {_error(r.error, r.message)}" for r in results), *_throttle(reply)]
         case LeadersElected(results):
             if reply.error:
                 return [f"  answer {reply.error.name}"]
             lines = [f"  answer {r.topic_partition} {_error(r.error, r.message)}" for r in results]
             return lines or ["  answer no election was needed"]
+
+
+def _throttle(reply: TopicsCreated | TopicsDeleted | PartitionsCreated) -> list[str]:
+    return [f"  throttled for {reply.throttle_ms} ms"] if reply.throttle_ms else []
 
 
 def _counts(created: TopicCreated) -> str:

@@ -1,4 +1,4 @@
-"""Which settings were changed at run time, for a topic or for all brokers: `/config/topics/<topic>` …?
+"""Which settings were changed at run time, for a topic, a user, or all brokers: `/config/topics/<topic>` …?
 
 Source: Kafka's ConfigEntityZNode.
 """
@@ -13,6 +13,7 @@ from zk_layout.codec import decode_json, encode_json, json_decoder
 from zk_layout.ids import TopicName
 
 USERS = "/config/users"
+CLIENTS = "/config/clients"
 
 
 class TopicConfigAddress(Struct, frozen=True, gc=False):
@@ -30,7 +31,7 @@ class UserConfigAddress(Struct, frozen=True, gc=False):
     """The settings of one user: quotas and SCRAM credentials.
 
     Shape:
-        `user` is spelt as `sanitized` spells it.
+        `user` is spelt as `sanitized` spells it, or `<default>`.
     """
 
     user: str
@@ -39,6 +40,34 @@ class UserConfigAddress(Struct, frozen=True, gc=False):
     def path(self) -> str:
         """Where ZooKeeper keeps it."""
         return f"{USERS}/{self.user}"
+
+
+class UserClientConfigAddress(Struct, frozen=True, gc=False):
+    """The settings of one client id of one user: quotas. Both are spelt as in `UserConfigAddress`."""
+
+    user: str
+    client: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{clients_of(self.user)}/{self.client}"
+
+
+class ClientConfigAddress(Struct, frozen=True, gc=False):
+    """The settings of one client id, whoever uses it: quotas. It is spelt as in `UserConfigAddress`."""
+
+    client: str
+
+    @property
+    def path(self) -> str:
+        """Where ZooKeeper keeps it."""
+        return f"{CLIENTS}/{self.client}"
+
+
+def clients_of(user: str) -> str:
+    """Where the client ids of one user are."""
+    return f"{USERS}/{user}/clients"
 
 
 def sanitized(name: str) -> str:
@@ -102,7 +131,7 @@ def decode(data: bytes) -> Config:
 
 
 def decode_user(data: bytes) -> Config:
-    """The settings of a user. Whoever sets quotas of a user's client leaves the user's own znode empty.
+    """The settings of a user or client id. Who sets quotas of a user's client leaves the user's own znode empty.
 
     >>> decode_user(b"")
     Config(config={})

@@ -11,6 +11,7 @@ from msgspec import Struct
 from controller.core.errors import MESSAGES, ErrorCode, Refusal
 from controller.core.events import CallId
 from controller.core.outbox import Outbox
+from controller.core.quotas.mutations import MutationQuotas
 from controller.core.replies import (
     IsrResult,
     LeadersElected,
@@ -73,8 +74,9 @@ Held = Callable[[CallId, Reply, Outbox], bool]
 class OpenRequests:
     """Requests whose parts are decided topic by topic; each is answered once, when its last part is settled."""
 
-    def __init__(self) -> None:
-        """Nobody waits."""
+    def __init__(self, quotas: MutationQuotas) -> None:
+        """Nobody waits. `quotas` know how long whoever has an answer has to wait with the next request."""
+        self._quotas = quotas
         self._open: dict[CallId, _Open] = {}
         self._inbox: dict[TopicName, list[Item]] = {}
         self._on_settled: list[Callable[[Item, Result], None]] = []
@@ -173,13 +175,14 @@ class OpenRequests:
         for item in chain(held.items, held.rest):
             if held.results[item.index] is None:
                 held.results[item.index] = refused(item, error, MESSAGES[error])
-        reply = _reply(held.request, [r for r in held.results if r is not None])
+        reply = self._reply(call, held, out)
         if isinstance(reply, ReassignmentsAltered):
             reply = ReassignmentsAltered(reply.results, error, MESSAGES[error])
         out.answer(call, reply)
 
     def drop(self, call: CallId) -> None:
         """A request is answered by somebody else: nothing more is decided for it."""
+        self._quotas.drop(call)
         if self._open.pop(call, None) is not None:
             for heard in self._on_given_up:
                 heard(call)
@@ -189,9 +192,15 @@ class OpenRequests:
         if held.missing:
             return
         del self._open[call]
-        reply = _reply(held.request, [r for r in held.results if r is not None])
+        reply = self._reply(call, held, out)
         if not any(holds(call, reply, out) for holds in self._holders):
             out.answer(call, reply)
+
+    def _reply(self, call: CallId, held: _Open, out: Outbox) -> Reply:
+        throttle_ms = self._quotas.close(call, out.now)
+        if throttle_ms:
+            out.measured("requests_throttled", 1, type(held.request).__name__)
+        return _reply(held.request, [r for r in held.results if r is not None], throttle_ms)
 
 
 def _placed(wanted: Wanted) -> int:
@@ -204,16 +213,16 @@ def _placed(wanted: Wanted) -> int:
             return 0
 
 
-def _reply(request: Divided, results: list[Result]) -> Reply:
+def _reply(request: Divided, results: list[Result], throttle_ms: int) -> Reply:
     match request:
         case AlterPartition():
             return PartitionsAltered(tuple(r for r in results if isinstance(r, IsrResult) and _is_known(request, r)))
         case CreateTopics():
-            return TopicsCreated(tuple(r for r in results if isinstance(r, TopicCreated)))
+            return TopicsCreated(tuple(r for r in results if isinstance(r, TopicCreated)), throttle_ms)
         case DeleteTopics():
-            return TopicsDeleted(tuple(r for r in results if isinstance(r, TopicDeleted)))
+            return TopicsDeleted(tuple(r for r in results if isinstance(r, TopicDeleted)), throttle_ms)
         case CreatePartitions():
-            return PartitionsCreated(tuple(r for r in results if isinstance(r, TopicGrown)))
+            return PartitionsCreated(tuple(r for r in results if isinstance(r, TopicGrown)), throttle_ms)
         case AlterReassignments():
             return ReassignmentsAltered(tuple(r for r in results if isinstance(r, PartitionResult)))
         case ElectLeaders():

@@ -13,6 +13,7 @@ from controller.core.state.acls import Rights
 from controller.core.state.brokers import Broker, Registrations
 from controller.core.state.changes import Changes, cut_off
 from controller.core.state.placement import PlacementIndex
+from controller.core.state.quotas import Quotas
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
 from controller.core.state.sightings import NEVER, Sightings
 from controller.core.state.statuses import Statuses
@@ -32,7 +33,15 @@ from zk_layout.znodes.admin import (
     TopicDeletionAddress,
 )
 from zk_layout.znodes.brokers import BrokerAddress
-from zk_layout.znodes.configs import Config, DefaultBrokerConfigAddress, TopicConfigAddress, UserConfigAddress, readable
+from zk_layout.znodes.configs import (
+    ClientConfigAddress,
+    Config,
+    DefaultBrokerConfigAddress,
+    TopicConfigAddress,
+    UserClientConfigAddress,
+    UserConfigAddress,
+    readable,
+)
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIdsAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, DelegationTokenChangeAddress, TokenTimes
@@ -106,6 +115,7 @@ class ClusterState:
         self.tokens: dict[str, Token] = {}
         self.users = UserConfigs()
         self.rights = Rights()
+        self.quotas = Quotas()
         self.unreadable = Unreadable()
         self._sightings = Sightings()
 
@@ -216,6 +226,8 @@ class ClusterState:
                 pass  # who leads is decided elsewhere
             case TopicRemnantAddress() | ReplicaAddress():
                 pass  # nothing is known of remnants, and what replicas say of themselves is for people
+            case UserClientConfigAddress() | ClientConfigAddress():
+                pass  # who follows quotas reads them
             case DelegationTokenChangeAddress() | AclChangeAddress() | ExtendedAclChangeAddress():
                 pass  # for brokers to read
             case _:

@@ -49,12 +49,17 @@ class TopicCreation:
             shared.requests.settle(item, denied(item, outcome), out)
         elif isinstance(request, CreateTopics) and request.is_validation_only:
             shared.requests.settle(item, _shown(wanted, _possible(step.name, outcome)), out)
+        elif (exceeded := self._charge(item, outcome, out)) is not None:
+            shared.requests.settle(item, denied(item, exceeded), out)
         else:
             step.accepted.append(item)
             step.atoms = (self._atom(step.name, outcome),)
             look = look_of(step.name)
             if look is not None:
                 self._begun.setdefault(look, {})[step.name] = None
+
+    def _charge(self, item: Item, plan: Plan, out: Outbox) -> Refusal | None:
+        return self._shared.quotas.charge(item.call, item.index, len(plan.assignments), out.now)
 
     def ended(self, name: TopicName) -> None:
         """A step of a topic is written, or refused."""

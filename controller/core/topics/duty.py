@@ -81,6 +81,7 @@ class Topics(TopicDuty):
         if request.timeout_ms <= 0:
             out.wake(NoTimeGiven(asked.call), out.now)
         items, refusals = parts
+        self._shared.quotas.open(asked.call, asked.caller, is_strict=request.knows_quota_exceeded)
         self._shared.requests.open(asked.call, request, items, refusals, out)
         for name in dict.fromkeys(item.at.topic for item in items):
             self._shared.agenda.add(name, is_urgent=True)
@@ -141,11 +142,19 @@ class Topics(TopicDuty):
             case TopicReference() if step.name in self._cluster.deletion_marks:
                 self._shared.requests.put_back((item,))  # until a mark that means another topic has been dropped
             case TopicReference():
-                why = f"asked to delete topic {step.name}"
-                step.planned.request(Create(TopicDeletionAddress(step.name), None), why)
-                step.accepted.append(item)
+                if self._may_change(item, len(step.topic.partitions), out):
+                    why = f"asked to delete topic {step.name}"
+                    step.planned.request(Create(TopicDeletionAddress(step.name), None), why)
+                    step.accepted.append(item)
             case _:
                 raise TypeError(f"{type(wanted).__name__} is no request about a topic")
+
+    def _may_change(self, item: Item, partitions: int, out: Outbox) -> bool:
+        """Whether a client has not changed too much already; it is told if it has."""
+        refusal = self._shared.quotas.charge(item.call, item.index, partitions, out.now)
+        if refusal is not None:
+            self._settle(item, denied(item, refusal), out)
+        return refusal is None
 
     def _grow(self, item: Item, growth: Growth, step: Step, out: Outbox) -> None:
         most_bytes = self._shared.sizes.most_data_bytes(TopicAddress(step.name).path)
@@ -156,7 +165,7 @@ class Topics(TopicDuty):
             self._settle(item, denied(item, added), out)
         elif isinstance(request, CreatePartitions) and request.is_validation_only:
             self._settle(item, refused(item, ErrorCode.NONE, None), out)
-        else:
+        elif self._may_change(item, len(added), out):
             step.planned.grow(added)
             step.accepted.append(item)
 
@@ -203,8 +212,10 @@ class Topics(TopicDuty):
     def _refuse_while_deleting(self, item: Item, out: Outbox) -> None:
         match item.wanted:
             case TopicReference():
-                self._shared.outcomes.expect(item, self.granted(item))
-                out.wake(Again(), out.now)
+                partitions = len(self._cluster.topics[item.at.topic].partitions)
+                if self._may_change(item, partitions, out):  # Kafka counts it as often as it is asked for
+                    self._shared.outcomes.expect(item, self.granted(item))
+                    out.wake(Again(), out.now)
             case NewTopic():
                 self._settle(item, denied(item, create_topics.already_exists(item.at.topic)), out)
             case Growth():

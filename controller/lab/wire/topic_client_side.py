@@ -108,9 +108,8 @@ def _election(schema: MessageSchema, request: ElectLeaders, timeout: datetime.ti
 
 def topics_created(cursor: Cursor, version: int) -> TopicsCreated:
     """The answer to CreateTopics."""
-    if version >= 2:
-        cursor.int32("throttle_time_ms")
-    return TopicsCreated(tuple(_created(cursor, version) for _ in cursor.array("topics", 4)))
+    throttle_ms = cursor.int32("throttle_time_ms") if version >= 2 else 0
+    return TopicsCreated(tuple(_created(cursor, version) for _ in cursor.array("topics", 4)), throttle_ms)
 
 
 def _created(cursor: Cursor, version: int) -> TopicCreated:
@@ -138,9 +137,8 @@ def _config(cursor: Cursor) -> TopicConfig:
 
 def topics_deleted(cursor: Cursor, version: int) -> TopicsDeleted:
     """The answer to DeleteTopics."""
-    if version >= 1:
-        cursor.int32("throttle_time_ms")
-    return TopicsDeleted(tuple(_deleted(cursor, version) for _ in cursor.array("responses", 3)))
+    throttle_ms = cursor.int32("throttle_time_ms") if version >= 1 else 0
+    return TopicsDeleted(tuple(_deleted(cursor, version) for _ in cursor.array("responses", 3)), throttle_ms)
 
 
 def _deleted(cursor: Cursor, version: int) -> TopicDeleted:
@@ -154,12 +152,12 @@ def _deleted(cursor: Cursor, version: int) -> TopicDeleted:
 
 def partitions_created(cursor: Cursor, _version: int) -> PartitionsCreated:
     """The answer to CreatePartitions."""
-    cursor.int32("throttle_time_ms")
+    throttle_ms = cursor.int32("throttle_time_ms")
     results = []
     for _ in cursor.array("results", 5):
         results.append(TopicGrown(cursor.topic_name(), cursor.error(), cursor.nullable_string("error_message")))
         cursor.tags()
-    return PartitionsCreated(tuple(results))
+    return PartitionsCreated(tuple(results), throttle_ms)
 
 
 def leaders_elected(cursor: Cursor, version: int) -> LeadersElected:

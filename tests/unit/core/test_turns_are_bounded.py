@@ -15,6 +15,7 @@ from controller.core.effects import Answer, Commit, Effect, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import CallId, LogDirsDescribed, Observed, ReplicaSize
 from controller.core.outbox import Outbox
+from controller.core.quotas.mutations import MutationQuotas
 from controller.core.reassignment import moves
 from controller.core.replies import ReassignmentsAltered
 from controller.core.requests import (
@@ -31,6 +32,7 @@ from controller.core.requests import (
     TopicReference,
 )
 from controller.core.settings import TurnBudget
+from controller.core.state.quotas import Quotas
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import Rig
 from tests.unit.traps.play import Play, some
@@ -314,7 +316,7 @@ def test_a_very_long_request_is_taken_in_bit_by_bit_and_answered_for_each_of_its
 
 
 def test_a_request_whose_time_ends_while_it_is_taken_in_is_answered_for_each_of_its_parts() -> None:
-    requests, call = OpenRequests(), CallId(1)
+    requests, call = OpenRequests(MutationQuotas(Quotas(), 11.0)), CallId(1)
     ats = [TopicPartition(WIDE, PartitionId(n)) for n in range(5)]
     request = AlterReassignments(tuple(PartitionReassignment(at, (BrokerId(1),)) for at in ats))
     items = (Item(call, n, w.topic_partition, w) for n, w in enumerate(request.reassignments))

@@ -24,7 +24,7 @@ from zk_layout.ids import BrokerEpoch, BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
 
 ORDERS = TopicName("orders")
-CREATION = CreateTopics((NewTopic(ORDERS, 1, 1),))
+CREATION = CreateTopics((NewTopic(ORDERS, 1, 1),), knows_quota_exceeded=False)
 
 
 class Leads:

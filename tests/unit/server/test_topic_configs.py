@@ -179,3 +179,9 @@ def test_topics_with_the_same_settings_share_them() -> None:
 
     assert len({id(result.configs) for result in full.results}) == 1
     assert len(full.results[0].configs or ()) > len(SYNONYMS)
+
+
+def test_who_has_to_wait_hears_so_with_the_settings() -> None:
+    throttled = structs.replace(CREATED, throttle_ms=700)
+
+    assert completed(throttled, {}).throttle_ms == completed(throttled, None).throttle_ms == 700

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.settings import BadSettings, load
-from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED, WITHOUT_EFFECT
+from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
 from controller.settings.table import SETTINGS
 from controller.settings.values import shown
 from tests.unit.settings.given import LEAST, problem, problems, settings
@@ -131,16 +131,10 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
     assert found.values == settings().values
 
 
-def test_a_key_that_concerns_a_controller_and_has_no_effect_is_told() -> None:
-    found = settings({"controller.quota.window.num": "11"})
-
-    assert found.without_effect == ("controller.quota.window.num: requests are not limited by quotas yet",)
-
-
 def test_no_key_is_both_ours_and_somebody_else_s() -> None:
     ours = {setting.key for setting in SETTINGS}
 
-    assert not ours & (IRRELEVANT | set(REFUSED) | set(WITHOUT_EFFECT))
+    assert not ours & (IRRELEVANT | set(REFUSED))
     assert [key for key in ours if key.startswith(IRRELEVANT_PREFIXES)] == ["sasl.mechanism.inter.broker.protocol"]
 
 

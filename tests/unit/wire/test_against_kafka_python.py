@@ -138,7 +138,7 @@ def test_another_implementation_is_understood_when_it_creates_topics(version: in
     reply = TopicsCreated((TopicCreated("orders", ErrorCode.TOPIC_ALREADY_EXISTS, "there"),))
 
     assert decode_request(request.encode(header=True))[1] == CreateTopics(
-        (NewTopic("orders", 3, 2, ((0, (1, 2)),), (("retention.ms", "1"),)),), 1000
+        (NewTopic("orders", 3, 2, ((0, (1, 2)),), (("retention.ms", "1"),)),), 1000, knows_quota_exceeded=version >= 6
     )
     (read,) = CreateTopicsResponse.decode(
         encode_reply(RequestHeader(19, version, 7), reply)[4:], version=version, header=True
@@ -156,7 +156,10 @@ def test_another_implementation_is_understood_when_it_deletes_topics(version: in
     reply = TopicsDeleted((TopicDeleted("orders", None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
 
     assert decode_request(request.encode(header=True))[1] == DeleteTopics(
-        (TopicReference("orders"),), 1000, knows_deletion_disabled=version >= 3
+        (TopicReference("orders"),),
+        1000,
+        knows_deletion_disabled=version >= 3,
+        knows_quota_exceeded=version >= 5,
     )
     (read,) = DeleteTopicsResponse.decode(
         encode_reply(RequestHeader(20, version, 7), reply)[4:], version=version, header=True

@@ -26,7 +26,7 @@ import scala.collection.immutable.Map$;
 
 /**
  * Where Kafka's tests meet our node before they have begun. Those of single requests look for the broker that is the
- * controller, and find our address instead; those that ask that broker for the ids of topics are told ZooKeeper's; some
+ * controller, and find our address instead, in one class as whom they say; those that ask that broker for the ids of topics are told ZooKeeper's; some
  * count nodes until all brokers are there, and may count one more. The tests themselves stay as they are.
  */
 public final class OurNode implements BeforeAllCallback {
@@ -37,7 +37,9 @@ public final class OurNode implements BeforeAllCallback {
         if (!isDone && System.getProperty("controller.is-ours") != null) {
             isDone = true;
             ByteBuddyAgent.install();
-            redirect("kafka.server.BaseRequestTest", Map.of("controllerSocketServer", Address.class));
+            redirect(
+                "kafka.server.BaseRequestTest",
+                Map.of("controllerSocketServer", Address.class, "connect", AsPrincipal.Connection.class));
             redirect(
                 "kafka.integration.KafkaServerTestHarness",
                 Map.of("getTopicIds", TopicIds.class, "getTopicNames", TopicNames.class));

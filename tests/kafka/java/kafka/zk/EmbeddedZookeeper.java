@@ -179,7 +179,13 @@ public final class EmbeddedZookeeper implements Closeable {
         brokerId = properties.getProperty("broker.id");
         properties.setProperty("zookeeper.connect", "127.0.0.1:" + port);
         int ours = freePort();
-        properties.setProperty("listeners", "PLAINTEXT://127.0.0.1:" + ours);
+        String listeners = "PLAINTEXT://127.0.0.1:" + ours;
+        if (properties.getProperty("listener.security.protocol.map", "").contains("LOGIN:")) {
+            int login = freePort();
+            listeners += ",LOGIN://127.0.0.1:" + login;
+            System.setProperty("controller.login.port", String.valueOf(login));
+        }
+        properties.setProperty("listeners", listeners);
         System.setProperty("controller.port", String.valueOf(ours));
         try (var out = Files.newBufferedWriter(file)) {
             properties.store(out, null);

@@ -1,0 +1,82 @@
+"""How much has each user or client changed lately? The buckets of those that are limited, and not too many of them.
+
+A bucket that is full again is like one that nobody has used: it is forgotten. Clients may call themselves what they
+like, so a name takes no more memory than any other.
+
+Source: Kafka's ClientQuotaManager, whose sensors expire after an hour; it keeps any number of them until then.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from math import inf
+
+from controller.core.quotas.token_bucket import TokenBucket
+from controller.core.state.quotas import Limit
+
+EXPIRE_AFTER_MS = 3_600_000
+MOST = 20_000
+_KEY_BYTES = 16
+
+
+class Buckets:
+    """One for each that is limited.
+
+    Units:
+        `window_s` is how many seconds of its rate a bucket holds.
+    """
+
+    def __init__(self, window_s: float, most: int = MOST) -> None:
+        """Nobody has changed anything."""
+        self._window_s = window_s
+        self._most = most
+        self._buckets: dict[bytes, tuple[TokenBucket, float]] = {}
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._buckets)
+
+    def tokens(self, limit: Limit, now_ms: int) -> float:
+        """What somebody has left."""
+        bucket, burst = self._found(limit, now_ms), self._burst(limit.rate)
+        return burst if bucket is None else bucket.tokens(limit.rate, burst, now_ms)
+
+    def take(self, limit: Limit, count: int, now_ms: int) -> float:
+        """Somebody changes so much; what is left."""
+        bucket, burst = self._found(limit, now_ms), self._burst(limit.rate)
+        if bucket is None:
+            if len(self._buckets) >= self._most:
+                self._make_room(now_ms)
+            bucket = TokenBucket(burst, now_ms)
+        self._buckets[_key(limit.user, limit.client)] = bucket, limit.rate
+        return bucket.take(count, limit.rate, burst, now_ms)
+
+    def forget(self, user: str, client: str) -> None:
+        """Nothing limits this client of this user now: what was counted before a limit comes back does not count."""
+        if self._buckets:
+            for counted in ((user, client), (user, ""), ("", client)):
+                self._buckets.pop(_key(*counted), None)
+
+    def _burst(self, rate: float) -> float:
+        return rate * self._window_s
+
+    def _found(self, limit: Limit, now_ms: int) -> TokenBucket | None:
+        found = self._buckets.get(_key(limit.user, limit.client))
+        return None if found is None or now_ms - found[0].used_ms > EXPIRE_AFTER_MS else found[0]
+
+    def _make_room(self, now_ms: int) -> None:
+        """Forget those that are full, and a tenth of the others: who would have to wait least."""
+        waits = {}
+        for key, (bucket, rate) in self._buckets.items():
+            burst = self._burst(rate)
+            missing = burst - bucket.tokens(rate, burst, now_ms)
+            if missing > 0 and now_ms - bucket.used_ms <= EXPIRE_AFTER_MS:
+                waits[key] = missing / rate if rate else inf
+        kept = sorted(waits, key=lambda key: waits[key])[max(0, len(waits) - self._most * 9 // 10) :]
+        self._buckets = {key: self._buckets[key] for key in kept}
+
+
+@lru_cache(64)
+def _key(user: str, client: str) -> bytes:
+    return blake2b(f"{user}/{client}".encode(), digest_size=_KEY_BYTES).digest()
