@@ -15,6 +15,7 @@ from typing import assert_never
 import msgspec
 import structlog
 
+from controller.access_log import AccessLog, no_reason
 from controller.announcing import Announcing
 from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
@@ -173,12 +174,18 @@ class Daemon:
             observer=self._monitoring.server,
         )
         self._server.ask_for_quotas(lambda: self._quotas.limits_users)
+        self._access_log = AccessLog(
+            lambda after_s, ring: asyncio.get_running_loop().call_later(after_s, ring),
+            self._rights.reason if self._rights is not None else no_reason,
+        )
+        self._server.tell_decisions(self._access_log.judged)
         self._monitoring.ask_through(self._server.ask)
         dialer = dialer_of(settings)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened)
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
+        self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
             self._own_id, lambda: self._claimant.bridge if self._claimant.has_passed else None, self.status, http
         )
@@ -354,5 +361,6 @@ class Daemon:
         await self._server.close()
         await self._claimant.close()
         await self._monitoring.stop()
+        self._access_log.close()
         self._leading.close()
         self._service_manager.close()

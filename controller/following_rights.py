@@ -50,6 +50,10 @@ class RightsFollower:
         """Whether a caller may do this, by what was read last."""
         return self.authorizer.is_allowed(caller.principal, host_of(caller.address), operation, resource)
 
+    def reason(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> str:
+        """Why, in words."""
+        return self.authorizer.reason(caller.principal, host_of(caller.address), operation, resource)
+
     async def follow(self) -> None:
         """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
         while True:

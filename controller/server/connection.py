@@ -90,7 +90,7 @@ from controller.wire.requests import (
 from controller.wire.topic_replies import SETTINGS_FROM
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
-from zk_layout.znodes.acls import AclOperation
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
 _log = structlog.get_logger(__name__)
 
@@ -106,6 +106,7 @@ _ENTRY_BYTES = 100  # of rights
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
 
 Chunks = tuple[bytes, ...]
+Judged = Callable[[Caller, str, AclOperation, ResourcePattern, bool], None]
 _T = TypeVar("_T")
 
 
@@ -150,6 +151,10 @@ class Door(Struct, frozen=True):
     is_ready: Callable[[], Awaitable[object]] | None = None
 
 
+def _nobody_listens(*_: object) -> None:
+    """Nothing is kept."""
+
+
 class Service:
     """What all connections have in common."""
 
@@ -164,6 +169,8 @@ class Service:
         """Nobody is connected."""
         self.limits_users: Callable[[], bool] = lambda: False
         self.is_allowed = anybody if brokers is None else brokers.is_allowed
+        self.judged: Judged = _nobody_listens
+        """Hears what was decided about rights, and for which request, where somebody judges at all."""
         self.own_id = own_id
         self.observer = observer
         self.limits = limits
@@ -179,6 +186,13 @@ class Service:
         """Where TLS handshakes are computed, one at a time."""
         self.beside = ThreadPoolExecutor(1, "requests")
         """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
+
+    def may(self, caller: Caller, api_key: int, operation: AclOperation, resource: ResourcePattern) -> bool:
+        """Whether a client may do this, which it wants by a request of this kind."""
+        is_allowed = self.is_allowed(caller, operation, resource)
+        if self.is_allowed is not anybody:
+            self.judged(caller, api_name(api_key).partition(" ")[0], operation, resource, is_allowed)
+        return is_allowed
 
 
 class Unanswerable(Exception):
@@ -433,7 +447,7 @@ class Connection:
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this with the cluster."""
-        return self._service.is_allowed(self._caller(header), operation, CLUSTER)
+        return self._service.may(self._caller(header), header.api_key, operation, CLUSTER)
 
     async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
         if not is_to_be_completed(reply):
@@ -487,15 +501,15 @@ class Connection:
         Raises:
             Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
         """
-        is_allowed = self._service.is_allowed
-        if self._is_known and header.api_key in OF_THE_ASKER:
-            raise Unanswerable(f"{api_name(header.api_key)} is not passed on, because a broker has to see who asks")
-        if is_allowed is anybody:
+        service, key = self._service, header.api_key
+        if self._is_known and key in OF_THE_ASKER:
+            raise Unanswerable(f"{api_name(key)} is not passed on, because a broker has to see who asks")
+        if service.is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
         caller = self._caller(header)
-        if rights is None or not all(is_allowed(caller, operation, resource) for operation, resource in rights):
-            raise Unanswerable(f"{api_name(header.api_key)} is not passed on for this client; brokers answer it")
+        if rights is None or not all(service.may(caller, key, operation, resource) for operation, resource in rights):
+            raise Unanswerable(f"{api_name(key)} is not passed on for this client; brokers answer it")
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key

@@ -75,7 +75,7 @@ public class Authorizers {
                     answer("created");
                     break;
                 case "await":
-                    await(pattern(fields));
+                    await(pattern(fields), fields[4]);
                     break;
                 case "wanted":
                     StringBuilder decisions = new StringBuilder();
@@ -131,9 +131,11 @@ public class Authorizers {
         }
     }
 
-    /** Wait until both know the rights to a pattern, and with them all that were written to the same kind before. */
-    private static void await(ResourcePattern pattern) throws Exception {
-        AclBindingFilter filter = new AclBindingFilter(pattern.toFilter(), AccessControlEntryFilter.ANY);
+    /** Wait until both know the rights from a host, and with them all that were written to the same kind before. */
+    private static void await(ResourcePattern pattern, String host) throws Exception {
+        AccessControlEntryFilter from =
+            new AccessControlEntryFilter(null, host, AclOperation.ANY, AclPermissionType.ANY);
+        AclBindingFilter filter = new AclBindingFilter(pattern.toFilter(), from);
         long deadline = System.currentTimeMillis() + PATIENCE_MS;
         for (Authorizer authorizer : both) {
             while (!authorizer.acls(filter).iterator().hasNext()) {

@@ -75,9 +75,10 @@ class Authorizers:
         self._say("created")
         self._expect("created")
 
-    def wait_for(self, pattern: ResourcePattern) -> None:
-        """Go on when both know entries of this pattern, and so all that was written before to patterns of its kind."""
-        self._say(f"await\t{_literally(pattern)}")
+    def wait_for(self, pattern: ResourcePattern, host: str) -> None:
+        """Go on when both know that there are rights from a host, and so all that was written to patterns of its kind
+        before."""
+        self._say(f"await\t{_literally(pattern)}\t{host}")
 
     def decisions(self, wanted: Iterable[str]) -> list[str]:
         """What both decide, such as `DA`, about each request as `acl_cases` writes it."""

@@ -32,7 +32,7 @@ from zk_layout.znodes.acls import (
 )
 
 _SWEEP_EVERY = 20
-_SEEN = AclEntry("User:sentinel", "*", AclOperation.READ, PermissionType.ALLOW)
+_SENTINELS = tuple(ResourcePattern(ResourceType.GROUP, "sentinel", pattern_type) for pattern_type in PatternType)
 
 
 class Difference(Struct, frozen=True):
@@ -98,7 +98,7 @@ def compare(
             if rights.is_kafkas:
                 _have_written(kafkas, rights)
             else:
-                _write(client, rights)
+                _write(client, rights.changed, ours.rights)
             _await(kafkas, client, rights.number)
             decided = kafkas.decisions(map(wanted_line, rights.wanted))
             for pattern in rights.changed:
@@ -128,12 +128,11 @@ def _have_written(kafkas: Authorizers, rights: RightsSet) -> None:
             kafkas.create(pattern, acls.entries)
 
 
-def _write(client: KazooClient, rights: RightsSet) -> None:
+def _write(client: KazooClient, rights: Mapping[ResourcePattern, Acls], there: Mapping[ResourcePattern, Acls]) -> None:
     """As our controller does: the entries, and a notification of each pattern, at once."""
     transaction = client.transaction()
-    for pattern, acls in rights.changed.items():
-        path = AclAddress(pattern).path
-        is_there = client.exists(path) is not None
+    for pattern, acls in rights.items():
+        path, is_there = AclAddress(pattern).path, bool(there.get(pattern, Acls(())).entries)
         if acls.entries and is_there:
             transaction.set_data(path, encode(acls))
         elif acls.entries:
@@ -149,12 +148,10 @@ def _write(client: KazooClient, rights: RightsSet) -> None:
 
 def _await(kafkas: Authorizers, client: KazooClient, number: int) -> None:
     """Notifications of a kind are followed one by one: who knows the last one's pattern knows all before it."""
-    for pattern_type in PatternType:
-        pattern = ResourcePattern(ResourceType.GROUP, f"sentinel-{number}", pattern_type)
-        client.create(AclAddress(pattern).path, encode(Acls((_SEEN,))))
-        (change,) = changes(pattern)
-        client.create(change_address(change).path, encode_change(change), sequence=True)
-        kafkas.wait_for(pattern)
+    seen = Acls((AclEntry("User:sentinel", str(number), AclOperation.READ, PermissionType.ALLOW),))
+    _write(client, dict.fromkeys(_SENTINELS, seen), dict.fromkeys(_SENTINELS, seen) if number > 1 else {})
+    for pattern in _SENTINELS:
+        kafkas.wait_for(pattern, str(number))
 
 
 def _read(client: KazooClient, pattern: ResourcePattern) -> Acls:
@@ -167,5 +164,7 @@ def _read(client: KazooClient, pattern: ResourcePattern) -> Acls:
 def _sweep(client: KazooClient) -> None:
     """Followed notifications would pile up, and make each further one slow."""
     for folder in CHANGES.values():
+        transaction = client.transaction()
         for child in client.get_children(folder):
-            client.delete(f"{folder}/{child}")
+            transaction.delete(f"{folder}/{child}")
+        transaction.commit()
