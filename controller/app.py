@@ -41,6 +41,7 @@ from controller.doors import KnownUsers, NoUsers, dialer_of, doors_of, wants_use
 from controller.following_credentials import CredentialsFollower
 from controller.following_quotas import QuotasFollower
 from controller.following_rights import RightsFollower
+from controller.http_access import http_access, log_openness
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings
 from controller.monitoring import Monitoring
@@ -55,7 +56,7 @@ from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
 from controller.standing_by import RegisteredBrokers
-from metrics.exporter import Status
+from metrics.exporter import Readers, Status
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -147,7 +148,9 @@ class Daemon:
         """Build the parts that touch the world outside."""
         http = settings.text("http.host"), settings.number("http.port")
         hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
-        self._monitoring = Monitoring(http, self, api_name, hosts)
+        access = http_access(settings)
+        log_openness(settings, access)
+        self._monitoring = Monitoring(http, self, api_name, Readers(tuple(hosts), access))
         judging = authorizer_settings(settings)
         self._rights = (
             RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable) if judging else None

@@ -351,6 +351,19 @@ SETTINGS: tuple[Setting, ...] = (
         "names and all names without a dot. * allows every name, also that of a hostile page (DNS rebinding).",
     ),
     _ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
+    _ours(
+        "http.web.config.file",
+        TEXT,
+        None,
+        "TLS and users of the HTTP server, in the format of Prometheus' exporters; see docs/security.md. Required "
+        "where http.host is reached from other hosts.",
+    ),
+    _ours(
+        "http.open",
+        TRUTH,
+        False,
+        "Lets everybody read the HTTP server, although it is reached from other hosts.",
+    ),
     _ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
     _ours(
         "log.authorizer.level",
