@@ -177,11 +177,13 @@ class Daemon:
             observer=self._monitoring.server,
         )
         self._server.ask_for_quotas(lambda: self._quotas.limits_users)
+        rights = self._rights
         self._access_log = AccessLog(
             lambda after_s, ring: asyncio.get_running_loop().call_later(after_s, ring),
-            self._rights.reason if self._rights is not None else no_reason,
+            rights.reason if rights is not None else no_reason,
         )
-        self._server.tell_decisions(self._access_log.judged)
+        if rights is not None:
+            self._server.judge(rights.is_allowed_for_any, self._access_log.judged)
         self._monitoring.ask_through(self._server.ask)
         dialer = dialer_of(settings)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)

@@ -90,7 +90,7 @@ from controller.wire.requests import (
 from controller.wire.topic_replies import SETTINGS_FROM
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
-from zk_layout.znodes.acls import AclOperation, ResourcePattern
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 _log = structlog.get_logger(__name__)
 
@@ -106,6 +106,7 @@ _ENTRY_BYTES = 100  # of rights
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
 
 Chunks = tuple[bytes, ...]
+AuthorizerOfTypes = Callable[[Caller, AclOperation, ResourceType], bool]
 Judged = Callable[[Caller, str, AclOperation, ResourcePattern, bool], None]
 _T = TypeVar("_T")
 
@@ -151,6 +152,10 @@ class Door(Struct, frozen=True):
     is_ready: Callable[[], Awaitable[object]] | None = None
 
 
+def _nothing(*_: object) -> bool:
+    return False
+
+
 def _nobody_listens(*_: object) -> None:
     """Nothing is kept."""
 
@@ -169,6 +174,8 @@ class Service:
         """Nobody is connected."""
         self.limits_users: Callable[[], bool] = lambda: False
         self.is_allowed = anybody if brokers is None else brokers.is_allowed
+        self.is_allowed_for_any: AuthorizerOfTypes = _nothing
+        """Whether a client may do something with at least one resource of a type."""
         self.judged: Judged = _nobody_listens
         """Hears what was decided about rights, and for which request, where somebody judges at all."""
         self.own_id = own_id
@@ -508,8 +515,16 @@ class Connection:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
         caller = self._caller(header)
+        if rights == rights_needed.TO_WRITE_IDEMPOTENTLY and await self._may_write_somewhere(caller):
+            return
         if rights is None or not all(service.may(caller, key, operation, resource) for operation, resource in rights):
             raise Unanswerable(f"{api_name(key)} is not passed on for this client; brokers answer it")
+
+    async def _may_write_somewhere(self, caller: Caller) -> bool:
+        """Whether the broker behind the relay lets who may write to any topic have a producer id, and this one may."""
+        if self._relay is None or ApiKey.DESCRIBE_CLUSTER not in await self._relay.ranges():  # that of 2.8
+            return False
+        return self._service.is_allowed_for_any(caller, AclOperation.WRITE, ResourceType.TOPIC)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key

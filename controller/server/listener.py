@@ -17,7 +17,7 @@ from controller.core.events import Asked, Event
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
 from controller.server.accepting import Acceptor, Welcome, listen
-from controller.server.connection import Connection, Door, Judged, ServerObserver, Service
+from controller.server.connection import AuthorizerOfTypes, Connection, Door, Judged, ServerObserver, Service
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
@@ -78,8 +78,9 @@ class Server:
         self._acceptors: list[asyncio.Task[None]] = []
         self._connections: dict[asyncio.Task[None], tuple[OpenConnection, FrameSocket]] = {}
 
-    def tell_decisions(self, judged: Judged) -> None:
-        """Hear from now on what is decided here about clients' rights."""
+    def judge(self, is_allowed_for_any: AuthorizerOfTypes, judged: Judged) -> None:
+        """Ask from now on about types of resources here, and tell there what is decided about clients' rights."""
+        self._service.is_allowed_for_any = is_allowed_for_any
         self._service.judged = judged
 
     @property

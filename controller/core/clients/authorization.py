@@ -6,6 +6,7 @@ Source: Kafka's KafkaApis: `authorizeClusterOperation` before the controller see
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 
 from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of
 from controller.core.clients.refusal import refusal
@@ -60,28 +61,27 @@ def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> tupl
     return is_allowed, reason
 
 
-def needed(request: Request) -> AclOperation | None:
-    """The operation on the cluster that a request needs; None where it needs none, or judges its parts itself.
-
-    >>> needed(ListReassignments(None)).value
-    'Describe'
-    """
-    match request:
-        case AlterReassignments() | ElectLeaders() | AlterScramCredentials() | UpdateFeatures():
-            return AclOperation.ALTER
-        case CreateAcls() | DeleteAcls():
-            return AclOperation.ALTER
-        case ListReassignments() | DescribeAcls():
-            return AclOperation.DESCRIBE
-        case AlterPartition() | ControlledShutdown() | AllocateProducerIds():
-            return AclOperation.CLUSTER_ACTION
-        case _:
-            return None
+NEEDED: MappingProxyType[type[Request], AclOperation] = MappingProxyType(
+    {
+        AlterReassignments: AclOperation.ALTER,
+        ElectLeaders: AclOperation.ALTER,
+        AlterScramCredentials: AclOperation.ALTER,
+        UpdateFeatures: AclOperation.ALTER,
+        CreateAcls: AclOperation.ALTER,
+        DeleteAcls: AclOperation.ALTER,
+        ListReassignments: AclOperation.DESCRIBE,
+        DescribeAcls: AclOperation.DESCRIBE,
+        AlterPartition: AclOperation.CLUSTER_ACTION,
+        ControlledShutdown: AclOperation.CLUSTER_ACTION,
+        AllocateProducerIds: AclOperation.CLUSTER_ACTION,
+    }
+)
+"""The operation on the cluster that a request needs. The others need none, or judge their parts themselves."""
 
 
 def refuse(request: Request, may: Callable[[AclOperation, ResourcePattern], bool]) -> Reply | None:
     """The refusal of a request its caller has no right to; None where it may be considered."""
-    operation = needed(request)
+    operation = NEEDED.get(type(request))
     if operation is None or may(operation, CLUSTER):
         return None
     return refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
