@@ -16,6 +16,7 @@ from rich.table import Table
 from controller import access_log, doors, logs
 from controller.command_line import CONFIG, MISUSED
 from controller.reassign.command import reassign
+from controller.rehearsing import handshakes
 from controller.release import release
 from controller.settings import BadSettings, Settings, documentation, environment_name, load
 from controller.settings.table import SETTINGS
@@ -211,14 +212,17 @@ def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
 
 
 def _show_settings(found: Settings, output: str) -> None:
+    tried = handshakes(found)
     if output == "json":
-        shown = {"settings": found.shown(), "ignored": found.ignored}
+        shown = {"settings": found.shown(), "ignored": found.ignored, "handshakes": tried}
         click.echo(json.dumps(shown, indent=2))
         return
     table = Table("key", "value", "environment variable", title="The configuration is valid")
     for key, value in found.shown().items():
         table.add_row(key, value, environment_name(key))
     _console().print(table)
+    for listener, outcome in tried.items():
+        click.echo(f"handshake of brokers on {listener}: {outcome}")
     if found.ignored:
         click.echo(f"ignored, not settings of a controller: {', '.join(found.ignored)}")
 
