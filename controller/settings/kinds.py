@@ -101,8 +101,8 @@ def _principals(text: str) -> str:
 def _authorizer(text: str) -> str:
     if text.endswith(".StandardAuthorizer"):
         raise ValueError(
-            "it judges by the ACLs in KRaft's metadata, and this controller is for clusters in ZooKeeper mode; their "
-            f"brokers have {AUTHORIZERS[0]}"
+            "it judges by the ACLs in KRaft's metadata, and brokers in ZooKeeper mode cannot have it either; "
+            f"supported is {AUTHORIZERS[0]}"
         )
     if text not in AUTHORIZERS:
         raise ValueError(
