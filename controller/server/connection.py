@@ -540,7 +540,8 @@ class Connection:
                 answer = partial(answer_log_dir_moves, is_allowed=self._may(AclOperation.ALTER, header))
                 return await self._beside(partial(answer, header, frame), len(frame))
             if key not in CONFIGS:
-                return encode_nothing_here(header, is_allowed=self._may(AclOperation.DESCRIBE, header))
+                is_allowed = key != ApiKey.DESCRIBE_LOG_DIRS or self._may(AclOperation.DESCRIBE, header)
+                return encode_nothing_here(header, is_allowed=is_allowed)
             own = await self._answer_own_configs(header, frame)
             if own is not None:
                 return own
@@ -552,10 +553,10 @@ class Connection:
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
         own_id = self._service.own_id
         describes = header.api_key == ApiKey.DESCRIBE_CONFIGS
-        is_allowed = self._may(AclOperation.DESCRIBE_CONFIGS if describes else AclOperation.ALTER_CONFIGS, header)
         resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
         if not any(resource.is_node(own_id) for resource in resources):
             return None
+        is_allowed = self._may(AclOperation.DESCRIBE_CONFIGS if describes else AclOperation.ALTER_CONFIGS, header)
         if is_allowed and not describes:
             self._say_that_nothing_is_stored(header)
         answer = partial(encode_configs_answered, is_allowed=is_allowed)
