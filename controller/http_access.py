@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,10 @@ _log = structlog.get_logger(__name__)
 
 
 class HttpAccess:
-    """What the file of `http.web.config.file` says now; a file that cannot be used leaves in force what was good."""
+    """What the file of `http.web.config.file` says now; a file that cannot be used leaves in force what was good.
+
+    So does one without TLS or users where there were some: it may be half written, and nobody is let in by an accident.
+    """
 
     def __init__(self, path: Path) -> None:
         """Read it.
@@ -48,7 +50,7 @@ class HttpAccess:
             return False
         self._seen = seen
         try:
-            self._found = WebAccess(self._path)
+            self._found = self._as_closed(WebAccess(self._path))
         except UnusableSecurity as unusable:
             _log.warning(
                 "the HTTP port's access has changed and cannot be used; that of before stays in force",
@@ -58,6 +60,15 @@ class HttpAccess:
         self._seen = self._found.seen
         _log.info("the HTTP port's access was renewed", file=str(self._path))
         return True
+
+    def _as_closed(self, found: WebAccess) -> WebAccess:
+        if (self.context is not None and found.context is None) or (
+            self.has_authentication and not found.has_authentication
+        ):
+            raise UnusableSecurity(
+                f"{KEY}={self._path} would open what was closed; restart the process, if that is meant"
+            )
+        return found
 
     def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a client may read; see `WebAccess.lets_in`."""
@@ -92,7 +103,7 @@ def log_openness(settings: Settings, access: HttpAccess | None) -> None:
     """Say once where everybody may read."""
     host, port = settings.text("http.host"), settings.number("http.port")
     if port and not _is_local(host) and (access is None or not access.has_authentication):
-        _log.log(logging.WARNING, "everybody may read the HTTP port", host=host, port=port, hint=f"set {KEY}")
+        _log.warning("everybody may read the HTTP port", host=host, port=port, hint=f"set {KEY}")
 
 
 def _is_local(host: str) -> bool:

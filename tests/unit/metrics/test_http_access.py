@@ -150,9 +150,11 @@ def test_users_and_certificates_are_renewed_with_the_file_and_what_is_damaged_ch
             write(tmp_path, users={"bob": OTHER}, tls={})
             await becomes(401, new, "ann", PASSWORD)
             await becomes(200, new, "bob", OTHER)
-            path.write_text("basic_auth_users: [")
-            await asyncio.sleep(0.2)
-            await becomes(200, new, "bob", OTHER)
+            for damaged in ("basic_auth_users: [", "", yaml.safe_dump({"basic_auth_users": {"bob": hashed(OTHER)}})):
+                path.write_text(damaged)
+                await asyncio.sleep(0.2)
+                await becomes(401, new, "ann", PASSWORD)
+                await becomes(200, new, "bob", OTHER)
 
     asyncio.run(story())
 
