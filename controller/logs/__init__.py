@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -29,6 +30,7 @@ FLUSH_WITHIN_S: Final = 1.0
 
 _term: dict[str, int] = {}
 _shared: list[Processor] = []
+_separated: list[logging.Logger] = []
 _log = structlog.get_logger(__name__)
 
 
@@ -75,6 +77,7 @@ def separate(logger: str, level: str, path: Path | None, style: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         separated.handlers[:] = [_Handler(descriptor, _formatter(as_json=style != "text", is_colored=False))]
         separated.propagate = False
+        _separated.append(separated)
 
 
 def _formatter(*, as_json: bool, is_colored: bool) -> logging.Formatter:
@@ -133,16 +136,24 @@ def _kind(record: logging.LogRecord) -> str:
 
 def lost() -> dict[str, int]:
     """By reason, how many lines have not been written since the start."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, _Handler):
-            return {"not read in time": handler.writer.dropped, "too many alike": handler.floods.held_back}
-    return {}
+    handlers = list(_handlers())
+    if not handlers:
+        return {}
+    return {
+        "not read in time": sum(handler.writer.dropped for handler in handlers),
+        "too many alike": sum(handler.floods.held_back for handler in handlers),
+    }
+
+
+def _handlers() -> Iterator[_Handler]:
+    for logger in (logging.getLogger(), *_separated):
+        yield from (handler for handler in logger.handlers if isinstance(handler, _Handler))
 
 
 def last_words(text: str, **details: object) -> None:
     """Log an error, and wait a moment until everything is written: whoever does not read it holds up no end."""
     _log.error(text, **details)
-    for handler in logging.getLogger().handlers:
+    for handler in _handlers():
         handler.flush()
 
 
