@@ -44,6 +44,7 @@ FORGED = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJldmUifQ.forged-s3cr3t"
 WEB_HASH = bcrypt.hashpw(WEB.encode(), bcrypt.gensalt(4)).decode()
 SALTED = pbkdf2_hmac("sha512", NEW.encode(), b"salt", 4096)
 CREDENTIAL = credential(MECHANISMS[2], b"salt", SALTED, 4096)
+DESCRIBE_LOG_DIRS = framed(b"\0\x23\0\1\0\0\0\1\xff\xff" + b"\xff\xff\xff\xff")
 LIST_GROUPS = framed(b"\0\x10\0\0\0\0\0\1\xff\xff")
 
 
@@ -127,10 +128,10 @@ class Clients:
         jaas = f'{PLAIN_LOGIN} required username="{user}" password="{password}";'
         return self.ask("OUTSIDE", "PLAIN", jaas, question)
 
-    def scram(self, user: str, password: str) -> bytes | None:
+    def scram(self, user: str, password: str, question: bytes = LIST_GROUPS) -> bytes | None:
         """By SCRAM."""
         jaas = f'{MODULE} required username="{user}" password="{password}";'
-        return self.ask("INSIDE", "SCRAM-SHA-512", jaas, LIST_GROUPS)
+        return self.ask("INSIDE", "SCRAM-SHA-512", jaas, question)
 
     def send_raw(self, listener: str, *frames: bytes) -> None:
         """Whatever that comes to."""
@@ -175,6 +176,7 @@ def test_no_secret_turns_up_anywhere(zookeeper: str, tmp_path: Path) -> None:
         assert clients.plain("ann", WRONG, LIST_GROUPS) is None
         assert clients.plain("eve", WRONG, LIST_GROUPS) is None
         assert clients.scram("bob", BOB) is not None
+        assert clients.scram("bob", BOB, DESCRIBE_LOG_DIRS) is not None
         assert clients.scram("bob", WRONG) is None
         clients.send_raw("OUTSIDE", handshake("PLAIN"), authenticate(f"\0ann\0{WRONG}\0more"))
         clients.send_raw("OUTSIDE", handshake("PLAIN"), authenticate(WRONG))
@@ -195,6 +197,8 @@ def test_no_secret_turns_up_anywhere(zookeeper: str, tmp_path: Path) -> None:
     log = ours.process.log_file.read_text()
     assert "failed login" in pages["/metrics"]
     assert "SIGUSR1 received" in log
+    assert "Principal = User:bob is Denied operation = Describe from host = 127.0.0.1 on resource = Cluster:" in log
+    assert "for request = ALTER_USER_SCRAM_CREDENTIALS with resourceRefCount = 1 based on rule super user" in log
     assert journal
     shown = {"log": log, "journal": journal, "processes": processes, **pages}
     assert [found for where, text in shown.items() for found in leaks(where, text)] == []
