@@ -26,7 +26,7 @@ present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster clients clients-recovery containers versions kafka-tests lab replay fuzz nightly mutants format lock setup clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls clients clients-recovery containers versions kafka-tests lab replay fuzz nightly mutants format lock setup clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -72,6 +72,9 @@ conformance: $(READY)  ## simulated servers against the real ones
 
 cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
 	$(PYTEST) $(call present,tests/cluster) $(ARGS)
+
+acls: $(READY)  ## our decisions about rights against Kafka's own authorizers: SETS=20000 sets of each, in minutes
+	$(BIN)/python -m tests.acls $(if $(SETS),--sets $(SETS)) $(ARGS)
 
 # All of them renew the page; some, as in CLIENTS=java,kafkajs, only show their table.
 clients: $(READY)  ## what clients of all kinds see of our controller, beside the native one; renews docs/clients.md

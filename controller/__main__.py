@@ -13,9 +13,10 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from controller import doors, logs
+from controller import access_log, doors, logs
 from controller.command_line import CONFIG, MISUSED
 from controller.reassign.command import reassign
+from controller.rehearsing import handshakes
 from controller.release import release
 from controller.settings import BadSettings, Settings, documentation, environment_name, load
 from controller.settings.table import SETTINGS
@@ -104,7 +105,7 @@ def run(
         from controller import check_cluster as cluster
 
         sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
-    logs.configure(settings.text("log.level"), settings.text("log.format"))
+    _configure_logs(settings)
     _log_keys_not_acted_on(settings)
     from controller import app
 
@@ -211,16 +212,28 @@ def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
 
 
 def _show_settings(found: Settings, output: str) -> None:
+    tried = handshakes(found)
     if output == "json":
-        shown = {"settings": found.shown(), "ignored": found.ignored}
+        shown = {"settings": found.shown(), "ignored": found.ignored, "handshakes": tried}
         click.echo(json.dumps(shown, indent=2))
         return
     table = Table("key", "value", "environment variable", title="The configuration is valid")
     for key, value in found.shown().items():
         table.add_row(key, value, environment_name(key))
     _console().print(table)
+    for listener, outcome in tried.items():
+        click.echo(f"handshake of brokers on {listener}: {outcome}")
     if found.ignored:
         click.echo(f"ignored, not settings of a controller: {', '.join(found.ignored)}")
+
+
+def _configure_logs(found: Settings) -> None:
+    style, file = found.text("log.format"), found.values["log.authorizer.file"]
+    logs.configure(found.text("log.level"), style)
+    try:
+        logs.separate(access_log.LOGGER, found.text("log.authorizer.level"), Path(str(file)) if file else None, style)
+    except OSError as error:
+        _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
 
 
 def _log_keys_not_acted_on(found: Settings) -> None:

@@ -15,6 +15,7 @@ from typing import assert_never
 import msgspec
 import structlog
 
+from controller.access_log import AccessLog, no_reason
 from controller.announcing import Announcing
 from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
@@ -40,6 +41,7 @@ from controller.doors import KnownUsers, NoUsers, dialer_of, doors_of, wants_use
 from controller.following_credentials import CredentialsFollower
 from controller.following_quotas import QuotasFollower
 from controller.following_rights import RightsFollower
+from controller.http_access import http_access, log_openness
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings
 from controller.monitoring import Monitoring
@@ -54,7 +56,7 @@ from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
 from controller.standing_by import RegisteredBrokers
-from metrics.exporter import Status
+from metrics.exporter import Readers, Status
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -146,7 +148,9 @@ class Daemon:
         """Build the parts that touch the world outside."""
         http = settings.text("http.host"), settings.number("http.port")
         hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
-        self._monitoring = Monitoring(http, self, api_name, hosts)
+        access = http_access(settings)
+        log_openness(settings, access)
+        self._monitoring = Monitoring(http, self, api_name, Readers(tuple(hosts), access))
         judging = authorizer_settings(settings)
         self._rights = (
             RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable) if judging else None
@@ -173,12 +177,20 @@ class Daemon:
             observer=self._monitoring.server,
         )
         self._server.ask_for_quotas(lambda: self._quotas.limits_users)
+        rights = self._rights
+        self._access_log = AccessLog(
+            lambda after_s, ring: asyncio.get_running_loop().call_later(after_s, ring),
+            rights.reason if rights is not None else no_reason,
+        )
+        if rights is not None:
+            self._server.judge(rights.is_allowed_for_any, self._access_log.judged)
         self._monitoring.ask_through(self._server.ask)
         dialer = dialer_of(settings)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened)
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
+        self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
             self._own_id, lambda: self._claimant.bridge if self._claimant.has_passed else None, self.status, http
         )
@@ -354,5 +366,6 @@ class Daemon:
         await self._server.close()
         await self._claimant.close()
         await self._monitoring.stop()
+        self._access_log.close()
         self._leading.close()
         self._service_manager.close()

@@ -14,6 +14,7 @@ from typing import Protocol
 import structlog
 
 from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
+from controller.http_access import http_access
 from controller.security.failures import UnusableSecurity
 from controller.security.key_sets import URL, KeySource
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
@@ -58,7 +59,7 @@ class NoUsers:
 
 
 def check(settings: Settings) -> None:
-    """Read every store and login module once.
+    """Read every store and login module once, and who may read the HTTP port.
 
     Raises:
         BadSettings: with everything that cannot be used.
@@ -68,6 +69,10 @@ def check(settings: Settings) -> None:
         _try(name, partial(_door, settings, secured, NoUsers(), with_keys=False), problems)
     for name, towards in settings.towards_brokers.items():
         _try(name, partial(_towards, settings, name, towards), problems)
+    try:
+        http_access(settings)
+    except UnusableSecurity as error:
+        problems.append(str(error))
     if problems:
         raise BadSettings(tuple(dict.fromkeys(problems)))
 

@@ -18,7 +18,7 @@ from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
 from zk_layout.watched import RIGHTS
-from zk_layout.znodes.acls import AclOperation, ResourcePattern
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
@@ -49,6 +49,15 @@ class RightsFollower:
     def is_allowed(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
         """Whether a caller may do this, by what was read last."""
         return self.authorizer.is_allowed(caller.principal, host_of(caller.address), operation, resource)
+
+    def is_allowed_for_any(self, caller: Caller, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether a caller may do this with at least one resource of a type, by what was read last."""
+        host = host_of(caller.address)
+        return self.authorizer.is_allowed_by_resource_type(caller.principal, host, operation, resource_type)
+
+    def reason(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> str:
+        """Why, in words."""
+        return self.authorizer.reason(caller.principal, host_of(caller.address), operation, resource)
 
     async def follow(self) -> None:
         """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""

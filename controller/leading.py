@@ -12,7 +12,7 @@ from controller.claiming import Claimant
 from controller.connections.broker import Dialer
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
-from controller.core.effects import Notice
+from controller.core.effects import Decided, Notice
 from controller.machine_settings import machine_settings
 from controller.monitoring import Monitoring
 from controller.runtime.journal import Journal
@@ -39,6 +39,8 @@ class Leading:
         """No term yet. `tell` hears what happens to each; `dialer` connects to brokers; `quotas` limit clients."""
         self._dialer = dialer
         self._quotas = quotas
+        self.decided: Callable[[Decided], None] = lambda _: None
+        """Hears what is decided about the rights of requests."""
         self._settings = settings
         self._claimant = claimant
         self._monitoring = monitoring
@@ -137,4 +139,5 @@ class Leading:
             dialer=self._dialer,
             quotas=self._quotas,
             control_plane_listener=settings.control_plane_listener,
+            decided=self.decided,
         )

@@ -15,7 +15,7 @@ from controller.core.events import CommitId, Committed, Conflicted, Event, Fence
 from controller.core.machine import Machine
 from controller.core.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.requests import Caller, ListReassignments, Request
-from metrics.exporter import Exporter, Recorder, StatusSource
+from metrics.exporter import EVERYBODY, Exporter, Readers, Recorder, StatusSource
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
 from zk_layout.znodes.reassignment_status import MoveProgress
 
@@ -134,14 +134,18 @@ class Monitoring:
     """All observers of one process, and the HTTP server that shows what they saw."""
 
     def __init__(
-        self, address: tuple[str, int], source: StatusSource, api_name: Callable[[int], str], hosts: Sequence[str] = ()
+        self,
+        address: tuple[str, int],
+        source: StatusSource,
+        api_name: Callable[[int], str],
+        readers: Readers = EVERYBODY,
     ) -> None:
-        """Nothing listens yet. `hosts` are names under which the pages may be asked for, besides the machine's own."""
+        """Nothing listens yet. `readers` says who may read the pages."""
         self.recorder = Recorder()
         self.turns = Turns(self.recorder)
         self.links = LinkMeasures(self.recorder)
         self.server = ServerMeasures(self.recorder, api_name)
-        self._exporter = Exporter(self.recorder, source, address, moves=self, allowed_hosts=hosts)
+        self._exporter = Exporter(self.recorder, source, address, moves=self, readers=readers)
         self.set_aside: tuple[str, ...] = ()
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -17,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller import handing_over
-from controller.command_line import CONFIG, FAILED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
+from controller import handing_over, http_client
+from controller.command_line import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
 from controller.handing_over import Standing
 
 WIDE = 1_000
@@ -32,13 +30,20 @@ WIDE = 1_000
     type=CONFIG,
     help="Show all replicas: a replica's properties file, instead of --zookeeper.",
 )
+@click.option(
+    "--http.config.file",
+    "http_config",
+    type=CONFIG,
+    help="With --url: TLS and user, in Prometheus' format (basic_auth, tls_config).",
+)
 @as_text_or_json
-def status(url: str | None, zookeeper: str | None, config: Path | None, output: str) -> None:
+def status(url: str | None, zookeeper: str | None, config: Path | None, http_config: Path | None, output: str) -> None:
     """Show how a replica stands, or who leads and how all replicas stand.
 
     \b
       kafka-zk-controller status                                  # the replica on this host
       kafka-zk-controller status --url controller-2:9640 --output json
+      kafka-zk-controller status --url https://controller-2:9640 --http.config.file client.yml
       kafka-zk-controller status --config controller.properties   # all, as ZooKeeper knows them
       kafka-zk-controller status --zookeeper zk1:2181/kafka
 
@@ -47,17 +52,24 @@ def status(url: str | None, zookeeper: str | None, config: Path | None, output: 
     if url is not None and (zookeeper is not None or config is not None):
         raise click.UsageError("give --url, or --zookeeper, or --config")
     if zookeeper is None and config is None:
-        _show_one(_with_scheme(url), as_json=output == "json")
+        _show_one(_with_scheme(url), http_config, as_json=output == "json")
     else:
         _show_all(zookeeper, config, as_json=output == "json")
 
 
-def _show_one(url: str, *, as_json: bool) -> None:
+def _show_one(url: str, http_config: Path | None, *, as_json: bool) -> None:
     try:
-        found = _ask(f"{url}/leader")
+        found = http_client.ask(f"{url}/leader", http_config)
+    except http_client.UnusableFile as error:
+        fail(str(error), MISUSED)
+    except urllib.error.HTTPError as error:
+        with error:
+            hint = "give a user or certificate that it knows with --http.config.file" if error.code == 401 else ""
+            fail(f"{url} answers {error.code} {error.reason}{hint and f'; {hint}'}", UNREACHABLE)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        fail(f"no controller answers at {url}: {reason}; check http.host and http.port", UNREACHABLE)
+        hint = "check http.host and http.port, and whether it wants https:// and --http.config.file"
+        fail(f"no controller answers at {url}: {reason}; {hint}", UNREACHABLE)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -99,16 +111,6 @@ def _with_scheme(url: str | None) -> str:
     """Where a replica answers by HTTP; an address without a scheme is meant so."""
     given = (url or "127.0.0.1:9640").rstrip("/")
     return given if "://" in given else f"http://{given}"
-
-
-def _ask(url: str) -> dict[str, Any]:
-    """A controller is asked directly, whatever proxy the environment names for the rest of the world."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=5) as answer:
-        found = json.load(answer)
-    if not isinstance(found, dict):
-        raise ValueError("the server at this address is not a controller")
-    return found
 
 
 def _worded(key: str, value: object) -> str:

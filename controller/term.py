@@ -30,6 +30,7 @@ from controller.core.effects import (
     Answer,
     Commit,
     Connect,
+    Decided,
     DescribeLogDirs,
     Disconnect,
     Drained,
@@ -171,6 +172,7 @@ class TermParts(Struct):
     dialer: Dialer | None = None
     quotas: Quotas | None = None
     control_plane_listener: str = ""
+    decided: Callable[[Decided], None] = lambda _: None
     new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
     new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs
@@ -227,6 +229,7 @@ class Term:
                 Notice: self._notice,
                 Measured: parts.counter.measured,
                 Recorded: self._audit.record,
+                Decided: parts.decided,
                 StepDown: lambda step_down: self._end(TermFailed(step_down.reason, step_down.is_outranked)),
                 Drained: lambda _: self._end(TermDrained()),
             },

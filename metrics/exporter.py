@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
+import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,12 +19,14 @@ from msgspec import Struct, json
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
-from metrics.http_limits import BACKLOG, AllowedHosts, OneLine, polite, protocols
+from metrics.http_limits import Acceptor, AllowedHosts, OneLine, authenticated, bound, polite
 from metrics.measures import BY_NAME, MEASURES, PREFIX, Kind, Measure
 
 _log = logging.getLogger(__name__)
 _log.addFilter(OneLine())
 
+OPEN_PATHS = frozenset({"/livez", "/readyz"})
+LOOK_EVERY_S = 1.0
 STUCK_AFTER_S = 10.0
 ANSWER_WITHIN_S = 5.0
 
@@ -73,6 +77,36 @@ class MoveSource(Protocol):
 
     async def request(self, number: int) -> bytes | None:
         """What has become of a request. Likewise."""
+
+
+class Access(Protocol):
+    """Who may read, and how that is encrypted: `controller.http_access.HttpAccess`."""
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """For the next connections; None where they are not encrypted."""
+
+    def renew(self) -> bool:
+        """Look whether something else is in force now."""
+
+    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether who sends this header, and shows this certificate, may read. It is called from a thread of its own,
+        and may take a while."""
+
+
+class Readers(Struct, frozen=True):
+    """Who may read.
+
+    Shape:
+        `hosts` are names under which the server may be asked, besides the machine's own. Without `access` everybody
+        may read.
+    """
+
+    hosts: tuple[str, ...] = ()
+    access: Access | None = None
+
+
+EVERYBODY = Readers()
 
 
 class Recorder:
@@ -142,17 +176,20 @@ class Exporter:
         *,
         moves: MoveSource | None = None,
         stuck_after_s: float = STUCK_AFTER_S,
-        allowed_hosts: Iterable[str] = (),
+        readers: Readers = EVERYBODY,
     ) -> None:
         """Nothing listens yet; port 0 means that nothing ever will."""
-        self._allowed_hosts = AllowedHosts((*allowed_hosts, address[0]))
+        self._access = readers.access
+        self._allowed_hosts = AllowedHosts((*readers.hosts, address[0]))
         self._recorder = recorder
         self._source = source
         self._moves = moves
         self._host, self._port = address
         self._stuck_after_s = stuck_after_s
         self._runner: web.AppRunner | None = None
-        self._listening: asyncio.Server | None = None
+        self._sockets: list[socket.socket] = []
+        self._acceptor: Acceptor | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
         self._watched = threading.get_ident()
@@ -193,7 +230,10 @@ class Exporter:
 
     async def _open(self) -> None:
         self._loop.set_exception_handler(_complain)
-        app = web.Application(middlewares=[polite(self._allowed_hosts)])
+        middlewares = [polite(self._allowed_hosts)]
+        if self._access is not None:
+            middlewares.append(authenticated(self._access.lets_in, OPEN_PATHS))
+        app = web.Application(middlewares=middlewares)
         app.add_routes(
             [
                 web.get("/", self._index),
@@ -208,13 +248,27 @@ class Exporter:
         self._runner = web.AppRunner(app, access_log=None, logger=_log)
         await self._runner.setup()
         assert self._runner.server is not None
-        self._listening = await self._loop.create_server(
-            protocols(self._runner.server, self._loop), self._host, self._port, backlog=BACKLOG
-        )
+        infos = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self._sockets = [bound(info) for info in dict.fromkeys(infos)]
+        self._acceptor = Acceptor(self._runner.server, lambda: None if self._access is None else self._access.context)
+        self._tasks = [self._loop.create_task(self._acceptor.run(one)) for one in self._sockets]
+        if self._access is not None:
+            self._tasks.append(self._loop.create_task(self._follow(self._access)))
+
+    @staticmethod
+    async def _follow(access: Access) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.to_thread(access.renew)
 
     async def _close(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for one in self._sockets:
+            one.close()
+        if self._acceptor is not None:
+            await self._acceptor.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

@@ -117,11 +117,17 @@ class KnownAcls:
 
     def entries(self, resource: ResourcePattern) -> list[AclEntry]:
         """Those that count for one resource: given for its name, for a beginning of it, or for all of its type."""
+        return [entry for _, acls in self._about(resource) for entry in acls.entries]
+
+    def bindings_about(self, resource: ResourcePattern) -> Iterator[tuple[ResourcePattern, AclEntry]]:
+        """The same, each with the pattern that it is given for."""
+        return ((pattern, entry) for pattern, acls in self._about(resource) for entry in acls.entries)
+
+    def _about(self, resource: ResourcePattern) -> list[tuple[ResourcePattern, Acls]]:
         kind, name = resource.resource_type, resource.name
         patterns = [ResourcePattern(kind, name[:end], _PREFIXED) for end in range(1, len(name) + 1)]
         patterns += [ResourcePattern(kind, literal, _LITERAL) for literal in dict.fromkeys((WILDCARD, name))]
-        found = (self._acls.get(pattern) for pattern in patterns)
-        return [entry for acls in found if acls is not None for entry in acls.entries]
+        return [(pattern, acls) for pattern in patterns if (acls := self._acls.get(pattern)) is not None]
 
     def names(
         self, entries: Iterable[AclEntry], resource_type: ResourceType, pattern_type: PatternType
@@ -165,18 +171,25 @@ class AclAuthorizer:
             return self._allows_everyone
 
         def is_there(permission: PermissionType, operations: tuple[AclOperation, ...]) -> bool:
-            return any(
-                entry.permission is permission
-                and entry.operation in operations
-                and entry.principal in (principal, EVERYBODY)
-                and entry.host in (host, WILDCARD)
-                for entry in entries
-            )
+            return any(_counts(entry, permission, operations, (principal, host)) for entry in entries)
 
-        denying = (operation, AclOperation.ALL)
-        return not is_there(PermissionType.DENY, denying) and is_there(
-            PermissionType.ALLOW, (*denying, *IMPLIED_BY.get(operation, ()))
-        )
+        deciding = _deciding(operation)
+        return not is_there(*deciding[0]) and is_there(*deciding[1])
+
+    def reason(self, principal: str, host: str, operation: AclOperation, resource: ResourcePattern) -> str:
+        """Why `is_allowed` decides as it does, for people who read the log; an entry is worded as Kafka does it."""
+        if principal in self._super_users:
+            return "super user"
+        if self._known.is_closed(resource.resource_type):
+            return "ACLs cannot be read"
+        bindings = list(self._known.bindings_about(resource))
+        if not bindings:
+            return "no ACL found"
+        for permission, operations in _deciding(operation):
+            for pattern, entry in bindings:
+                if _counts(entry, permission, operations, (principal, host)):
+                    return _worded(pattern, entry)
+        return "no ACL allows it"
 
     def is_allowed_by_resource_type(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
@@ -207,6 +220,32 @@ class AclAuthorizer:
         return any(is_left(name) for found in allowed_beginnings for name in found) or any(
             name == WILDCARD or (not _has(denied, name) and is_left(name)) for found in allowed for name in found
         )
+
+
+def _deciding(operation: AclOperation) -> tuple[tuple[PermissionType, tuple[AclOperation, ...]], ...]:
+    """Which entries deny an operation, and which, where none does, allow it."""
+    named = (operation, AclOperation.ALL)
+    return (PermissionType.DENY, named), (PermissionType.ALLOW, (*named, *IMPLIED_BY.get(operation, ())))
+
+
+def _counts(
+    entry: AclEntry, permission: PermissionType, operations: tuple[AclOperation, ...], asking: tuple[str, str]
+) -> bool:
+    return (
+        entry.permission is permission
+        and entry.operation in operations
+        and entry.principal in (asking[0], EVERYBODY)
+        and entry.host in (asking[1], WILDCARD)
+    )
+
+
+def _worded(pattern: ResourcePattern, entry: AclEntry) -> str:
+    if entry is _CLOSED.entries[0]:
+        return "ACLs cannot be read"
+    return (
+        f"ACL of {pattern.resource_type}:{pattern.pattern_type}:{pattern.name}: {entry.principal} has "
+        f"{entry.permission} permission for operations: {entry.operation} from hosts: {entry.host}"
+    )
 
 
 def _has(found: list[set[str]], name: str) -> bool:

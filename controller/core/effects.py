@@ -9,9 +9,11 @@ from msgspec import Struct
 from controller.core.commands import Command
 from controller.core.events import Alarm, CallId, CommitId
 from controller.core.replies import Reply
+from controller.core.requests import Caller
 from zk_layout import catalog
 from zk_layout.catalog import Address, Value
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Registration
 
 
@@ -188,6 +190,28 @@ class Recorded(Struct, frozen=True):
     count: int
 
 
+class Decision(Struct, frozen=True):
+    """Whether somebody was allowed something, and why, in words."""
+
+    operation: AclOperation
+    resource: ResourcePattern
+    is_allowed: bool
+    why: str
+
+
+class Decided(Struct, frozen=True):
+    """What was decided about the rights of a request, for the log of decisions.
+
+    Shape:
+        `request` is the name of its type. `decisions` are all allowed, or all denied; `untold` more are like them.
+    """
+
+    caller: Caller
+    request: str
+    decisions: tuple[Decision, ...]
+    untold: int = 0
+
+
 class StepDown(Struct, frozen=True):
     """This process must stop being controller at once; it may stand again.
 
@@ -218,6 +242,7 @@ Effect = (
     | Notice
     | Measured
     | Recorded
+    | Decided
     | StepDown
     | Drained
 )

@@ -64,10 +64,12 @@ class Intake(Duty):
         arrived, self._arrived = self._arrived, {}
         allowed = []
         for asked in arrived.values():
+            decisions = self._shared.decisions_on(asked)
             try:
-                refused = authorization.refuse(asked, self._shared.is_allowed)
+                refused = authorization.refuse(asked.request, decisions.may)
             except Exception as error:  # whoever cannot be judged has no right
                 refused = self._failed(asked, described(error), out)
+            out.decided(decisions.told())
             if refused is None:
                 allowed.append(asked)
             else:

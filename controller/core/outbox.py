@@ -6,7 +6,19 @@ from collections import Counter
 from collections.abc import Iterable
 
 from controller.core.commands import Command
-from controller.core.effects import Answer, Effect, Measured, Notice, Read, Record, Recorded, StepDown, Tell, Wake
+from controller.core.effects import (
+    Answer,
+    Decided,
+    Effect,
+    Measured,
+    Notice,
+    Read,
+    Record,
+    Recorded,
+    StepDown,
+    Tell,
+    Wake,
+)
 from controller.core.events import Alarm, CallId
 from controller.core.replies import Reply
 from controller.core.requests import Request
@@ -47,6 +59,10 @@ class Outbox:
         lines = self._recorded.setdefault(record, [])
         if len(lines) < MOST_LINES:
             lines.append("; ".join(why))
+
+    def decided(self, decisions: Iterable[Decided]) -> None:
+        """What was decided about the rights of a request, for the log of decisions."""
+        self.effects.extend(decisions)
 
     def close(self) -> list[Effect]:
         """Nothing more is said in this turn: all of it."""

@@ -7,9 +7,11 @@ from typing import Protocol
 from msgspec import Struct
 
 from controller.core.agenda import Agenda
-from controller.core.clients.authorization import Authorizer, authorizer_of
+from controller.core.clients.authorization import Authorizer, Reasons, authorizer_of
+from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import Item, OpenRequests, Wanted
 from controller.core.clients.outcomes import Outcomes
+from controller.core.events import Asked
 from controller.core.memory import Memory
 from controller.core.quotas.mutations import MutationQuotas
 from controller.core.replies import Result
@@ -39,6 +41,7 @@ class Shared(Struct, frozen=True, eq=False):
 
     settings: MachineSettings
     is_allowed: Authorizer
+    reasons: Reasons | None
     state: ClusterState
     memory: Memory
     cluster: Cluster
@@ -52,6 +55,10 @@ class Shared(Struct, frozen=True, eq=False):
     rest: Rest
     random: SeededRandom
     deciders: dict[type[Wanted], Decider]
+
+    def decisions_on(self, asked: Asked) -> Decisions:
+        """Who asks for something is judged by this, and it is remembered why."""
+        return Decisions(asked, self.is_allowed, self.reasons)
 
 
 def at_beginning(
@@ -73,9 +80,13 @@ def at_beginning(
     )
     cluster = Cluster(state, memory, identity)
     sizes, set_aside = RequestSizes(settings.znode_size_limit, settings.chroot_bytes), SetAside()
+    judge, reasons = authorizer_of(settings.authorizer, state.rights.known)
+    if is_allowed is not None:
+        judge, reasons = is_allowed, None
     return Shared(
         settings,
-        is_allowed or authorizer_of(settings.authorizer, state.rights.known),
+        judge,
+        reasons,
         state,
         memory,
         cluster,

@@ -7,9 +7,12 @@ process is the controller; other fields say more. Lines go to standard error, by
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -26,6 +29,8 @@ SECRETS = ("password", "secret", "jaas", "credential")
 FLUSH_WITHIN_S: Final = 1.0
 
 _term: dict[str, int] = {}
+_shared: list[Processor] = []
+_separated: list[logging.Logger] = []
 _log = structlog.get_logger(__name__)
 
 
@@ -47,8 +52,8 @@ def configure(level: str, style: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         cache_logger_on_first_use=True,
     )
-    formatter = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_tail(as_json=as_json))
-    handler = _Handler(sys.stderr.fileno(), formatter)
+    _shared[:] = shared
+    handler = _Handler(sys.stderr.fileno(), _formatter(as_json=as_json, is_colored=sys.stderr.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -58,6 +63,26 @@ def configure(level: str, style: str) -> None:
     logging.captureWarnings(capture=True)
     sys.excepthook = _uncaught
     threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+def separate(logger: str, level: str, path: Path | None, style: str) -> None:
+    """Give one logger a level of its own and, with a path, its lines a file of their own, to which they are added.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    separated = logging.getLogger(logger)
+    separated.setLevel(logging.CRITICAL + 1 if level == "off" else level.upper())
+    if path is not None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        separated.handlers[:] = [_Handler(descriptor, _formatter(as_json=style != "text", is_colored=False))]
+        separated.propagate = False
+        _separated.append(separated)
+
+
+def _formatter(*, as_json: bool, is_colored: bool) -> logging.Formatter:
+    tail = _tail(as_json=as_json, is_colored=is_colored)
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_shared, processors=tail)
 
 
 class _Handler(logging.Handler):
@@ -111,16 +136,24 @@ def _kind(record: logging.LogRecord) -> str:
 
 def lost() -> dict[str, int]:
     """By reason, how many lines have not been written since the start."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, _Handler):
-            return {"not read in time": handler.writer.dropped, "too many alike": handler.floods.held_back}
-    return {}
+    handlers = list(_handlers())
+    if not handlers:
+        return {}
+    return {
+        "not read in time": sum(handler.writer.dropped for handler in handlers),
+        "too many alike": sum(handler.floods.held_back for handler in handlers),
+    }
+
+
+def _handlers() -> Iterator[_Handler]:
+    for logger in (logging.getLogger(), *_separated):
+        yield from (handler for handler in logger.handlers if isinstance(handler, _Handler))
 
 
 def last_words(text: str, **details: object) -> None:
     """Log an error, and wait a moment until everything is written: whoever does not read it holds up no end."""
     _log.error(text, **details)
-    for handler in logging.getLogger().handlers:
+    for handler in _handlers():
         handler.flush()
 
 
@@ -144,7 +177,7 @@ def _complete(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {**standard, "component": component, **_term, **event, **hidden}
 
 
-def _tail(*, as_json: bool) -> list[Processor]:
+def _tail(*, as_json: bool, is_colored: bool) -> list[Processor]:
     """The last steps. Tracebacks come without the values of local variables: those can be large, and secret."""
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if as_json:
@@ -160,7 +193,7 @@ def _tail(*, as_json: bool) -> list[Processor]:
         lines.plain,
         lines.short(
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(),
+                colors=is_colored,
                 pad_event_to=48,
                 timestamp_key="time",
                 exception_formatter=structlog.dev.plain_traceback,

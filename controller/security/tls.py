@@ -56,7 +56,7 @@ def _context(side: int, settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(side)
     versions = [_VERSIONS[name] for name in settings.enabled_protocols]
     if settings.cipher_suites:
-        versions = _choose_suites(context, settings.cipher_suites, versions)
+        versions = choose_suites(context, settings.cipher_suites, versions)
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     if settings.trust_store is not None:
         context.load_verify_locations(cadata=b"".join(read_trust_store(settings.trust_store)))
@@ -69,10 +69,14 @@ def _context(side: int, settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _choose_suites(
+def choose_suites(
     context: ssl.SSLContext, suites: Sequence[str], versions: Sequence[ssl.TLSVersion]
 ) -> list[ssl.TLSVersion]:
-    """Only these, and the versions for which there are any, as in Java."""
+    """Only these, and the versions for which there are any, as in Java.
+
+    Raises:
+        UnusableStore: with the setting to be changed.
+    """
     new, old = [s for s in suites if s in _OF_1_3], [s for s in suites if s not in _OF_1_3]
     chosen = {ssl.TLSVersion.TLSv1_2: bool(old), ssl.TLSVersion.TLSv1_3: bool(new)}
     left = [version for version in versions if chosen[version]]

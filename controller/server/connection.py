@@ -90,7 +90,7 @@ from controller.wire.requests import (
 from controller.wire.topic_replies import SETTINGS_FROM
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
-from zk_layout.znodes.acls import AclOperation
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 _log = structlog.get_logger(__name__)
 
@@ -106,6 +106,8 @@ _ENTRY_BYTES = 100  # of rights
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
 
 Chunks = tuple[bytes, ...]
+AuthorizerOfTypes = Callable[[Caller, AclOperation, ResourceType], bool]
+Judged = Callable[[Caller, str, AclOperation, ResourcePattern, bool], None]
 _T = TypeVar("_T")
 
 
@@ -150,6 +152,14 @@ class Door(Struct, frozen=True):
     is_ready: Callable[[], Awaitable[object]] | None = None
 
 
+def _nothing(*_: object) -> bool:
+    return False
+
+
+def _nobody_listens(*_: object) -> None:
+    """Nothing is kept."""
+
+
 class Service:
     """What all connections have in common."""
 
@@ -164,6 +174,10 @@ class Service:
         """Nobody is connected."""
         self.limits_users: Callable[[], bool] = lambda: False
         self.is_allowed = anybody if brokers is None else brokers.is_allowed
+        self.is_allowed_for_any: AuthorizerOfTypes = _nothing
+        """Whether a client may do something with at least one resource of a type."""
+        self.judged: Judged = _nobody_listens
+        """Hears what was decided about rights, and for which request, where somebody judges at all."""
         self.own_id = own_id
         self.observer = observer
         self.limits = limits
@@ -179,6 +193,13 @@ class Service:
         """Where TLS handshakes are computed, one at a time."""
         self.beside = ThreadPoolExecutor(1, "requests")
         """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
+
+    def may(self, caller: Caller, api_key: int, operation: AclOperation, resource: ResourcePattern) -> bool:
+        """Whether a client may do this, which it wants by a request of this kind."""
+        is_allowed = self.is_allowed(caller, operation, resource)
+        if self.is_allowed is not anybody:
+            self.judged(caller, api_name(api_key).partition(" ")[0], operation, resource, is_allowed)
+        return is_allowed
 
 
 class Unanswerable(Exception):
@@ -433,7 +454,7 @@ class Connection:
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this with the cluster."""
-        return self._service.is_allowed(self._caller(header), operation, CLUSTER)
+        return self._service.may(self._caller(header), header.api_key, operation, CLUSTER)
 
     async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
         if not is_to_be_completed(reply):
@@ -487,15 +508,23 @@ class Connection:
         Raises:
             Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
         """
-        is_allowed = self._service.is_allowed
-        if self._is_known and header.api_key in OF_THE_ASKER:
-            raise Unanswerable(f"{api_name(header.api_key)} is not passed on, because a broker has to see who asks")
-        if is_allowed is anybody:
+        service, key = self._service, header.api_key
+        if self._is_known and key in OF_THE_ASKER:
+            raise Unanswerable(f"{api_name(key)} is not passed on, because a broker has to see who asks")
+        if service.is_allowed is anybody:
             return
         rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
         caller = self._caller(header)
-        if rights is None or not all(is_allowed(caller, operation, resource) for operation, resource in rights):
-            raise Unanswerable(f"{api_name(header.api_key)} is not passed on for this client; brokers answer it")
+        if rights == rights_needed.TO_WRITE_IDEMPOTENTLY and await self._may_write_somewhere(caller):
+            return
+        if rights is None or not all(service.may(caller, key, operation, resource) for operation, resource in rights):
+            raise Unanswerable(f"{api_name(key)} is not passed on for this client; brokers answer it")
+
+    async def _may_write_somewhere(self, caller: Caller) -> bool:
+        """Whether the broker behind the relay lets who may write to any topic have a producer id, and this one may."""
+        if self._relay is None or ApiKey.DESCRIBE_CLUSTER not in await self._relay.ranges():  # that of 2.8
+            return False
+        return self._service.is_allowed_for_any(caller, AclOperation.WRITE, ResourceType.TOPIC)
 
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key
@@ -511,7 +540,8 @@ class Connection:
                 answer = partial(answer_log_dir_moves, is_allowed=self._may(AclOperation.ALTER, header))
                 return await self._beside(partial(answer, header, frame), len(frame))
             if key not in CONFIGS:
-                return encode_nothing_here(header, is_allowed=self._may(AclOperation.DESCRIBE, header))
+                is_allowed = key != ApiKey.DESCRIBE_LOG_DIRS or self._may(AclOperation.DESCRIBE, header)
+                return encode_nothing_here(header, is_allowed=is_allowed)
             own = await self._answer_own_configs(header, frame)
             if own is not None:
                 return own
@@ -523,10 +553,10 @@ class Connection:
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
         own_id = self._service.own_id
         describes = header.api_key == ApiKey.DESCRIBE_CONFIGS
-        is_allowed = self._may(AclOperation.DESCRIBE_CONFIGS if describes else AclOperation.ALTER_CONFIGS, header)
         resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
         if not any(resource.is_node(own_id) for resource in resources):
             return None
+        is_allowed = self._may(AclOperation.DESCRIBE_CONFIGS if describes else AclOperation.ALTER_CONFIGS, header)
         if is_allowed and not describes:
             self._say_that_nothing_is_stored(header)
         answer = partial(encode_configs_answered, is_allowed=is_allowed)

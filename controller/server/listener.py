@@ -17,7 +17,7 @@ from controller.core.events import Asked, Event
 from controller.core.replies import Reply
 from controller.core.requests import Caller, Request
 from controller.server.accepting import Acceptor, Welcome, listen
-from controller.server.connection import Connection, Door, ServerObserver, Service
+from controller.server.connection import AuthorizerOfTypes, Connection, Door, Judged, ServerObserver, Service
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
@@ -77,6 +77,11 @@ class Server:
         self._sockets: dict[str, list[socket.socket]] = {}
         self._acceptors: list[asyncio.Task[None]] = []
         self._connections: dict[asyncio.Task[None], tuple[OpenConnection, FrameSocket]] = {}
+
+    def judge(self, is_allowed_for_any: AuthorizerOfTypes, judged: Judged) -> None:
+        """Ask from now on about types of resources here, and tell there what is decided about clients' rights."""
+        self._service.is_allowed_for_any = is_allowed_for_any
+        self._service.judged = judged
 
     @property
     def ports(self) -> dict[str, int]:

@@ -9,8 +9,24 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from controller.core.clients.authorization import NEEDED
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    AlterScramCredentials,
+    ControlledShutdown,
+    CreateAcls,
+    DeleteAcls,
+    DescribeAcls,
+    ElectLeaders,
+    ListReassignments,
+    Request,
+    UpdateFeatures,
+)
 from controller.server.api_names import LAST_KEY, api_name
 from controller.server.relay import LED, OF_THE_ASKER, RELAYABLE
+from controller.wire import rights_needed
 from controller.wire.any_node import ANSWERED, CONFIGS
 from controller.wire.broker_side import COMMANDS
 from controller.wire.frames import THROTTLED_SINCE
@@ -69,6 +85,50 @@ _CLOSED_WHY: dict[int, str] = {
 }
 
 
+_RIGHT_ON_CLUSTER: dict[int, type[Request]] = {
+    ApiKey.CONTROLLED_SHUTDOWN: ControlledShutdown,
+    ApiKey.DESCRIBE_ACLS: DescribeAcls,
+    ApiKey.CREATE_ACLS: CreateAcls,
+    ApiKey.DELETE_ACLS: DeleteAcls,
+    ApiKey.ELECT_LEADERS: ElectLeaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterReassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ListReassignments,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AlterScramCredentials,
+    ApiKey.ALTER_PARTITION: AlterPartition,
+    ApiKey.UPDATE_FEATURES: UpdateFeatures,
+    ApiKey.ALLOCATE_PRODUCER_IDS: AllocateProducerIds,
+}
+_RIGHTS: dict[int, str] = {
+    ApiKey.METADATA: "Describe on each topic that is shown",
+    ApiKey.DESCRIBE_CLUSTER: "none; operations are shown with Describe on the cluster",
+    ApiKey.API_VERSIONS: "none",
+    ApiKey.CREATE_TOPICS: "Create on the cluster, or on each topic; its settings are shown with DescribeConfigs on it",
+    ApiKey.DELETE_TOPICS: "Delete on each topic; by id also Describe",
+    ApiKey.CREATE_PARTITIONS: "Alter on each topic",
+    ApiKey.LIST_GROUPS: "none: of each group Describe, or on the cluster, would be needed",
+    ApiKey.LIST_TRANSACTIONS: "none: of each transactional id Describe would be needed",
+    ApiKey.DESCRIBE_LOG_DIRS: "Describe on the cluster",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "Alter on the cluster",
+    ApiKey.SASL_HANDSHAKE: "none",
+    ApiKey.SASL_AUTHENTICATE: "none",
+    **dict.fromkeys(OF_THE_ASKER, "not passed on: the answer depends on who asks"),
+    **dict.fromkeys(COMMANDS, "ClusterAction on the cluster"),
+}
+
+
+def right(api_key: int) -> str:
+    """What a request needs, where there is an authorizer; empty for one over which the connection is closed.
+
+    >>> right(45), right(50), right(0)
+    ('Alter on the cluster', 'Describe on the cluster', '')
+    """
+    if api_key in _RIGHT_ON_CLUSTER:
+        return f"{NEEDED[_RIGHT_ON_CLUSTER[api_key]]} on the cluster"
+    if api_key in _RIGHTS:
+        return _RIGHTS[api_key]
+    return rights_needed.KNOWN[api_key].words if api_key in rights_needed.KNOWN else ""
+
+
 def treated(api_key: int) -> Treated | None:
     """What becomes of the request with this key; None for one that nobody knows.
 
@@ -103,6 +163,10 @@ What becomes of each request of the Kafka protocol that this node is sent, by th
 - *answered*: by this node, which has no replicas.
 - *acknowledged*, and nothing else.
 - *closed*: the connection is closed with a warning, as a broker closes it over a request that it does not know.
+
+*Right* is what the client's own principal needs where there is an authorizer, whoever answers. What is relayed is
+judged here first, and passed on only to whom all of it is allowed; otherwise the connection is closed, so that the
+client asks a broker, which sees who it is and answers with Kafka's error, or with the part that it may see.
 """
 
 
@@ -114,6 +178,6 @@ def as_markdown() -> str:
         assert found is not None, api_name(key)
         versions = "" if found.versions is None else str(found.versions)
         name = api_name(key).rpartition(" ")[0]
-        rows.append(f"| {key} | {name} | {found.treatment} | {versions} | {found.why} |")
-    head = ["| key | request | is | versions | why |", "| --- | --- | --- | --- | --- |"]
+        rows.append(f"| {key} | {name} | {found.treatment} | {versions} | {right(key)} | {found.why} |")
+    head = ["| key | request | is | versions | right | why |", "| --- | --- | --- | --- | --- | --- |"]
     return "\n".join([_INTRODUCTION, *head, *rows, ""])

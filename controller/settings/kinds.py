@@ -99,6 +99,11 @@ def _principals(text: str) -> str:
 
 
 def _authorizer(text: str) -> str:
+    if text.endswith(".StandardAuthorizer"):
+        raise ValueError(
+            "it judges by the ACLs in KRaft's metadata, and brokers in ZooKeeper mode cannot have it either; "
+            f"supported is {AUTHORIZERS[0]}"
+        )
     if text not in AUTHORIZERS:
         raise ValueError(
             "another authorizer cannot run here, and requests would be judged by other rules than on the brokers; "

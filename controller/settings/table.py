@@ -351,7 +351,33 @@ SETTINGS: tuple[Setting, ...] = (
         "names and all names without a dot. * allows every name, also that of a hostile page (DNS rebinding).",
     ),
     _ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
+    _ours(
+        "http.web.config.file",
+        TEXT,
+        None,
+        "TLS and users of the HTTP server, in the format of Prometheus' exporters; see docs/security.md. Required "
+        "where http.host is reached from other hosts.",
+    ),
+    _ours(
+        "http.open",
+        TRUTH,
+        False,
+        "Lets everybody read the HTTP server, although it is reached from other hosts.",
+    ),
     _ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
+    _ours(
+        "log.authorizer.level",
+        choice("debug", "info", "off"),
+        "info",
+        "Least severe level of kafka.authorizer.logger, whatever log.level is: info tells what was denied to whom, and "
+        "why; debug also what was allowed.",
+    ),
+    _ours(
+        "log.authorizer.file",
+        TEXT,
+        None,
+        "File of kafka.authorizer.logger, which is added to; without it these lines are among the others.",
+    ),
     _ours(
         "log.format",
         choice("auto", "text", "json"),

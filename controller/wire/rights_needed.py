@@ -26,6 +26,9 @@ from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 Right = tuple[AclOperation, ResourcePattern]
 Rights = tuple[Right, ...]
 
+TO_WRITE_IDEMPOTENTLY: Rights = ((AclOperation.IDEMPOTENT_WRITE, CLUSTER),)
+"""To brokers from 2.8 on, Write on any topic is as good (KIP-679)."""
+
 _GROUP, _TRANSACTION = 0, 1  # for whom a coordinator is looked for
 _OF_TOPIC, _OF_BROKER, _OF_LOGGERS, _OF_METRICS = 2, 4, 8, 16  # whose configuration
 
@@ -47,6 +50,7 @@ class _Known(Struct, frozen=True):
     versions: VersionRange
     first_flexible: int
     read: Callable[[Cursor, int], Rights | None]
+    words: str
 
 
 def _on_cluster(operation: AclOperation) -> Callable[[Cursor, int], Rights]:
@@ -65,10 +69,9 @@ def _coordinators(cursor: Cursor, version: int) -> Rights | None:
 
 
 def _producer_id(cursor: Cursor, _version: int) -> Rights:
-    """From 3.0 on, who may write to any topic needs no right on the cluster; here he does, and asks a broker."""
     transaction = cursor.nullable_string("transactional_id")
     if transaction is None:
-        return ((AclOperation.IDEMPOTENT_WRITE, CLUSTER),)
+        return TO_WRITE_IDEMPOTENTLY
     return ((AclOperation.WRITE, ResourcePattern(ResourceType.TRANSACTIONAL_ID, transaction)),)
 
 
@@ -109,19 +112,46 @@ _ALTER, _ALTER_CONFIGS = AclOperation.ALTER, AclOperation.ALTER_CONFIGS
 _DESCRIBE, _DESCRIBE_CONFIGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
 KNOWN = MappingProxyType(
     {
-        3: _Known(VersionRange(0, 12), 9, _metadata),
-        10: _Known(VersionRange(0, 6), 3, _coordinators),
-        22: _Known(VersionRange(0, 5), 2, _producer_id),
-        29: _Known(VersionRange(0, 3), 2, _on_cluster(_DESCRIBE)),
-        30: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER)),
-        31: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER)),
-        32: _Known(VersionRange(0, 4), 4, _configs(ApiKey.DESCRIBE_CONFIGS, _DESCRIBE_CONFIGS)),
-        33: _Known(VersionRange(0, 2), 2, _configs(ApiKey.ALTER_CONFIGS, _ALTER_CONFIGS)),
-        44: _Known(VersionRange(0, 1), 1, _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, _ALTER_CONFIGS)),
-        48: _Known(VersionRange(0, 1), 1, _on_cluster(_DESCRIBE_CONFIGS)),
-        49: _Known(VersionRange(0, 1), 1, _on_cluster(_ALTER_CONFIGS)),
-        50: _Known(VersionRange(0, 0), 0, _on_cluster(_DESCRIBE)),
-        60: _Known(VersionRange(0, 1), 0, _cluster),
+        3: _Known(
+            VersionRange(0, 12),
+            9,
+            _metadata,
+            "Describe on each topic, and Create where it may be created; of all topics, by id or with operations: not "
+            "passed on",
+        ),
+        10: _Known(VersionRange(0, 6), 3, _coordinators, "Describe on the group, or on the transactional id"),
+        22: _Known(
+            VersionRange(0, 5),
+            2,
+            _producer_id,
+            "Write on the transactional id; without one IdempotentWrite on the cluster or, by brokers from 2.8 on, "
+            "Write on any topic",
+        ),
+        29: _Known(VersionRange(0, 3), 2, _on_cluster(_DESCRIBE), "Describe on the cluster"),
+        30: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER), "Alter on the cluster"),
+        31: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER), "Alter on the cluster"),
+        32: _Known(
+            VersionRange(0, 4),
+            4,
+            _configs(ApiKey.DESCRIBE_CONFIGS, _DESCRIBE_CONFIGS),
+            "DescribeConfigs on each topic; of brokers, their loggers and metrics on the cluster",
+        ),
+        33: _Known(
+            VersionRange(0, 2),
+            2,
+            _configs(ApiKey.ALTER_CONFIGS, _ALTER_CONFIGS),
+            "AlterConfigs on each topic; of brokers on the cluster",
+        ),
+        44: _Known(
+            VersionRange(0, 1),
+            1,
+            _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, _ALTER_CONFIGS),
+            "AlterConfigs on each topic; of brokers, their loggers and metrics on the cluster",
+        ),
+        48: _Known(VersionRange(0, 1), 1, _on_cluster(_DESCRIBE_CONFIGS), "DescribeConfigs on the cluster"),
+        49: _Known(VersionRange(0, 1), 1, _on_cluster(_ALTER_CONFIGS), "AlterConfigs on the cluster"),
+        50: _Known(VersionRange(0, 0), 0, _on_cluster(_DESCRIBE), "Describe on the cluster"),
+        60: _Known(VersionRange(0, 1), 0, _cluster, "none; with operations: not passed on"),
     }
 )
 """By api key. Delegation tokens are missing: whose they are is who asks."""

@@ -129,6 +129,7 @@ class Containers:
             "advertised.listeners": f"PLAINTEXT://{name}:9095",
             "inter.broker.protocol.version": "3.9",
             "http.host": "0.0.0.0",
+            "http.open": "true",
             "http.port": HTTP_PORT,
         }
         container = DockerContainer(our_image).with_command(["run", "--config", f"{SETTINGS}/{name}.properties"])

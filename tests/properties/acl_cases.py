@@ -86,9 +86,13 @@ def _lines(rights: Rights) -> Iterator[str]:
     for pattern, acls in rights.acls.items():
         kind = pattern.resource_type.name
         yield f"acls\t{kind}\t{pattern.pattern_type}\t{pattern.name}\t{encode(acls).decode()}"
-    for one in rights.wanted:
-        name = "" if one.name is None else f"\t{one.name}"
-        yield f"wanted\t{one.principal}\t{one.host}\t{one.operation.name}\t{one.resource_type.name}{name}"
+    yield from map(wanted_line, rights.wanted)
+
+
+def wanted_line(one: Wanted) -> str:
+    """A request as Java programs read it."""
+    name = "" if one.name is None else f"\t{one.name}"
+    return f"wanted\t{one.principal}\t{one.host}\t{one.operation.name}\t{one.resource_type.name}{name}"
 
 
 if __name__ == "__main__":

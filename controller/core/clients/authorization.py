@@ -6,11 +6,11 @@ Source: Kafka's KafkaApis: `authorizeClusterOperation` before the controller see
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 
 from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of
 from controller.core.clients.refusal import refusal
 from controller.core.errors import ErrorCode
-from controller.core.events import Asked
 from controller.core.replies import Reply
 from controller.core.requests import (
     AllocateProducerIds,
@@ -33,6 +33,8 @@ from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
 
 Authorizer = Callable[[Caller, AclOperation, ResourcePattern], bool]
+Reasons = Callable[[Caller, AclOperation, ResourcePattern], str]
+"""Says why an authorizer decides as it does."""
 
 
 def anybody(_caller: Caller, _operation: AclOperation, _resource: ResourcePattern) -> bool:
@@ -40,10 +42,10 @@ def anybody(_caller: Caller, _operation: AclOperation, _resource: ResourcePatter
     return True
 
 
-def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> Authorizer:
-    """Who decides: everybody may do everything, or what is known of rights says it."""
+def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> tuple[Authorizer, Reasons | None]:
+    """Who decides, and who says why: everybody may do everything, or what is known of rights says it."""
     if settings is None:
-        return anybody
+        return anybody, None
     acls = AclAuthorizer(
         known,
         settings.super_users,
@@ -53,31 +55,33 @@ def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> Auth
     def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
         return acls.is_allowed(caller.principal, host_of(caller.address), operation, resource)
 
-    return is_allowed
+    def reason(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> str:
+        return acls.reason(caller.principal, host_of(caller.address), operation, resource)
+
+    return is_allowed, reason
 
 
-def needed(request: Request) -> AclOperation | None:
-    """The operation on the cluster that a request needs; None where it needs none, or judges its parts itself.
+NEEDED: MappingProxyType[type[Request], AclOperation] = MappingProxyType(
+    {
+        AlterReassignments: AclOperation.ALTER,
+        ElectLeaders: AclOperation.ALTER,
+        AlterScramCredentials: AclOperation.ALTER,
+        UpdateFeatures: AclOperation.ALTER,
+        CreateAcls: AclOperation.ALTER,
+        DeleteAcls: AclOperation.ALTER,
+        ListReassignments: AclOperation.DESCRIBE,
+        DescribeAcls: AclOperation.DESCRIBE,
+        AlterPartition: AclOperation.CLUSTER_ACTION,
+        ControlledShutdown: AclOperation.CLUSTER_ACTION,
+        AllocateProducerIds: AclOperation.CLUSTER_ACTION,
+    }
+)
+"""The operation on the cluster that a request needs. The others need none, or judge their parts themselves."""
 
-    >>> needed(ListReassignments(None)).value
-    'Describe'
-    """
-    match request:
-        case AlterReassignments() | ElectLeaders() | AlterScramCredentials() | UpdateFeatures():
-            return AclOperation.ALTER
-        case CreateAcls() | DeleteAcls():
-            return AclOperation.ALTER
-        case ListReassignments() | DescribeAcls():
-            return AclOperation.DESCRIBE
-        case AlterPartition() | ControlledShutdown() | AllocateProducerIds():
-            return AclOperation.CLUSTER_ACTION
-        case _:
-            return None
 
-
-def refuse(asked: Asked, is_allowed: Authorizer) -> Reply | None:
+def refuse(request: Request, may: Callable[[AclOperation, ResourcePattern], bool]) -> Reply | None:
     """The refusal of a request its caller has no right to; None where it may be considered."""
-    operation = needed(asked.request)
-    if operation is None or is_allowed(asked.caller, operation, CLUSTER):
+    operation = NEEDED.get(type(request))
+    if operation is None or may(operation, CLUSTER):
         return None
-    return refusal(asked.request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

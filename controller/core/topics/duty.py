@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from controller.core.clients.authorization import CLUSTER
+from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
 from controller.core.duty import Report
 from controller.core.effects import Create
@@ -68,16 +69,17 @@ class Topics(TopicDuty):
 
     def admit(self, asked: Asked, out: Outbox) -> None:
         """Divide a request by topic; what can be refused from the request alone is refused at once."""
-        request = asked.request
+        request, decisions = asked.request, self._shared.decisions_on(asked)
         match request:
             case CreateTopics():
-                parts = self._to_create(asked, request)
+                parts = self._to_create(asked, request, decisions)
             case CreatePartitions():
-                parts = self._to_grow(asked, request)
+                parts = self._to_grow(asked, request, decisions)
             case DeleteTopics():
-                parts = self._to_delete(asked, request)
+                parts = self._to_delete(asked, request, decisions)
             case _:
                 raise TypeError(f"{type(request).__name__} is not served here")
+        out.decided(decisions.told())
         if request.timeout_ms <= 0:
             out.wake(NoTimeGiven(asked.call), out.now)
         items, refusals = parts
@@ -86,27 +88,27 @@ class Topics(TopicDuty):
         for name in dict.fromkeys(item.at.topic for item in items):
             self._shared.agenda.add(name, is_urgent=True)
 
-    def _to_create(self, asked: Asked, request: CreateTopics) -> Parts:
-        may_create_all = self._shared.is_allowed(asked.caller, AclOperation.CREATE, CLUSTER)
+    def _to_create(self, asked: Asked, request: CreateTopics, decisions: Decisions) -> Parts:
+        may_create_all = decisions.may(AclOperation.CREATE, CLUSTER, is_told_if_denied=False)
         wanted: list[tuple[TopicName, NewTopic | Growth, Refusal | None]] = []
         for topic, refused_alone in zip(request.topics, create_topics.refuse_within(request), strict=True):
             name = topic.name
-            is_open = self._may(asked, AclOperation.DESCRIBE_CONFIGS, name)
+            is_open = decisions.may(AclOperation.DESCRIBE_CONFIGS, _topic(name), is_told_if_denied=False)
             shown = topic if is_open else structs.replace(topic, shows_configs=False)
-            if may_create_all or refused_alone is not None or self._may(asked, AclOperation.CREATE, name):
+            if may_create_all or refused_alone is not None or decisions.may(AclOperation.CREATE, _topic(name)):
                 wanted.append((name, shown, refused_alone or create_topics.refuse_name(name)))
             else:
                 wanted.append((name, shown, create_topics.FORBIDDEN))
         return _by_topic(asked, wanted)
 
-    def _to_grow(self, asked: Asked, request: CreatePartitions) -> Parts:
+    def _to_grow(self, asked: Asked, request: CreatePartitions, decisions: Decisions) -> Parts:
         wanted: list[tuple[TopicName, NewTopic | Growth, Refusal | None]] = []
         for growth, refused_alone in zip(request.growths, create_partitions.refuse_within(request), strict=True):
-            is_free = refused_alone is not None or self._may(asked, AclOperation.ALTER, growth.topic)
+            is_free = refused_alone is not None or decisions.may(AclOperation.ALTER, _topic(growth.topic))
             wanted.append((growth.topic, growth, refused_alone if is_free else create_partitions.FORBIDDEN))
         return _by_topic(asked, wanted)
 
-    def _to_delete(self, asked: Asked, request: DeleteTopics) -> Parts:
+    def _to_delete(self, asked: Asked, request: DeleteTopics, decisions: Decisions) -> Parts:
         """Names are looked up when it is their turn, ids now: a topic that is just being created has none yet."""
         items: list[Item] = []
         results: list[tuple[int, Result]] = []
@@ -117,9 +119,9 @@ class Topics(TopicDuty):
             named = reference.name
             if not isinstance(found, Refusal):
                 # An id is no secret; the name behind it is one for whoever may not describe the topic.
-                is_hidden = named is None and not self._may(asked, AclOperation.DESCRIBE, found)
+                is_hidden = named is None and not decisions.may(AclOperation.DESCRIBE, _topic(found))
                 named = named if is_hidden else found
-                if is_hidden or not self._may(asked, AclOperation.DELETE, found):
+                if is_hidden or not decisions.may(AclOperation.DELETE, _topic(found)):
                     found = delete_topics.FORBIDDEN
             if isinstance(found, Refusal):
                 results.append((index, TopicDeleted(named, reference.topic_id, found.error, found.message)))
@@ -127,9 +129,6 @@ class Topics(TopicDuty):
                 wanted = TopicReference(found, cluster.topics[found].topic_id if found in cluster.topics else None)
                 items.append(Item(asked.call, index, TopicPartition(found, WHOLE_TOPIC), wanted))
         return items, results
-
-    def _may(self, asked: Asked, operation: AclOperation, name: TopicName) -> bool:
-        return self._shared.is_allowed(asked.caller, operation, ResourcePattern(ResourceType.TOPIC, name))
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
         """A request about a topic that exists."""
@@ -345,3 +344,7 @@ def _by_topic(asked: Asked, wanted: Iterable[tuple[TopicName, NewTopic | Growth,
         else:
             results.append((index, denied(item, refusal)))
     return items, results
+
+
+def _topic(name: TopicName) -> ResourcePattern:
+    return ResourcePattern(ResourceType.TOPIC, name)

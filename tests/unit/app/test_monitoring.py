@@ -19,7 +19,7 @@ def test_a_term_that_serves_shows_its_figures_at_once() -> None:
     machine = Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"))
 
     async def scenario() -> None:
-        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}", ())
+        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}")
         monitoring.term_began(EPOCH, machine)
         monitoring.take_gauges()
         assert monitoring.recorder.value("live_brokers") == 0.0
@@ -38,7 +38,7 @@ def test_what_is_set_aside_is_shown_while_the_term_lasts() -> None:
     machine._set_aside._reasons["topic a"] = "why"
 
     async def scenario() -> None:
-        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}", ())
+        monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}")
         monitoring.term_began(EPOCH, machine)
         await monitoring.start()
         await asyncio.sleep(0.05)

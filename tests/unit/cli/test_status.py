@@ -14,9 +14,11 @@ from controller import handing_over
 from controller.__main__ import main
 from controller.command_line import FAILED, MISUSED, OK, UNREACHABLE
 from controller.handing_over import Standing
+from controller.http_access import HttpAccess
 from controller.lab.ports import free_port
 from metrics.exporter import Status
 from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, serving
+from tests.unit.metrics.test_http_access import PASSWORD, write
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes.replicas import Replica
 
@@ -53,6 +55,30 @@ def test_a_replica_that_does_not_answer_is_told_from_one_that_is_not_ready() -> 
 
     assert answer.exit_code == UNREACHABLE
     assert "check http.host and http.port" in answer.stderr
+
+
+def test_a_replica_that_wants_tls_and_a_user_is_asked_with_a_file(tmp_path: Path) -> None:
+    access = HttpAccess(write(tmp_path, users={"ann": PASSWORD}, tls={}))
+    (tmp_path / "password").write_text(PASSWORD + "\n")
+    right = tmp_path / "client.yml"
+    right.write_text("basic_auth: {username: ann, password_file: password}\ntls_config: {ca_file: server.pem}\n")
+    nobody, bad = tmp_path / "nobody.yml", tmp_path / "bad.yml"
+    nobody.write_text("tls_config: {insecure_skip_verify: true}\n")
+    bad.write_text("basic_auth: {user: ann}\n")
+
+    async def ask(file: Path | None, scheme: str = "https") -> Result:
+        async with serving(LEADING, access=access) as served:
+            url = served.url.replace("http", scheme, 1)
+            given = [] if file is None else ["--http.config.file", str(file)]
+            return await asyncio.to_thread(CliRunner().invoke, main, ["status", "--url", url, *given])
+
+    assert asyncio.run(ask(right)).exit_code == OK
+    refused = asyncio.run(ask(nobody))
+    assert (refused.exit_code, "answers 401 Unauthorized; give a user" in refused.stderr) == (UNREACHABLE, True)
+    unencrypted = asyncio.run(ask(None, "http"))
+    assert (unencrypted.exit_code, "https://" in unencrypted.stderr) == (UNREACHABLE, True)
+    misused = asyncio.run(ask(bad))
+    assert (misused.exit_code, "unknown field `user`" in misused.stderr) == (MISUSED, True)
 
 
 def test_an_address_without_a_scheme_is_one_of_http() -> None:

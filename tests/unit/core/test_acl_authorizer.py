@@ -261,3 +261,39 @@ def test_what_is_unreadable_is_not_listed() -> None:
 )
 def test_an_address_is_spelt_as_java_spells_it(address: str, spelt: str) -> None:
     assert host_of(address) == spelt
+
+
+@pytest.mark.parametrize(
+    ("principal", "name", "reason"),
+    [
+        ("User:root", "orders", "super user"),
+        (ANN, "nothing", "no ACL found"),
+        ("User:bob", "orders", "no ACL allows it"),
+        (
+            ANN,
+            "orders",
+            "ACL of Topic:PREFIXED:ord: User:ann has Allow permission for operations: Read from hosts: *",
+        ),
+        (
+            "User:eve",
+            "orders",
+            "ACL of Topic:LITERAL:*: User:eve has Deny permission for operations: All from hosts: *",
+        ),
+    ],
+)
+def test_it_is_said_why(principal: str, name: str, reason: str) -> None:
+    rights = {prefixed("ord"): allow("ann Read", "eve Read"), literal("orders"): allow("bob Write")}
+    denied = {literal("*"): deny("eve All")} if principal == "User:eve" else {}
+    found = authorizer(rights | denied, supers="User:root")
+
+    assert found.reason(principal, HOST, AclOperation.READ, literal(name)) == reason
+
+
+def test_it_is_said_that_acls_cannot_be_read() -> None:
+    rights = known({})
+    rights.close(literal("orders"))
+    assert of(rights).reason(ANN, HOST, AclOperation.READ, literal("orders")) == "ACLs cannot be read"
+
+    rights = known({})
+    rights.close_folder(ResourceType.TOPIC, PatternType.PREFIXED)
+    assert of(rights).reason(ANN, HOST, AclOperation.READ, literal("orders")) == "ACLs cannot be read"

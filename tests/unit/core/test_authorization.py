@@ -8,7 +8,6 @@ import pytest
 
 from controller.core.clients.authorization import CLUSTER, refuse
 from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
 from controller.core.replies import FeaturesUpdated, ScramCredentialsAltered
 from controller.core.requests import (
     AclFilter,
@@ -16,7 +15,6 @@ from controller.core.requests import (
     AlterPartition,
     AlterReassignments,
     AlterScramCredentials,
-    Caller,
     ControlledShutdown,
     CreateAcls,
     CreatePartitions,
@@ -59,10 +57,6 @@ NEEDED: list[tuple[Request, AclOperation | None]] = [
 ]
 
 
-def asked(request: Request) -> Asked:
-    return Asked(CallId(1), request, Caller("PLAINTEXT", "127.0.0.1"))
-
-
 def test_no_request_is_forgotten() -> None:
     assert {type(request) for request, _ in NEEDED} == set(get_args(Request))
 
@@ -71,20 +65,20 @@ def test_no_request_is_forgotten() -> None:
 def test_a_request_needs_the_right_that_kafka_demands(request_: Request, operation: AclOperation | None) -> None:
     wanted: list[tuple[AclOperation, ResourcePattern]] = []
 
-    def deny(_: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+    def deny(operation: AclOperation, resource: ResourcePattern) -> bool:
         wanted.append((operation, resource))
         return False
 
-    refused = refuse(asked(request_), deny)
+    refused = refuse(request_, deny)
 
     assert wanted == ([] if operation is None else [(operation, CLUSTER)])
     assert (refused is None) == (operation is None)
-    assert refuse(asked(request_), lambda *_: True) is None
+    assert refuse(request_, lambda *_: True) is None
 
 
 def test_users_are_refused_one_by_one_and_features_altogether() -> None:
     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    users, features = (refuse(asked(request), lambda *_: False) for request in (SCRAM, FEATURES))
+    users, features = (refuse(request, lambda *_: False) for request in (SCRAM, FEATURES))
 
     assert isinstance(users, ScramCredentialsAltered)
     assert [(result.user, result.error) for result in users.results] == [("ann", error), ("bob", error)]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.lab.ports import free_port
-from metrics.exporter import Exporter, Recorder, Status
+from metrics.exporter import Access, Exporter, Readers, Recorder, Status
 
 LEADING = Status(
     phase="active",
@@ -76,11 +76,15 @@ class Served(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def serving(status: Status = LEADING, *, stuck_after_s: float = 10.0) -> AsyncIterator[Served]:
+async def serving(
+    status: Status = LEADING, *, stuck_after_s: float = 10.0, access: Access | None = None
+) -> AsyncIterator[Served]:
     """An exporter on a free port."""
     port = free_port()
     recorder, process, moves = Recorder(), Process(status), Moves()
-    exporter = Exporter(recorder, process, ("127.0.0.1", port), moves=moves, stuck_after_s=stuck_after_s)
+    exporter = Exporter(
+        recorder, process, ("127.0.0.1", port), moves=moves, stuck_after_s=stuck_after_s, readers=Readers(access=access)
+    )
     await exporter.start()
     try:
         yield Served(exporter, recorder, process, moves, f"http://127.0.0.1:{port}")

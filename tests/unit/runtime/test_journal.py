@@ -25,7 +25,7 @@ from controller.core.events import (
     Woke,
 )
 from controller.core.machine import Machine
-from controller.core.requests import Caller, DescribeCluster, TopicReference
+from controller.core.requests import AlterScramCredentials, Caller, DescribeCluster, ScramUpsertion, TopicReference
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.transactions.owner import TryAgain
@@ -48,6 +48,7 @@ from zk_layout.ids import (
 )
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.scram import MECHANISMS, credential
 from zk_layout.znodes.topics import TopicAddress
 
 ORDERS, B1, B2 = TopicName("orders"), BrokerId(1), BrokerId(2)
@@ -249,3 +250,28 @@ def test_only_its_owner_may_read_a_journal(tmp_path: Path) -> None:
 
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert [stat.S_IMODE(file.stat().st_mode) for file in files(directory)] == [0o600]
+
+
+def test_the_keys_of_users_are_not_in_it_and_a_replay_still_does_the_same(tmp_path: Path) -> None:
+    spelt = credential(MECHANISMS[1], b"salt", b"salted password", 4096)
+    keys = [part.partition("=")[2] for part in spelt.split(",") if "_key=" in part]
+    asked = AlterScramCredentials((ScramUpsertion("ann", 1, 4096, spelt),))
+    turns: list[list[Event]] = [[Loaded()], [Asked(CallId(1), asked, Caller("INSIDE", "10.0.0.1"))]]
+    machine = made(TERM)
+    journal = Journal(tmp_path)
+    journal.begin(TERM)
+    for number, events in enumerate(turns):
+        journal.turned(float(number), events, machine.turn(events, float(number)), 0.0, 0)
+    journal.close()
+
+    written = b"".join(file.read_bytes() for file in files(tmp_path))
+
+    assert len(keys) == 2
+    assert b"stored_key=" in written
+    assert not any(key.encode() in written for key in keys)
+    assert list(replay(read(files(tmp_path)), made)) == []
+
+
+def made(term: Term) -> Machine:
+    assert isinstance(term.settings, MachineSettings)
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))

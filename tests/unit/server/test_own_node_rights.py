@@ -82,3 +82,26 @@ def test_who_may_not_command_brokers_is_not_acknowledged() -> None:
                 return False
 
     assert asyncio.run(is_hung_up_on(AclOperation.CLUSTER_ACTION))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body", "is_flexible", "told"),
+    [
+        (35, 4, b"\0\0", True, [("DescribeLogDirs", AclOperation.DESCRIBE, False)]),
+        (16, 1, b"", False, []),  # whoever may not see a group is told of none
+        (44, 1, CLEARED_NEW, True, [("IncrementalAlterConfigs", AclOperation.ALTER_CONFIGS, True)]),
+    ],
+)
+def test_what_was_decided_is_told_where_it_counts(
+    key: int, version: int, body: bytes, is_flexible: bool, told: list[object]
+) -> None:
+    heard: list[tuple[str, AclOperation, bool]] = []
+
+    async def story() -> None:
+        async with serving(brokers=without(AclOperation.DESCRIBE)) as server, connected(server) as client:
+            server.judge(lambda *_: False, lambda _, *decided: heard.append((decided[0], decided[1], decided[3])))
+            await client.ask_raw(request(key, version, body, is_flexible=is_flexible))
+
+    asyncio.run(story())
+
+    assert heard == told

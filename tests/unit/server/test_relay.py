@@ -39,7 +39,7 @@ from controller.wire.requests import ApiVersionsRequest, decode_header
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from tests.unit.server.clients import OWN_ID, Client, Desk, connected, serving
 from zk_layout.ids import BrokerId
-from zk_layout.znodes.acls import AclOperation, ResourcePattern
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 from zk_layout.znodes.brokers import Endpoint
 
 FIND_COORDINATOR, DESCRIBE_CONFIGS, PRODUCE, UNREGISTER_BROKER = 10, 32, 0, 64
@@ -159,6 +159,35 @@ def test_what_a_client_has_no_right_to_is_not_passed_on() -> None:
     assert judged == [("127.0.0.1", AclOperation.DESCRIBE)] * 2
     reasons = [line["reason"] for line in logs if line["log_level"] == "warning"]
     assert "FindCoordinator (10) is not passed on for this client; brokers answer it" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("is_new", "may_write", "is_passed_on"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_who_may_write_to_any_topic_gets_a_producer_id_from_brokers_that_give_it(
+    monkeypatch: pytest.MonkeyPatch, *, is_new: bool, may_write: bool, is_passed_on: bool
+) -> None:
+    if is_new:
+        monkeypatch.setitem(RANGES, ApiKey.DESCRIBE_CLUSTER, VersionRange(0, 0))
+    wanted: list[tuple[str, AclOperation, ResourceType]] = []
+
+    def is_allowed_for_any(caller: Caller, operation: AclOperation, kind: ResourceType) -> bool:
+        wanted.append((caller.address, operation, kind))
+        return may_write
+
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(brokers=askable([broker.live()], is_allowed=lambda *_: False)) as server,
+            connected(server) as client,
+        ):
+            server.judge(is_allowed_for_any, lambda *_: None)
+            client.writer.write(framed(struct.pack(">hhihhi", 22, 0, 1, -1, -1, 5000)))
+            assert await (client.frame() if is_passed_on else client.is_hung_up_on())
+
+    asyncio.run(story())
+
+    assert wanted == ([("127.0.0.1", AclOperation.WRITE, ResourceType.TOPIC)] if is_new else [])
 
 
 def test_a_replica_that_stands_by_describes_the_cluster_as_a_broker_does() -> None:

@@ -97,7 +97,10 @@ def test_what_would_be_disobeyed_silently_is_refused(key: str, text: str) -> Non
     "name", ["org.apache.kafka.metadata.authorizer.StandardAuthorizer", "io.confluent.Authorizer", "AclAuthorizer"]
 )
 def test_an_authorizer_that_cannot_be_obeyed_is_refused(name: str) -> None:
-    assert "supported is kafka.security.authorizer.AclAuthorizer" in problem({"authorizer.class.name": name})
+    found = problem({"authorizer.class.name": name})
+
+    assert "supported is kafka.security.authorizer.AclAuthorizer" in found
+    assert ("KRaft" in found) == name.endswith("StandardAuthorizer")
 
 
 def test_who_may_do_everything_needs_a_type() -> None:

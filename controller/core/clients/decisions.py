@@ -1,0 +1,47 @@
+"""What was decided about the rights of one request, and why? For the log of decisions, as Kafka's authorizer keeps it.
+
+Source: Kafka's AclAuthorizer.logAuditMessage, AuthHelper.authorize and filterByAuthorized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.core.clients.authorization import Authorizer, Reasons
+from controller.core.effects import Decided, Decision
+from controller.core.events import Asked
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
+
+MOST_TOLD = 20
+
+
+class Decisions:
+    """Decides for one request, and remembers the first few decisions of each kind and the number of the others."""
+
+    def __init__(self, asked: Asked, is_allowed: Authorizer, reasons: Reasons | None) -> None:
+        """Nothing is decided. Without `reasons` nobody judges, and nothing is remembered."""
+        self._asked = asked
+        self._is_allowed = is_allowed
+        self._reasons = reasons
+        self._told: dict[bool, list[Decision]] = {True: [], False: []}
+        self._untold = {True: 0, False: 0}
+
+    def may(self, operation: AclOperation, resource: ResourcePattern, *, is_told_if_denied: bool = True) -> bool:
+        """Whether who asks may do this. A refusal that takes nothing from the answer need not be told."""
+        is_allowed = self._is_allowed(self._asked.caller, operation, resource)
+        if self._reasons is None or not (is_allowed or is_told_if_denied):
+            return is_allowed
+        told = self._told[is_allowed]
+        if len(told) < MOST_TOLD:
+            why = self._reasons(self._asked.caller, operation, resource)
+            told.append(Decision(operation, resource, is_allowed, why))
+        else:
+            self._untold[is_allowed] += 1
+        return is_allowed
+
+    def told(self) -> Iterator[Decided]:
+        """What was decided; nothing where nobody judges."""
+        for is_allowed, told in self._told.items():
+            if told:
+                name = type(self._asked.request).__name__
+                yield Decided(self._asked.caller, name, tuple(told), self._untold[is_allowed])

@@ -1,0 +1,135 @@
+"""How does a test ask Kafka's own authorizers? They run in a JVM, over a real ZooKeeper."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+
+from controller.lab.errors import ServerFailed
+from controller.lab.jars import Module, class_path, kafka_class_path
+from controller.lab.java import QUICK_START, find_java
+from zk_layout.znodes.acls import AclEntry, ResourcePattern
+
+_SOURCE = Path(__file__).with_name("Authorizers.java")
+_LOGGING = Path(__file__).parents[2] / "controller" / "lab" / "tools-log4j.properties"
+# A compiler that needs no more than a Java runtime; tests.kafka uses the same.
+_COMPILER = Module("org.eclipse.jdt", "ecj", "3.33.0")
+_ACL, _SIMPLE = "kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"
+
+
+class Implementation(Struct, frozen=True):
+    """One of Kafka's authorizers, as it was released.
+
+    Shape:
+        `judges_types` since it can be asked for any resource of a type (KIP-679). `knows_users` since there are rights
+        to users and their tokens (KIP-373).
+    """
+
+    version: str
+    class_name: str
+    judges_types: bool
+    knows_users: bool
+
+    @property
+    def name(self) -> str:
+        """For people, and to choose it by."""
+        return f"{self.version} {self.class_name.rpartition('.')[2]}"
+
+
+IMPLEMENTATIONS = (
+    Implementation("2.4.1", _SIMPLE, judges_types=False, knows_users=False),
+    Implementation("2.4.1", _ACL, judges_types=False, knows_users=False),
+    Implementation("2.8.2", _ACL, judges_types=True, knows_users=False),
+    Implementation("3.9.1", _ACL, judges_types=True, knows_users=True),
+)
+
+
+def _literally(pattern: ResourcePattern) -> str:
+    return f"{pattern.resource_type.name}\t{pattern.pattern_type}\t{pattern.name}"
+
+
+class Authorizers:
+    """Two of them: one denies what no ACL is about, the other allows it. Both follow what is in ZooKeeper."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
+        self._process = process
+        self._errors = errors
+        self._expect("ready")
+
+    def delete(self, pattern: ResourcePattern) -> None:
+        """Have all entries of a pattern deleted."""
+        self._say(f"delete\t{_literally(pattern)}")
+        self._expect("deleted")
+
+    def create(self, pattern: ResourcePattern, entries: Iterable[AclEntry]) -> None:
+        """Have entries added."""
+        for entry in entries:
+            given = f"{entry.principal}\t{entry.host}\t{entry.operation.name}\t{entry.permission.name}"
+            self._say(f"create\t{_literally(pattern)}\t{given}")
+        self._say("created")
+        self._expect("created")
+
+    def wait_for(self, pattern: ResourcePattern, host: str) -> None:
+        """Go on when both know that there are rights from a host, and so all that was written to patterns of its kind
+        before."""
+        self._say(f"await\t{_literally(pattern)}\t{host}")
+
+    def decisions(self, wanted: Iterable[str]) -> list[str]:
+        """What both decide, such as `DA`, about each request as `acl_cases` writes it."""
+        lines = list(wanted)
+        for line in lines:
+            self._say(line)
+        return [self._answer() for _ in lines]
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+
+    def _answer(self) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().strip()
+        if not answer:
+            raise ServerFailed(f"Kafka's authorizer gave up:\n{self._errors.read_text()[-3000:]}")
+        return answer
+
+    def _expect(self, answer: str) -> None:
+        found = self._answer()
+        if found != answer:
+            raise ServerFailed(f"Kafka's authorizer said {found!r} in place of {answer!r}")
+
+
+@contextmanager
+def running(implementation: Implementation, zookeeper: str, super_users: str) -> Iterator[Authorizers]:
+    """Compile and start them.
+
+    Raises:
+        LabError: there is no Java, or there are no jars, or they do not start.
+    """
+    java = find_java()
+    path = os.pathsep.join(map(str, kafka_class_path(implementation.version)))
+    compiler = os.pathsep.join(map(str, class_path("java-compiler", _COMPILER.revision, lambda: [_COMPILER])))
+    with TemporaryDirectory(prefix="authorizers-") as directory:
+        compiling = [str(java.executable), "-cp", compiler, "org.eclipse.jdt.internal.compiler.batch.Main"]
+        compiling += ["-cp", path, "-source", "11", "-target", "11", "-nowarn", "-d", directory, str(_SOURCE)]
+        subprocess.run(compiling, check=True)
+        argv = [str(java.executable), "-Xmx384m", *QUICK_START, f"-Dlog4j.configuration=file:{_LOGGING}"]
+        argv += ["-cp", f"{directory}{os.pathsep}{path}", "Authorizers"]
+        argv += [implementation.class_name, zookeeper, super_users]
+        errors = Path(directory) / "errors.log"
+        with errors.open("w") as log:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8"
+            )
+        try:
+            yield Authorizers(process, errors)
+        finally:
+            process.kill()
+            process.communicate()

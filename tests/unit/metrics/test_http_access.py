@@ -1,0 +1,228 @@
+"""Who may read the HTTP port, and what changes while it is open?"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import bcrypt
+import pytest
+import yaml
+
+from controller.http_access import HttpAccess, http_access
+from controller.security.failures import UnusableSecurity
+from controller.security.web_config import KEY, WebAccess
+from metrics import exporter
+from tests.unit.connections.certificates import clients, make_identity
+from tests.unit.metrics.serving import LOADING, serving
+from tests.unit.settings.given import settings
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+PASSWORD, OTHER = "horse-staple", "other-secret"
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "LOOK_EVERY_S", 0.02)
+
+
+def hashed(password: str) -> str:
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4, b"2a")).decode()
+
+
+def write(folder: Path, *, users: dict[str, str] | None = None, tls: Mapping[str, object] | None = None) -> Path:
+    """A file of these users, by password, and with TLS unless it is None."""
+    content: dict[str, object] = {}
+    if users is not None:
+        content["basic_auth_users"] = {user: hashed(password) for user, password in users.items()}
+    if tls is not None:
+        pem = folder / "server.pem"
+        if not pem.exists():
+            make_identity(pem)
+        content["tls_server_config"] = {"cert_file": "server.pem", "key_file": "server.pem", **tls}
+    path = folder / "web.yml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def status(
+    url: str, context: ssl.SSLContext | None = None, user: str = "", password: str = PASSWORD
+) -> tuple[int, str]:
+    """Status and text; 0 where the connection fails."""
+    request = urllib.request.Request(url)
+    if user:
+        request.add_header("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
+    handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+    try:
+        with urllib.request.build_opener(*handlers).open(request, timeout=10) as found:
+            return found.status, found.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def asked(access: HttpAccess, ask: Callable[[str], object]) -> object:
+    """What comes of asking a process whose readers these are; `ask` gets the address without a scheme."""
+
+    async def story() -> object:
+        async with serving(LOADING, access=access) as served:
+            return await asyncio.to_thread(ask, served.url.removeprefix("http://"))
+
+    return asyncio.run(story())
+
+
+def test_only_a_user_with_the_right_password_may_read(tmp_path: Path) -> None:
+    access = HttpAccess(write(tmp_path, users={"ann": PASSWORD}))
+
+    def ask(at: str) -> object:
+        asking = [("", ""), ("ann", OTHER), ("bob", PASSWORD), ("ann", PASSWORD + "x" * 100), ("ann", PASSWORD)]
+        return [status(f"http://{at}/leader", None, *who)[0] for who in (*asking, asking[-1])]
+
+    assert asked(access, ask) == [401, 401, 401, 401, 200, 200]
+
+
+def test_probes_need_no_password_and_read_no_text(tmp_path: Path) -> None:
+    access = HttpAccess(write(tmp_path, users={"ann": PASSWORD}))
+
+    def ask(at: str) -> object:
+        paths = ("livez", "readyz")
+        return [status(f"http://{at}/{path}") for path in paths], status(f"http://{at}/readyz", None, "ann")
+
+    assert asked(access, ask) == ([(200, ""), (503, "")], (503, "loading: won the election\n"))
+
+
+def test_with_tls_nothing_is_said_in_plain_text(tmp_path: Path) -> None:
+    access = HttpAccess(write(tmp_path, tls={}))
+    trusting = clients(tmp_path / "server.pem")
+
+    assert asked(access, lambda at: (status(f"https://{at}/leader", trusting)[0], status(f"http://{at}/leader"))) == (
+        200,
+        (0, ""),
+    )
+
+
+def test_only_a_verified_certificate_may_read_and_only_of_an_allowed_name(tmp_path: Path) -> None:
+    verified = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "server.pem"}
+    access = HttpAccess(write(tmp_path, tls=verified))
+    shows, hides = (clients(tmp_path / "server.pem", shows_it=it) for it in (True, False))
+    stranger = ssl.create_default_context(cafile=tmp_path / "server.pem")
+    stranger.load_cert_chain(make_identity(tmp_path / "stranger.pem", "stranger"))
+
+    def ask(at: str) -> object:
+        return [status(f"https://{at}/leader", one)[0] for one in (shows, hides, stranger)]
+
+    assert access.has_authentication
+    assert asked(access, ask) == [200, 0, 0]
+
+    allowed = HttpAccess(write(tmp_path, tls={**verified, "client_allowed_sans": ["127.0.0.1"]}))
+    others = HttpAccess(write(tmp_path, tls={**verified, "client_allowed_sans": ["prometheus.example"]}))
+    assert asked(allowed, ask) == [200, 0, 0]
+    assert asked(others, ask) == [401, 0, 0]
+
+
+def test_users_and_certificates_are_renewed_with_the_file_and_what_is_damaged_changes_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, users={"ann": PASSWORD}, tls={})
+    old = clients(tmp_path / "server.pem")
+    make_identity(tmp_path / "new.pem")
+    new = clients(tmp_path / "new.pem")
+
+    async def story() -> None:
+        async with serving(LOADING, access=HttpAccess(path)) as served:
+            url = served.url.replace("http", "https") + "/leader"
+
+            async def becomes(expected: int, context: ssl.SSLContext, user: str, password: str) -> None:
+                async with asyncio.timeout(10):
+                    while (await asyncio.to_thread(status, url, context, user, password))[0] != expected:
+                        await asyncio.sleep(0.02)
+
+            await becomes(200, old, "ann", PASSWORD)
+            shutil.copy(tmp_path / "new.pem", tmp_path / "server.pem")
+            await becomes(0, old, "ann", PASSWORD)
+            await becomes(200, new, "ann", PASSWORD)
+            write(tmp_path, users={"bob": OTHER}, tls={})
+            await becomes(401, new, "ann", PASSWORD)
+            await becomes(200, new, "bob", OTHER)
+            for damaged in ("basic_auth_users: [", "", yaml.safe_dump({"basic_auth_users": {"bob": hashed(OTHER)}})):
+                path.write_text(damaged)
+                await asyncio.sleep(0.2)
+                await becomes(401, new, "ann", PASSWORD)
+                await becomes(200, new, "bob", OTHER)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("basic_auth_users: [", "not YAML in line 1"),
+        ("basic_auth_user: {}", "unknown field `basic_auth_user`"),
+        ("basic_auth_users: {ann: horse-staple}", "basic_auth_users.ann is not hashed with bcrypt"),
+        ("tls_server_config: {cert_file: a.pem}", "cert_file and key_file are needed"),
+        ("tls_server_config: {cert_file: a.pem, key_file: a.pem}", "No such file or directory"),
+        ("tls_server_config: {cert_file: web.yml, key_file: web.yml}", "no certificate or key in PEM"),
+        ("tls_server_config: {cert_file: s.pem, key_file: s.pem, min_version: TLS10}", "expected one of TLS12, TLS13"),
+        (
+            "tls_server_config: {cert_file: s.pem, key_file: s.pem, client_auth_type: RequireAnyClientCert}",
+            "expected one",
+        ),
+        ("tls_server_config: {cert_file: s.pem, key_file: s.pem, cipher_suites: [ROT13]}", "cipher_suites"),
+        (
+            "tls_server_config: {cert_file: s.pem, key_file: s.pem, client_auth_type: RequireAndVerifyClientCert}",
+            "needs client_ca_file",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_and_no_secret(tmp_path: Path, text: str, reason: str) -> None:
+    make_identity(tmp_path / "s.pem")
+    (tmp_path / "web.yml").write_text(text)
+
+    with pytest.raises(UnusableSecurity) as caught:
+        WebAccess(tmp_path / "web.yml")
+
+    assert reason in str(caught.value)
+    assert "http.web.config.file=" in str(caught.value)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_the_example_can_be_used(tmp_path: Path) -> None:
+    shutil.copy(DEPLOY / "web-config.yml", tmp_path)
+    for name in ("http.crt", "http.key"):
+        make_identity(tmp_path / "both.pem").rename(tmp_path / name)
+    shutil.copy(tmp_path / "http.key", tmp_path / "http.crt")
+    found = WebAccess(tmp_path / "web-config.yml")
+
+    assert found.context is not None
+    credentials = base64.b64encode(b"prometheus:change-me").decode()
+    assert found.lets_in(f"Basic {credentials}", None)
+    assert not found.lets_in("Bearer token", None)
+    assert not found.lets_in("Basic !", None)
+
+
+def test_nobody_listens_beyond_this_host_without_tls_and_users_unless_that_is_meant(tmp_path: Path) -> None:
+    with pytest.raises(UnusableSecurity, match=r"give it TLS .* and users .*http.open=true"):
+        http_access(settings({"http.host": "0.0.0.0"}))
+    half = write(tmp_path, users={"ann": PASSWORD})
+    with pytest.raises(UnusableSecurity, match=r"has to give it TLS \(tls_server_config\); or"):
+        http_access(settings({"http.host": "0.0.0.0", KEY: str(half)}))
+    other_half = write(tmp_path, tls={})
+    with pytest.raises(UnusableSecurity, match=r"has to give it users"):
+        http_access(settings({"http.host": "::", KEY: str(other_half)}))
+
+    whole = write(tmp_path, users={"ann": PASSWORD}, tls={})
+    for allowed in (
+        {"http.host": "127.0.0.1"},
+        {"http.host": "::1"},
+        {"http.host": "localhost"},
+        {"http.host": "0.0.0.0", "http.port": "0"},
+        {"http.host": "0.0.0.0", "http.open": "true"},
+        {"http.host": "0.0.0.0", KEY: str(whole)},
+    ):
+        http_access(settings(allowed))
