@@ -6,7 +6,7 @@ broker's native controller is better. What one broker lacks is a warning: a clus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from controller.preflight import beside_brokers
 from controller.preflight.findings import Check, Finding, Gravity, listed, named, ok, stop, warning
@@ -231,9 +231,7 @@ def _authorizer(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         yield warning(check, text, hint)
     elif judging:
         make = stop if len(judging) == len(told) else warning
-        text = (
-            f"{named(judging)} judge{'s' * (len(judging) == 1)} requests by {listed(sorted(set(judging.values())))}"
-        )
+        text = f"{named(judging)} judge{'s' * (len(judging) == 1)} requests by {listed(sorted(set(judging.values())))}"
         hint = "set authorizer.class.name, super.users and allow.everyone.if.no.acl.found as on the brokers"
         if foreign:
             hint = f"only {AUTHORIZERS[0]} is supported; to open that door, tolerate this check"

@@ -1,4 +1,4 @@
-"""A process whose registration does not fit beside those of the brokers takes something from them: it claims nothing."""
+"""A process whose registration does not fit beside the brokers' takes something from them: it claims nothing."""
 
 from __future__ import annotations
 
