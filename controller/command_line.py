@@ -13,7 +13,9 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from controller.settings import BadSettings, load
+from controller.settings.kinds import SERVERS
 from controller.wire.versions import parse_wanted
+from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
@@ -42,6 +44,8 @@ async def _with_bridge(where: ZooKeeperSettings, do: Callable[[Bridge], Coroutin
     bridge = Bridge(where)
     await bridge.start(still_trying)
     try:
+        if (found := await whereabouts.nothing_here(bridge)) is not None:
+            fail(f"no Kafka cluster is at {where.connect}: {found}; the chroot has to be as on the brokers", FAILED)
         return await do(bridge)
     finally:
         await bridge.stop()
@@ -51,6 +55,10 @@ def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSett
     if (connect is None) == (config is None):
         fail("give either --zookeeper or --config", MISUSED)
     if connect is not None:
+        try:
+            connect = str(SERVERS.read(connect))
+        except ValueError as error:
+            fail(f"--zookeeper: {error}", MISUSED)
         return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
     try:
         settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})

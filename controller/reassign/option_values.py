@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from controller.settings.kinds import SERVERS
+
 _SERVER = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):(\d{1,5})")
 _HIGHEST_PORT = 65535
 
@@ -68,3 +70,15 @@ def server_mistakes(text: str) -> Iterator[str]:
         match = _SERVER.fullmatch(server.strip())
         if match is None or not 0 < int(match[1]) <= _HIGHEST_PORT:
             yield f"--bootstrap-server: {server!r} is not a server; expected host:port,host:port"
+
+
+def zookeeper_mistakes(text: str) -> Iterator[str]:
+    """Those in the value of `--zookeeper`.
+
+    >>> list(zookeeper_mistakes("zk1:2181/kafka")), list(zookeeper_mistakes("zk1:x"))
+    ([], ["--zookeeper: 'zk1:x' is not a server; expected host:port,host:port and perhaps /chroot"])
+    """
+    try:
+        SERVERS.read(text)
+    except ValueError as mistake:
+        yield f"--zookeeper: {mistake}"

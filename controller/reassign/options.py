@@ -11,7 +11,7 @@ from controller.reassign.cluster import Mode
 from controller.reassign.controller_config import ControllerConfig
 from controller.reassign.executing import read_plan_file
 from controller.reassign.input_file import InputFile
-from controller.reassign.option_values import server_mistakes
+from controller.reassign.option_values import server_mistakes, zookeeper_mistakes
 from controller.reassign.plans import demand_executable, read_brokers, read_topics, told
 from controller.reassign.refusals import Unusable
 from controller.reassign.selecting import Selection
@@ -133,6 +133,8 @@ def _mistakes(action: str, options: Options) -> Iterator[str]:
         yield "--partition needs exactly one --topic that it belongs to"
     if options.bootstrap_server is not None:
         yield from server_mistakes(options.bootstrap_server)
+    if options.zookeeper is not None:
+        yield from zookeeper_mistakes(options.zookeeper)
 
 
 def _out_of_place(action: str, options: Options) -> Iterator[str]:

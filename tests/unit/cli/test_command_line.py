@@ -96,6 +96,15 @@ def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(
     assert "no ZooKeeper server answers at 127.0.0.1:1" in error
 
 
+@pytest.mark.parametrize("connect", ["", "zk:99999", "zk:1:2", "zk:2181/", "zk:2181//a"])
+@pytest.mark.parametrize("command", [("status",), ("switchover", "--to=902"), ("release",)])
+def test_what_is_no_zookeeper_is_said_at_once(command: tuple[str, ...], connect: str) -> None:
+    answer = ask(*command, f"--zookeeper={connect}")
+
+    assert answer.exit_code == MISUSED
+    assert answer.stderr.startswith("error: --zookeeper: ")
+
+
 def test_every_mistake_in_a_file_is_an_error(tmp_path: Path) -> None:
     config = tmp_path / "controller.properties"
     config.write_text("zookeeper.connect=zk:1\nbroker.id=x\nhttp.port=y\n")
