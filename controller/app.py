@@ -43,7 +43,7 @@ from controller.following_quotas import QuotasFollower
 from controller.following_rights import RightsFollower
 from controller.http_access import http_access, log_openness
 from controller.leading import Leading
-from controller.machine_settings import authorizer_settings
+from controller.machine_settings import authorizer_settings, own_configs
 from controller.monitoring import Monitoring
 from controller.preflight.configured import preflight_of
 from controller.runtime import stacks
@@ -188,6 +188,7 @@ class Daemon:
         dialer = dialer_of(settings)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened)
+        self._server.show(lambda: own_configs(settings, self._claimant.protocol))
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
         self._leading.decided = self._access_log.tell

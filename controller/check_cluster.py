@@ -12,6 +12,7 @@ import click
 import structlog
 
 from controller.claiming import way_to_zookeeper
+from controller.command_line import still_trying
 from controller.doors import NoUsers, dialer_of, doors_of
 from controller.preflight.configured import preflight_of
 from controller.preflight.findings import Check, Finding, Gravity, Verdict
@@ -65,7 +66,7 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
     bridge = Bridge(way_to_zookeeper(settings))
     session = Session(bridge, lambda _: None, own_id)
     registration = Registration(settings.advertised_endpoints, settings.rack)
-    await bridge.start()
+    await bridge.start(still_trying)
     try:
         taken = await _listen(server)
         door = None if taken else server

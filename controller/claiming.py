@@ -44,7 +44,6 @@ from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
 
 HASTE_S = 1.0
-SILENT_S = 2.0
 FIRST_LOOK_AGAIN_S, LONGEST_LOOK_AGAIN_S = 0.5, 5.0
 UNTIL_BROKERS_SPEAK_S = 2.0
 LOOK_FOR_CHANGES_EVERY_S, LOOK_AT_ALL_EVERY_S = 5.0, 60.0
@@ -125,7 +124,7 @@ class Claimant:
         _log.info("connecting to ZooKeeper", zookeeper=servers)
         while True:
             try:
-                await self._connect(servers)
+                await self.bridge.start(self._not_reached)
                 self._session.start()
                 clash = await self._session.clash(self._registration)
             except Disconnected as error:
@@ -142,15 +141,6 @@ class Claimant:
                 await self._look_until_brokers_have_spoken()
                 await self._keep_looking()
                 return
-
-    async def _connect(self, servers: str) -> None:
-        """Say early that nobody answers: whoever has mistyped an address waits for a word, not for a time-out."""
-        silence = f"no ZooKeeper server has answered at {servers} for {SILENT_S:g} s"
-        saying = asyncio.get_running_loop().call_later(SILENT_S, self._not_reached, silence)
-        try:
-            await self.bridge.start()
-        finally:
-            saying.cancel()
 
     def _not_reached(self, reason: str) -> None:
         _log.warning("cannot reach ZooKeeper; trying again", reason=reason)

@@ -13,8 +13,11 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from controller.settings import BadSettings, load
+from controller.settings.kinds import SERVERS
 from controller.wire.versions import parse_wanted
+from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded
+from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 
 OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
@@ -25,34 +28,52 @@ as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), 
 T = TypeVar("T")
 
 
-def at_zookeeper(
-    connect: str | None, config: Path | None, do: Callable[[ZooKeeperSettings], Coroutine[Any, Any, T]]
-) -> T:
+def at_zookeeper(connect: str | None, config: Path | None, do: Callable[[Bridge], Coroutine[Any, Any, T]]) -> T:
     """What comes of it at the ZooKeeper that one of two options names. Where none can be asked the process ends."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     where = _way_to_zookeeper(connect, config)
     try:
-        return asyncio.run(do(where))
+        return asyncio.run(_with_bridge(where, do))
     except Refused as error:
         fail(f"ZooKeeper refused: {error}", FAILED)
     except (Disconnected, SessionEnded) as error:
         fail(f"ZooKeeper cannot be reached: {error}", UNREACHABLE)
 
 
+async def _with_bridge(where: ZooKeeperSettings, do: Callable[[Bridge], Coroutine[Any, Any, T]]) -> T:
+    bridge = Bridge(where)
+    await bridge.start(still_trying)
+    try:
+        if (found := await whereabouts.nothing_here(bridge)) is not None:
+            fail(f"no Kafka cluster is at {where.connect}: {found}; the chroot has to be as on the brokers", FAILED)
+        return await do(bridge)
+    finally:
+        await bridge.stop()
+
+
 def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSettings:
     if (connect is None) == (config is None):
         fail("give either --zookeeper or --config", MISUSED)
     if connect is not None:
+        try:
+            connect = str(SERVERS.read(connect))
+        except ValueError as error:
+            fail(f"--zookeeper: {error}", MISUSED)
         return ZooKeeperSettings(connect, connection_timeout_ms=CONNECT_WITHIN_MS)
     try:
         settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
     except BadSettings as error:
-        fail("\n".join(error.problems), MISUSED)
+        fail("\nerror: ".join(error.problems), MISUSED)
     return ZooKeeperSettings(
         settings.text("zookeeper.connect"),
         settings.number("zookeeper.session.timeout.ms"),
         settings.number("zookeeper.connection.timeout.ms"),
     )
+
+
+def still_trying(reason: str) -> None:
+    """Something takes long; the process goes on."""
+    click.echo(f"{reason}; still trying", err=True)
 
 
 def fail(message: str, exit_code: int) -> NoReturn:

@@ -13,7 +13,7 @@ import getpass
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from controller.zk import preparation, protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes import release, replica_deletions, replicas, switchover
@@ -35,7 +34,6 @@ _SWITCHOVER: Final = SwitchoverAddress()
 _CONTROLLER: Final = ControllerAddress()
 _EPOCH: Final = ControllerEpochAddress()
 _LOOK_EVERY_S: Final = 0.1
-T = TypeVar("T")
 
 
 class Outcome(Struct, frozen=True):
@@ -76,54 +74,13 @@ class Standing(Struct, frozen=True):
     replicas: dict[BrokerId, Replica | None]
 
 
-async def give(settings: ZooKeeperSettings, reason: str, *, timeout_s: float, is_forced: bool = False) -> Outcome:
+async def give(bridge: Bridge, reason: str, *, timeout_s: float, is_forced: bool = False) -> Outcome:
     """Release the cluster, and wait until a native controller holds `/controller`.
 
     Raises:
         NobodyToTakeOver: no broker runs; not with `is_forced`.
         Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
     """
-    return await _with(settings, lambda bridge: _give(bridge, reason, timeout_s, is_forced=is_forced))
-
-
-async def undo(settings: ZooKeeperSettings, *, timeout_s: float) -> Outcome:
-    """Let our replicas stand for election again, and wait until one holds `/controller`.
-
-    Raises:
-        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
-    """
-    return await _with(settings, lambda bridge: _undo(bridge, timeout_s))
-
-
-async def switch(settings: ZooKeeperSettings, to: BrokerId, *, timeout_s: float) -> Outcome:
-    """Let a certain replica lead instead of another, and wait until it does. Whoever waits no longer asks no longer.
-
-    Raises:
-        CannotSwitch: it does not run, is not ready, or no replica of ours leads.
-        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
-    """
-    return await _with(settings, lambda bridge: _switch(bridge, to, timeout_s))
-
-
-async def standing(settings: ZooKeeperSettings) -> Standing:
-    """Who leads, and which replicas run.
-
-    Raises:
-        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
-    """
-    return await _with(settings, _standing)
-
-
-async def _with(settings: ZooKeeperSettings, do: Callable[[Bridge], Awaitable[T]]) -> T:
-    bridge = Bridge(settings)
-    await bridge.start()
-    try:
-        return await do(bridge)
-    finally:
-        await bridge.stop()
-
-
-async def _give(bridge: Bridge, reason: str, timeout_s: float, *, is_forced: bool) -> Outcome:
     if not is_forced and not await preparation.registrations(bridge):
         raise NobodyToTakeOver
     wanted = Release(_who(), int(time.time() * 1000), reason)
@@ -134,15 +91,26 @@ async def _give(bridge: Bridge, reason: str, timeout_s: float, *, is_forced: boo
     return await _wait_for(bridge, timeout_s, is_ours=False)
 
 
-async def _undo(bridge: Bridge, timeout_s: float) -> Outcome:
+async def undo(bridge: Bridge, *, timeout_s: float) -> Outcome:
+    """Let our replicas stand for election again, and wait until one holds `/controller`.
+
+    Raises:
+        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
+    """
     reply = await bridge.read(protocol.Delete(bridge.full(_RELEASE.path), -1))
     if reply.code not in (protocol.OK, protocol.NO_NODE):
         raise Refused(_RELEASE.path, reply.code)
     return await _wait_for(bridge, timeout_s, is_ours=True)
 
 
-async def _switch(bridge: Bridge, to: BrokerId, timeout_s: float) -> Outcome:
-    found = await _standing(bridge)
+async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
+    """Let a certain replica lead instead of another, and wait until it does. Whoever waits no longer asks no longer.
+
+    Raises:
+        CannotSwitch: it does not run, is not ready, or no replica of ours leads.
+        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
+    """
+    found = await standing(bridge)
     if found.controller == to:
         return Outcome(is_done=True, controller=to, is_ours=True, released=found.released)
     if (why := _hindrance(found, to)) is not None:
@@ -178,7 +146,12 @@ def _hindrance(found: Standing, to: BrokerId) -> str | None:
     return None
 
 
-async def _standing(bridge: Bridge) -> Standing:
+async def standing(bridge: Bridge) -> Standing:
+    """Who leads, and which replicas run.
+
+    Raises:
+        Disconnected, SessionEnded, Refused: ZooKeeper cannot be asked, or does not let us.
+    """
     names, _ = await bridge.children(replicas.ROOT)
     ids = sorted(BrokerId(int(name)) for name in names or () if name.isdecimal())
     found, (epoch, _) = await asyncio.gather(_look(bridge), bridge.get(_EPOCH.path))

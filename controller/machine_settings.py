@@ -1,4 +1,4 @@
-"""Which settings reach the machine of a term, and in which units?"""
+"""Which settings reach the machine of a term, and in which units; which does this node show to clients?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 import time
 
 from controller.core.acl_authorizer import super_users
+from controller.core.replies import BrokerConfig, ConfigSource
 from controller.core.settings import AuthorizerSettings, MachineSettings, TopicDefaults
 from controller.settings import Settings
+from controller.settings.table import SETTINGS
+from controller.settings.values import HIDDEN
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerId
 
@@ -55,3 +58,18 @@ def authorizer_settings(settings: Settings) -> AuthorizerSettings | None:
 def _chroot_bytes(connect: str) -> int:
     _, slash, chroot = connect.partition("/")
     return len((slash + chroot).encode())
+
+
+def own_configs(settings: Settings, protocol: InterBrokerProtocol) -> dict[str, BrokerConfig]:
+    """What this node shows to those who describe it as a broker: its settings under Kafka's names, and the protocol in
+    force. Kafka UI takes the version of the cluster, and what it can do, from its controller's."""
+    texts = {**settings.shown(), "inter.broker.protocol.version": str(protocol)}
+    return {
+        one.key: BrokerConfig(
+            None if texts[one.key] in ("", HIDDEN) else texts[one.key],
+            ConfigSource.DEFAULT if settings.values[one.key] == one.default else ConfigSource.STATIC_BROKER,
+            is_sensitive=texts[one.key] == HIDDEN,
+        )
+        for one in SETTINGS
+        if one.is_kafkas
+    }

@@ -249,10 +249,11 @@ class ConfigSource(IntEnum):
 
 
 class BrokerConfig(Struct, frozen=True):
-    """A setting of a broker, as it describes it."""
+    """A setting of a broker, as it describes it; one that `is_sensitive` without its value."""
 
     value: str | None
     source: ConfigSource
+    is_sensitive: bool = False
 
 
 class TopicConfig(Struct, frozen=True):

@@ -27,6 +27,8 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         frozenset(map(Check, tolerated)),
         str(settings.values["authorizer.class.name"] or ""),
         {key: text for key, text in settings.shown().items() if key in COMPARED},
+        frozenset(endpoint.listener for endpoint in settings.advertised_endpoints),
+        settings.rack,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerId
 
+MOST_LISTED = 10
+
 
 class Check(StrEnum):
     """One question to the cluster."""
@@ -20,6 +22,7 @@ class Check(StrEnum):
     BROKER_ID = "broker-id"
     PERMISSIONS = "permissions"
     BROKERS = "brokers"
+    RACK = "rack"
     PROTOCOL = "protocol"
     AUTHORIZER = "authorizer"
     SETTINGS = "settings"
@@ -77,6 +80,37 @@ class Verdict(Struct, frozen=True):
         return tuple(f for f in self.findings if f.gravity is Gravity.WARNING)
 
 
+def ok(check: Check, text: str) -> Finding:
+    """Nothing is wrong with this."""
+    return Finding(check, Gravity.OK, text)
+
+
+def warning(check: Check, text: str, hint: str = "") -> Finding:
+    """Somebody should look at this."""
+    return Finding(check, Gravity.WARNING, text, hint)
+
+
+def stop(check: Check, text: str, hint: str) -> Finding:
+    """No claim while this is so."""
+    return Finding(check, Gravity.STOP, text, hint)
+
+
+def named(brokers: Collection[BrokerId]) -> str:
+    """Brokers for people.
+
+    >>> named([BrokerId(1)]), named([BrokerId(1), BrokerId(2)])
+    ('broker 1', 'brokers 1, 2')
+    """
+    return f"broker{'s' * (len(brokers) != 1)} {listed(brokers)}"
+
+
+def listed(things: Collection[object]) -> str:
+    """The first ten, separated by commas."""
+    texts = list(map(str, things))
+    more = len(texts) - MOST_LISTED
+    return ", ".join(texts[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
 def tolerating(findings: Sequence[Finding], tolerated: frozenset[Check]) -> tuple[Finding, ...]:
     """The same, where what stops a claim is only warned about if the operator has said so."""
     return tuple(replace(f, gravity=_least(f)) if f.check in tolerated else f for f in findings)
@@ -84,7 +118,7 @@ def tolerating(findings: Sequence[Finding], tolerated: frozenset[Check]) -> tupl
 
 def once_passed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The same for a process that may claim already: only what its brokers, once they come, show for certain counts."""
-    shown = (Check.BROKERS, Check.PROTOCOL)
+    shown = (Check.BROKERS, Check.RACK, Check.PROTOCOL)
     return tuple(f if f.check in shown and not f.may_pass else replace(f, gravity=_least(f)) for f in findings)
 
 

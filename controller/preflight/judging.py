@@ -6,9 +6,10 @@ broker's native controller is better. What one broker lacks is a warning: a clus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from controller.preflight.findings import Check, Finding, Gravity
+from controller.preflight import beside_brokers
+from controller.preflight.findings import Check, Finding, Gravity, listed, named, ok, stop, warning
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
@@ -28,6 +29,8 @@ def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
         _own_id,
         _permissions,
         _brokers,
+        beside_brokers.listeners,
+        beside_brokers.rack,
         _protocol,
         _authorizer,
         _settings,
@@ -35,18 +38,6 @@ def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
         _clocks,
     )
     return tuple(finding for rule in rules for finding in rule(wanted, seen))
-
-
-def _ok(check: Check, text: str) -> Finding:
-    return Finding(check, Gravity.OK, text)
-
-
-def _warning(check: Check, text: str, hint: str = "") -> Finding:
-    return Finding(check, Gravity.WARNING, text, hint)
-
-
-def _stop(check: Check, text: str, hint: str) -> Finding:
-    return Finding(check, Gravity.STOP, text, hint)
 
 
 def is_empty(seen: Seen) -> bool:
@@ -59,41 +50,41 @@ def _cluster(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if not is_empty(seen):
         named = f"cluster {place.cluster_id}" if place.cluster_id else "a cluster without a readable /cluster/id"
         if seen.brokers:
-            yield _ok(check, f"{named}, brokers {_listed(seen.brokers)}")
+            yield ok(check, f"{named}, brokers {listed(seen.brokers)}")
         else:
-            yield _warning(check, f"{named}, but no broker is registered", "start the brokers")
+            yield warning(check, f"{named}, but no broker is registered", "start the brokers")
         return
     where = f"no Kafka cluster is at {wanted.zookeeper}: "
     if place.children is None:
         where += "the chroot does not exist"
     else:
-        where += f"it holds {_listed(sorted(place.children)) or 'nothing'}, and no /cluster/id"
+        where += f"it holds {listed(sorted(place.children)) or 'nothing'}, and no /cluster/id"
     if seen.elsewhere:
         where += f"; one is at {' and at '.join(seen.elsewhere)}"
     if wanted.is_new_cluster:
-        yield _ok(check, f"{where}; a new one begins here (--new-cluster)")
+        yield ok(check, f"{where}; a new one begins here (--new-cluster)")
     else:
         hint = (
             "set zookeeper.connect as the brokers have it, chroot included; for a new cluster start with --new-cluster"
         )
-        yield _stop(check, where, hint)
+        yield stop(check, where, hint)
 
 
 def _own_id(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     check, hint = Check.BROKER_ID, "give every replica a broker.id of its own that no broker has"
     if seen.clash is not None:
-        yield _stop(check, seen.clash, hint)
+        yield stop(check, seen.clash, hint)
     elif seen.assigned is not None:
         text = f"topic {seen.assigned} has a replica on {wanted.own_id}, so it is the id of a broker that is down"
-        yield _stop(check, text, hint)
+        yield stop(check, text, hint)
     else:
-        yield _ok(check, f"{wanted.own_id} is free")
+        yield ok(check, f"{wanted.own_id} is free")
 
 
 def _permissions(_: Wanted, seen: Seen) -> Iterator[Finding]:
     check = Check.PERMISSIONS
     if not seen.denied:
-        yield _ok(check, "ZooKeeper's ACLs let this process read and write what it must")
+        yield ok(check, "ZooKeeper's ACLs let this process read and write what it must")
     hint = (
         "this process has no identity in ZooKeeper: give world:anyone these rights (zookeeper.set.acl is not supported)"
         "; where the servers run with skipACL, tolerate this check (controller.preflight.tolerate)"
@@ -101,9 +92,9 @@ def _permissions(_: Wanted, seen: Seen) -> Iterator[Finding]:
     stops = [d for d in seen.denied if d.is_essential and not d.may_depend]
     others = [d for d in seen.denied if d not in stops]
     if stops:
-        yield _stop(check, _denials(stops), hint)
+        yield stop(check, _denials(stops), hint)
     if others:
-        yield _warning(check, _denials(others), hint)
+        yield warning(check, _denials(others), hint)
 
 
 def _denials(denied: list[Lacking]) -> str:
@@ -112,7 +103,7 @@ def _denials(denied: list[Lacking]) -> str:
         verb = "may let" if d.may_depend else "does not let"
         condition = ", depending on its address" if d.may_depend else ""
         texts.append(
-            f"ZooKeeper {verb} this process {d.right} {d.path}{condition} ({_listed(d.others) or 'nobody'} may)"
+            f"ZooKeeper {verb} this process {d.right} {d.path}{condition} ({listed(d.others) or 'nobody'} may)"
         )
     more = len(denied) - SHOWN
     return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
@@ -126,8 +117,8 @@ def _brokers(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     mute = {b: s for b, s in brokers.items() if s.endpoint is not None and s.ranges is None}
     if len(without) == len(brokers):
         names = sorted({name for seen_one in brokers.values() for name in seen_one.listeners})
-        text = f"no broker has a listener {wanted.listener}; brokers {_listed(brokers)} have {_listed(names)}"
-        yield _stop(check, text, "set inter.broker.listener.name and listeners as the brokers have them")
+        text = f"no broker has a listener {wanted.listener}; brokers {listed(brokers)} have {listed(names)}"
+        yield stop(check, text, "set inter.broker.listener.name and listeners as the brokers have them")
         return
     if len(without) + len(mute) == len(brokers):
         text = f"no broker answers on listener {wanted.listener}: {_failures(mute)}"
@@ -136,12 +127,12 @@ def _brokers(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         return
     if without:
         hint = "they cannot be led; give them the listener"
-        yield _warning(check, f"no listener {wanted.listener}: {_named(without)}", hint)
+        yield warning(check, f"no listener {wanted.listener}: {named(without)}", hint)
     if mute:
         hint = "they are led as soon as they can be reached; " + _way_in(mute, "them")
-        yield _warning(check, f"no answer: {_failures(mute)}", hint)
+        yield warning(check, f"no answer: {_failures(mute)}", hint)
     if not without and not mute:
-        yield _ok(check, f"{_named(brokers)} answer{'s' * (len(brokers) == 1)} on listener {wanted.listener}")
+        yield ok(check, f"{named(brokers)} answer{'s' * (len(brokers) == 1)} on listener {wanted.listener}")
 
 
 def _way_in(mute: Mapping[BrokerId, BrokerSeen], to: str) -> str:
@@ -153,7 +144,7 @@ def _way_in(mute: Mapping[BrokerId, BrokerSeen], to: str) -> str:
 
 def _failures(mute: Mapping[BrokerId, BrokerSeen]) -> str:
     texts = [f"broker {b} ({s.failure})" for b, s in sorted(mute.items())]
-    return _listed(texts)
+    return listed(texts)
 
 
 def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
@@ -166,12 +157,12 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         hint = "set inter.broker.protocol.version as the brokers have it"
         if newest := min((newest for newest, _ in complaints if newest is not None), default=None):
             hint += f"; the newest that all of them understand is {newest.major}.{newest.minor}"
-        yield _stop(check, "; ".join(texts[:SHOWN]), hint)
+        yield stop(check, "; ".join(texts[:SHOWN]), hint)
         return
     foreign = {b: s.told for b, s in spoken.items() if s.protocol is None and s.told}
     if foreign:
-        text = _listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
-        make = _stop if len(foreign) == len(spoken) else _warning
+        text = listed([f"broker {b} has inter.broker.protocol.version={f}" for b, f in sorted(foreign.items())])
+        make = stop if len(foreign) == len(spoken) else warning
         hint = "lower it to 3.9" if any(map(is_of_a_later_kafka, foreign.values())) else "raise it to 2.4 or more"
         yield make(check, f"{text}, which this controller does not speak", f"{hint} on the brokers")
     told = {b: s.protocol for b, s in spoken.items() if s.protocol is not None}
@@ -180,21 +171,21 @@ def _protocol(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     if not told:
         if spoken:
             text = f"no broker tells its inter.broker.protocol.version; {ours} is used"
-            yield _warning(check, text, "let this process describe the configs of brokers, or compare them yourself")
+            yield warning(check, text, "let this process describe the configs of brokers, or compare them yourself")
         return
     oldest, newest = min(told.values()), max(told.values())
     if ours < oldest and ours.manner != oldest.manner:
         text = f"inter.broker.protocol.version={ours} is older than on every broker, the oldest being {oldest}"
-        yield _stop(check, text, f"set it to {oldest}")
+        yield stop(check, text, f"set it to {oldest}")
     elif ours > newest and ours.manner != newest.manner:
         text = f"inter.broker.protocol.version={ours} is newer than on every broker, the newest being {newest}"
-        yield _stop(check, text, f"set it to {oldest}, and raise it only when all brokers have been raised")
+        yield stop(check, text, f"set it to {oldest}, and raise it only when all brokers have been raised")
     elif oldest.manner != newest.manner:
         text = f"brokers have different inter.broker.protocol.versions, from {oldest} to {newest}; {ours} is used"
-        yield _warning(check, text, "go on with the rolling upgrade")
+        yield warning(check, text, "go on with the rolling upgrade")
     else:
         how = "found out here" if wanted.protocol is None else f"and {ours} here"
-        yield _ok(check, f"inter.broker.protocol.version {oldest} on {_named(told)}, {how}")
+        yield ok(check, f"inter.broker.protocol.version {oldest} on {named(told)}, {how}")
 
 
 def protocols(seen: Seen) -> dict[BrokerId, InterBrokerProtocol | None]:
@@ -230,19 +221,17 @@ def _authorizer(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     foreign = sorted({name for name in judging.values() if name not in (*AUTHORIZERS, UNNAMED)})
     if ours and len(judging) == len(told):
         if foreign:
-            text = f"brokers judge requests by {_listed(foreign)}, and this process by {ours}"
-            yield _warning(check, text, "what one allows the other may refuse; compare them")
+            text = f"brokers judge requests by {listed(foreign)}, and this process by {ours}"
+            yield warning(check, text, "what one allows the other may refuse; compare them")
         elif told:
-            yield _ok(check, f"{_named(told)} judge{'s' * (len(told) == 1)} requests by ACLs, as this process does")
+            yield ok(check, f"{named(told)} judge{'s' * (len(told) == 1)} requests by ACLs, as this process does")
     elif ours:
-        text = f"{_named(told.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
+        text = f"{named(told.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
         hint = "set it on the brokers, too, or nowhere; without the right ClusterAction brokers are refused here"
-        yield _warning(check, text, hint)
+        yield warning(check, text, hint)
     elif judging:
-        make = _stop if len(judging) == len(told) else _warning
-        text = (
-            f"{_named(judging)} judge{'s' * (len(judging) == 1)} requests by {_listed(sorted(set(judging.values())))}"
-        )
+        make = stop if len(judging) == len(told) else warning
+        text = f"{named(judging)} judge{'s' * (len(judging) == 1)} requests by {listed(sorted(set(judging.values())))}"
         hint = "set authorizer.class.name, super.users and allow.everyone.if.no.acl.found as on the brokers"
         if foreign:
             hint = f"only {AUTHORIZERS[0]} is supported; to open that door, tolerate this check"
@@ -256,24 +245,24 @@ def _settings(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     for key, ours in wanted.settings.items():
         theirs = {settings[key].lower() for settings in told.values() if key in settings}
         if len(theirs) == 1 and theirs != {ours.lower()}:
-            differing.append(f"{key} is {theirs.pop()} on {_named(told)}, and {ours} here")
+            differing.append(f"{key} is {theirs.pop()} on {named(told)}, and {ours} here")
     if differing:
         hint = "a native controller has the brokers' own; set them alike, unless you want them to differ"
-        yield _warning(Check.SETTINGS, "; ".join(differing), hint)
+        yield warning(Check.SETTINGS, "; ".join(differing), hint)
     elif told:
-        yield _ok(Check.SETTINGS, f"what a controller decides by is set as on {_named(told)}")
+        yield ok(Check.SETTINGS, f"what a controller decides by is set as on {named(told)}")
 
 
 def _addresses(_: Wanted, seen: Seen) -> Iterator[Finding]:
     check = Check.ADVERTISED
     for tried in seen.addresses:
         if not tried.failure:
-            yield _ok(check, f"this process answers at {tried.endpoint}")
+            yield ok(check, f"this process answers at {tried.endpoint}")
             continue
         hint = "set advertised.listeners to an address at which brokers and clients reach this process"
         if not tried.whose:
             hint += "; if only this host cannot use it, tolerate this check (controller.preflight.tolerate)"
-        make = _stop if tried.is_for_brokers else _warning
+        make = stop if tried.is_for_brokers else warning
         yield make(check, _failed(tried), hint)
 
 
@@ -286,15 +275,4 @@ def _failed(tried: AddressTried) -> str:
 def _clocks(_: Wanted, seen: Seen) -> Iterator[Finding]:
     if seen.ahead_s > TOLERABLE_S:
         text = f"something in ZooKeeper was written more than {TOLERABLE_S:.0f} s from now, by the clock of this host"
-        yield _warning(Check.CLOCKS, text, "synchronise the clocks of this host and of the ZooKeeper servers")
-
-
-def _named(brokers: Collection[BrokerId]) -> str:
-    return f"broker{'s' * (len(brokers) != 1)} {_listed(brokers)}"
-
-
-def _listed(things: Collection[object]) -> str:
-    """The first few, separated by commas."""
-    texts = list(map(str, things))
-    more = len(texts) - 2 * SHOWN
-    return ", ".join(texts[: 2 * SHOWN]) + (f" and {more} more" if more > 0 else "")
+        yield warning(Check.CLOCKS, text, "synchronise the clocks of this host and of the ZooKeeper servers")

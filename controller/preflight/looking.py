@@ -31,6 +31,8 @@ from zk_layout.znodes.brokers import Endpoint, Registration
 ANSWER_WITHIN_S = 2.0
 AT_ONCE = 64
 _PROTOCOL, _AUTHORIZER = "inter.broker.protocol.version", "authorizer.class.name"
+_CONTROL_PLANE, _BETWEEN_BROKERS = "control.plane.listener.name", "inter.broker.listener.name"
+_BETWEEN_BROKERS_BY_DEFAULT = "security.inter.broker.protocol"
 
 
 class Door(Protocol):
@@ -110,19 +112,27 @@ class Preflight:
         listeners = tuple(endpoint.listener for endpoint in registration.endpoints)
         endpoint = registration.endpoint(self._wanted.listener)
         if endpoint is None:
-            return BrokerSeen(listeners, None)
+            return BrokerSeen(listeners, None, rack=registration.rack)
         async with self._slots:
             connection = BrokerConnection(self._dialer, endpoint)
             try:
                 ranges = await connection.versions(ANSWER_WITHIN_S)
                 told = await _configs_of(broker, connection, ranges.get(ApiKey.DESCRIBE_CONFIGS))
             except Broken as error:
-                return BrokerSeen(listeners, endpoint, failure=str(error))
+                return BrokerSeen(listeners, endpoint, failure=str(error), rack=registration.rack)
             finally:
                 connection.drop()
-        protocol, authorizer = told.pop(_PROTOCOL, ""), told.pop(_AUTHORIZER, None)
+        protocol, authorizer = told.get(_PROTOCOL, ""), told.get(_AUTHORIZER)
         return BrokerSeen(
-            listeners, endpoint, ranges, protocol=_parsed(protocol), told=protocol, authorizer=authorizer, settings=told
+            listeners,
+            endpoint,
+            ranges,
+            protocol=_parsed(protocol),
+            told=protocol,
+            authorizer=authorizer,
+            settings={key: value for key, value in told.items() if key in COMPARED},
+            looks_on=_looks_on(told),
+            rack=registration.rack,
         )
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
@@ -165,7 +175,7 @@ async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: V
     """
     if offered is None or broker_configs.VERSION not in offered:
         return {}
-    keys = (_PROTOCOL, _AUTHORIZER, *COMPARED)
+    keys = (_PROTOCOL, _AUTHORIZER, _CONTROL_PLANE, _BETWEEN_BROKERS, _BETWEEN_BROKERS_BY_DEFAULT, *COMPARED)
     question = broker_configs.encode_question(broker, keys, connection.next_correlation_id())
     answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
     try:
@@ -176,6 +186,12 @@ async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: V
         return {_AUTHORIZER: UNNAMED} if refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else {}
     unchanged = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)
     return {key: config.value or "" for key, config in found.items() if key in keys and config.source in unchanged}
+
+
+def _looks_on(told: dict[str, str]) -> frozenset[str]:
+    """For a controlled shutdown on the listener between brokers, with everything else on the control plane's."""
+    between = told.get(_BETWEEN_BROKERS) or told.get(_BETWEEN_BROKERS_BY_DEFAULT, "")
+    return frozenset(name.upper() for name in (between, told.get(_CONTROL_PLANE, "")) if name)
 
 
 def _parsed(told: str) -> InterBrokerProtocol | None:

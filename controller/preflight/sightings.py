@@ -29,7 +29,7 @@ class Wanted(Struct, frozen=True):
     Shape:
         `protocol` is None where it is to be found out. Brokers are told over `listener`, and reach this process over
         the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about. Where
-        `authorizer` is empty, everybody may do everything.
+        `authorizer` is empty, everybody may do everything. `advertised` are all our listeners.
     """
 
     own_id: BrokerId
@@ -41,6 +41,8 @@ class Wanted(Struct, frozen=True):
     tolerated: frozenset[Check] = frozenset()
     authorizer: str = ""
     settings: Mapping[str, str] = MappingProxyType({})
+    advertised: frozenset[str] = frozenset()
+    rack: str | None = None
 
 
 class BrokerSeen(Struct, frozen=True):
@@ -51,7 +53,8 @@ class BrokerSeen(Struct, frozen=True):
         None where it did not answer, and `failure` says why. `told` is its own `inter.broker.protocol.version`, empty
         where it refuses to tell; `protocol` is what that means, None also where this controller does not speak it.
         `authorizer` is its own, empty where it has none, and None where that is not known. `settings` has what is
-        `COMPARED`, unless it was changed at run time, which this controller follows.
+        `COMPARED`, unless it was changed at run time, which this controller follows. It looks for its controller on
+        the listeners `looks_on`, none where it does not tell.
     """
 
     listeners: tuple[str, ...]
@@ -62,6 +65,8 @@ class BrokerSeen(Struct, frozen=True):
     told: str = ""
     authorizer: str | None = None
     settings: Mapping[str, str] = MappingProxyType({})
+    looks_on: frozenset[str] = frozenset()
+    rack: str | None = None
 
 
 class AddressTried(Struct, frozen=True):

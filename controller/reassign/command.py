@@ -1,126 +1,45 @@
-"""The options of `kafka-zk-controller reassign`: which go together, and what each asks for."""
+"""What does each action of `kafka-zk-controller reassign` do with its options?"""
 
 from __future__ import annotations
 
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from msgspec import Struct
 from rich.console import Console
 
 from controller.reassign.answer import Answer
 from controller.reassign.cancelling import Cancellation, cancel, demand_mode
 from controller.reassign.client_properties import ClientSettings, read_client_properties
-from controller.reassign.cluster import Cluster, Mode
+from controller.reassign.cluster import Cluster
 from controller.reassign.controller_config import ControllerConfig
-from controller.reassign.executing import Clock, Execution, execute, read_plan_file
+from controller.reassign.executing import Clock, Execution, execute
 from controller.reassign.generating import Proposal, generate
 from controller.reassign.input_file import InputFile
 from controller.reassign.listing import request_sentence, show_moves
-from controller.reassign.plans import demand_executable, read_brokers, read_topics, told
-from controller.reassign.refusals import INTERRUPTED, Stopped, Unusable
-from controller.reassign.selecting import Selection
+from controller.reassign.option_values import FILE, INTEGER, Judged, at_least, mistakes_in
+from controller.reassign.options import ACTIONS, MOVES_FILE, Options, demand_sound
+from controller.reassign.refusals import INTERRUPTED, Stopped
 from controller.reassign.verifying import verify
 from controller.reassign.views import Bars, Documents, Lines, View
 from controller.reassign.watching import COMPUTED, Watch, first_listing, wanted_moves, watch
-from zk_layout.ids import PartitionId, TopicName
 
-ACTIONS = ("generate", "execute", "verify", "cancel", "cancel_all", "list", "progress")
-_CONNECTION = frozenset({"bootstrap_server", "config", "command_config", "timeout", "output"})
-_FILE = "reassignment_json_file"
-_REQUIRED = {
-    "generate": ("topics_to_move_json_file", "broker_list"),
-    "execute": (_FILE,),
-    "verify": (_FILE,),
-}
-_PERMITTED = {
-    "generate": {"zookeeper", "disable_rack_aware"},
-    "execute": {
-        *("zookeeper", "additional", "throttle", "replica_alter_log_dirs_throttle"),
-        *("progress", "interval", "force"),
-    },
-    "verify": {"zookeeper", "preserve_throttles"},
-    "cancel": {_FILE, "topic", "partition", "preserve_throttles", "gentle", "force"},
-    "cancel_all": {"preserve_throttles", "gentle", "force"},
-    "list": {"topic", "partition", "request"},
-    "progress": {_FILE, "topic", "partition", "request", "interval"},
-}
-_NEEDS_BOOTSTRAP = ("additional", "command_config", "replica_alter_log_dirs_throttle", "progress", "force")
-_DEFAULT_MOVE_TIMEOUT_MS = 10_000
+SILENT_S = 2.0
 _LINES_INTERVAL_S = 5.0
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 GROUPS = (
     ("Actions (exactly one)", ACTIONS),
     ("Which cluster", ("bootstrap_server", "config", "command_config", "zookeeper", "timeout")),
-    ("Which partitions", (_FILE, "topic", "partition", "request")),
+    ("Which partitions", (MOVES_FILE, "topic", "partition", "request")),
     ("For --generate", ("topics_to_move_json_file", "broker_list", "disable_rack_aware")),
     ("For --execute", ("additional", "throttle", "replica_alter_log_dirs_throttle")),
     ("For --verify and cancels", ("preserve_throttles", "gentle", "force")),
     ("How it is shown", ("output", "interval")),
 )
-
-
-class Options(Struct, frozen=True):
-    """Every option as it was given."""
-
-    generate: bool
-    execute: bool
-    verify: bool
-    cancel: bool
-    cancel_all: bool
-    list: bool
-    progress: bool
-    bootstrap_server: str | None
-    config: ControllerConfig | None
-    command_config: InputFile | None
-    zookeeper: str | None
-    timeout: int | None
-    reassignment_json_file: InputFile | None
-    topic: tuple[str, ...]
-    partition: tuple[int, ...]
-    request: int | None
-    topics_to_move_json_file: InputFile | None
-    broker_list: str | None
-    disable_rack_aware: bool
-    additional: bool
-    throttle: int | None
-    replica_alter_log_dirs_throttle: int | None
-    preserve_throttles: bool
-    gentle: bool
-    force: bool
-    output: str
-    interval: float | None
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The names of those that were used."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        return frozenset(n for n, value in values.items() if value is not None and value is not False and value != ())
-
-    @property
-    def is_through_brokers(self) -> bool:
-        """Whether they are asked, and not ZooKeeper in their place."""
-        return self.bootstrap_server is not None or self.config is not None
-
-    @property
-    def selection(self) -> Selection:
-        """The partitions named."""
-        topics, partitions = map(TopicName, self.topic), map(PartitionId, self.partition)
-        return Selection(self.reassignment_json_file, tuple(topics), tuple(partitions))
-
-    @property
-    def mode(self) -> Mode | None:
-        """How copies are treated."""
-        return Mode.GENTLE if self.gentle else Mode.FORCED if self.force else None
-
-    @property
-    def move_timeout_ms(self) -> int:
-        """How long to wait for moves between directories to begin."""
-        return _DEFAULT_MOVE_TIMEOUT_MS if self.timeout is None else self.timeout
 
 
 class GroupedCommand(click.Command):
@@ -156,31 +75,31 @@ def _flag(name: str, text: str) -> Callable[[click.decorators.FC], click.decorat
 @click.option("--zookeeper", metavar="HOST:PORT,...", help="Deprecated: work through ZooKeeper, as Kafka 2.8 did.")
 @click.option(
     "--timeout",
-    type=click.IntRange(min=1),
+    type=at_least(1),
     metavar="MS",
     help="How long to look for a controller (default.api.timeout.ms, 60000), and to wait for moves between log "
     "directories to start (10000).",
 )
 @click.option("--reassignment-json-file", type=FILE, help="Moves, in the format shown below.")
 @click.option("--topic", multiple=True, metavar="TOPIC", help="For --list, --cancel, --progress; may be repeated.")
-@click.option("--partition", multiple=True, type=int, metavar="N", help="Of the one --topic; may be repeated.")
-@click.option("--request", type=int, metavar="ID", help="The moves and the status of one request. *")
+@click.option("--partition", multiple=True, type=INTEGER, metavar="N", help="Of the one --topic; may be repeated.")
+@click.option("--request", type=INTEGER, metavar="ID", help="The moves and the status of one request. *")
 @click.option("--topics-to-move-json-file", type=FILE, help='{"version":1,"topics":[{"topic":"orders"}]}')
 @click.option("--broker-list", metavar="1,2,3", help="Brokers to place these topics on.")
 @_flag("--disable-rack-aware", "Ignore the brokers' racks.")
 @_flag("--additional", "Add to moves in progress, or resubmit them to change their throttle.")
-@click.option("--throttle", type=click.IntRange(min=0), metavar="BYTES/S", help="For copies between brokers.")
+@click.option("--throttle", type=at_least(0), metavar="BYTES/S", help="For copies between brokers.")
 @click.option(
     "--replica-alter-log-dirs-throttle",
-    type=click.IntRange(min=0),
+    type=at_least(0),
     metavar="BYTES/S",
     help="For copies between the directories of one broker.",
 )
 @_flag("--preserve-throttles", "Keep throttles.")
 @_flag("--gentle", "Keep added replicas that are in sync; stop only the others. *")
 @_flag("--force", "Even if this stops the only in-sync replicas; records may be lost. *")
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--interval", type=click.FloatRange(min=0.1), metavar="S", help="Seconds between updates.")
+@click.option("--output", type=Judged(click.Choice(["text", "json"])), default="text", show_default=True)
+@click.option("--interval", type=Judged(click.FloatRange(min=0.1)), metavar="S", help="Seconds between updates.")
 def reassign(config: Path | None, **given: object) -> None:
     """Move partitions: plan, execute, follow, verify, cancel.
 
@@ -206,13 +125,12 @@ def reassign(config: Path | None, **given: object) -> None:
     --progress exits with 0 when every move has finished as requested.
     """
     files = {name: InputFile(path) for name, path in given.items() if isinstance(path, Path)}
-    named = ControllerConfig(config) if config is not None else None
+    named = ControllerConfig(config) if isinstance(config, Path) else config
     options = Options(config=named, **given | files)  # type: ignore[arg-type]  # click has checked each
     answer = Answer(is_json=options.output == "json")
     clock = Clock(time.monotonic, time.sleep)
     try:
-        action = demand_consistent(options)
-        demand_readable(action, options)
+        action = demand_sound(options, mistakes_in((config, *given.values())))
         cluster = connect(options, answer)
         try:
             _act(cluster, action, options, answer, clock)
@@ -226,79 +144,16 @@ def reassign(config: Path | None, **given: object) -> None:
     sys.exit(answer.end())
 
 
-def demand_consistent(options: Options) -> str:
-    """The action, if everything given belongs to it.
-
-    Raises:
-        Unusable: no action or two, something lacking, or something that has no place here.
-    """
-    actions = [name for name in ACTIONS if getattr(options, name)]
-    if "execute" in actions and "progress" in actions:
-        actions.remove("progress")
-    if len(actions) != 1:
-        raise Unusable(f"Command must include exactly one action: {', '.join(map(option, ACTIONS))}")
-    (action,) = actions
-    if mistakes := list(_mistakes(action, options)):
-        raise Unusable(told(mistakes))
-    return action
-
-
-def _mistakes(action: str, options: Options) -> Iterator[str]:
-    if not options.is_through_brokers and options.zookeeper is None:
-        yield "Please specify --bootstrap-server"
-    if options.config is not None and (options.bootstrap_server or options.zookeeper) is not None:
-        yield "--config names the cluster, and so does --bootstrap-server or --zookeeper: give one of them"
-    if lacking := [name for name in _REQUIRED.get(action, ()) if name not in options.given]:
-        yield f"{option(action)} needs {' and '.join(map(option, lacking))}"
-    yield from _out_of_place(action, options)
-    if options.gentle and options.force:
-        yield "--gentle and --force contradict each other"
-    if action == "cancel" and options.selection.is_everything:
-        yield "--cancel needs --reassignment-json-file or --topic; --cancel-all stops everything"
-    if options.partition and len(options.topic) != 1:
-        yield "--partition needs exactly one --topic that it belongs to"
-
-
-def _out_of_place(action: str, options: Options) -> Iterator[str]:
-    allowed = {action, *_CONNECTION, *_REQUIRED.get(action, ()), *_PERMITTED[action]}
-    if options.is_through_brokers:
-        allowed.add("zookeeper")
-    for foreign in sorted(options.given - allowed):
-        yield f'Option "{option(foreign)}" can\'t be used with action "{option(action)}"'
-    for name in () if options.is_through_brokers else _NEEDS_BOOTSTRAP:
-        if name in options.given & allowed:
-            yield f'You must specify --bootstrap-server when using "[{option(name)[2:]}]"'
-
-
-def demand_readable(action: str, options: Options) -> None:
-    """Read everything that was named, before a cluster is asked anything.
-
-    Raises:
-        Unusable: all that is wrong with the files and lists.
-    """
-    mistakes = []
-
-    def attempt(read: Callable[[], object]) -> None:
-        try:
-            read()
-        except Unusable as mistake:
-            mistakes.append(str(mistake))
-
-    if (topics := options.topics_to_move_json_file) is not None:
-        attempt(lambda: read_topics(topics.read_bytes(), topics.name))
-    if (brokers := options.broker_list) is not None:
-        attempt(lambda: read_brokers(brokers))
-    if (plan := options.reassignment_json_file) is not None:
-        if action == "execute":
-            attempt(lambda: demand_executable(read_plan_file(plan), plan.name))
-        else:
-            attempt(lambda: read_plan_file(plan))
-    if (properties := options.command_config) is not None:
-        attempt(lambda: read_client_properties(properties))
-    if (config := options.config) is not None:
-        attempt(lambda: config.zookeeper)
-    if mistakes:
-        raise Unusable("\n".join(mistakes))
+@contextmanager
+def _saying_who_is_silent(address: str, timeout_ms: int, answer: Answer) -> Iterator[None]:
+    """Whoever has mistyped an address waits for a word, not for a time-out."""
+    word = f"nobody has answered at {address} yet; trying for {timeout_ms / 1000:g} s"
+    timer = threading.Timer(SILENT_S, answer.warn, (word,))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def connect(options: Options, answer: Answer) -> Cluster:
@@ -318,49 +173,44 @@ def connect(options: Options, answer: Answer) -> Cluster:
         from controller.reassign import zookeeper_cluster
 
         answer.warn(zookeeper_cluster.DEPRECATED)
-        assert options.zookeeper is not None, "demand_consistent"
-        return zookeeper_cluster.ZooKeeperCluster(options.zookeeper, settings.timeout_ms)
+        assert options.zookeeper is not None, "demand_sound"
+        with _saying_who_is_silent(options.zookeeper, settings.timeout_ms, answer):
+            return zookeeper_cluster.ZooKeeperCluster(options.zookeeper, settings.timeout_ms)
     from controller.reassign import kafka_cluster
 
     if options.zookeeper is not None:
         from controller.reassign.zookeeper_cluster import IGNORED
 
         answer.warn(IGNORED)
-    return kafka_cluster.KafkaCluster(_bootstrap_servers(options, settings), settings)
+    servers = _bootstrap_servers(options, settings, answer)
+    with _saying_who_is_silent(servers, settings.timeout_ms, answer):
+        return kafka_cluster.KafkaCluster(servers, settings)
 
 
-def _bootstrap_servers(options: Options, settings: ClientSettings) -> str:
+def _bootstrap_servers(options: Options, settings: ClientSettings, answer: Answer) -> str:
     if options.config is None:
-        assert options.bootstrap_server is not None, "demand_consistent"
+        assert options.bootstrap_server is not None, "demand_sound"
         return options.bootstrap_server
     from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 
-    zookeeper = ZooKeeperCluster(options.config.zookeeper, settings.timeout_ms)
+    with _saying_who_is_silent(options.config.zookeeper, settings.timeout_ms, answer):
+        zookeeper = ZooKeeperCluster(options.config.zookeeper, settings.timeout_ms)
     try:
         return zookeeper.bootstrap_servers(settings.security_protocol)
     finally:
         zookeeper.close()
 
 
-def option(name: str) -> str:
-    """As it is typed.
-
-    >>> option("cancel_all")
-    '--cancel-all'
-    """
-    return f"--{name.replace('_', '-')}"
-
-
 def _act(cluster: Cluster, action: str, options: Options, answer: Answer, clock: Clock) -> None:
     if action == "generate":
-        assert options.topics_to_move_json_file is not None, "demand_consistent"
-        assert options.broker_list is not None, "demand_consistent"
+        assert options.topics_to_move_json_file is not None, "demand_sound"
+        assert options.broker_list is not None, "demand_sound"
         proposal = Proposal(options.topics_to_move_json_file, options.broker_list, not options.disable_rack_aware)
         generate(cluster, proposal, answer, random.Random())
     elif action == "execute":
         _execute(cluster, options, answer, clock)
     elif action == "verify":
-        assert options.reassignment_json_file is not None, "demand_consistent"
+        assert options.reassignment_json_file is not None, "demand_sound"
         verify(cluster, options.reassignment_json_file, preserve_throttles=options.preserve_throttles, answer=answer)
     elif action in ("cancel", "cancel_all"):
         asked = Cancellation(options.selection, options.mode, options.preserve_throttles, options.move_timeout_ms)
@@ -372,7 +222,7 @@ def _act(cluster: Cluster, action: str, options: Options, answer: Answer, clock:
 
 
 def _execute(cluster: Cluster, options: Options, answer: Answer, clock: Clock) -> None:
-    assert options.reassignment_json_file is not None, "demand_consistent"
+    assert options.reassignment_json_file is not None, "demand_sound"
     if options.mode is not None:
         demand_mode(cluster.listing(()), options.mode)
     asked = Execution(

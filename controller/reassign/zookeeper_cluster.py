@@ -30,6 +30,7 @@ from controller.reassign.cluster import (
 from controller.reassign.executing import EXISTING
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Declined, Refused, Unreachable, Unusable
+from controller.settings.kinds import SERVERS
 from zk_layout.codec import Undecodable
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes import admin, brokers, configs, notifications, topics
@@ -63,7 +64,7 @@ class ZooKeeperCluster:
             Unreachable: no server answers.
         """
         self._named = connect
-        self._client = KazooClient(connect, timeout=20)
+        self._client = KazooClient(str(SERVERS.read(connect)), timeout=20)
         try:
             self._client.start(timeout=timeout_ms / 1000)
         except KazooTimeoutError:

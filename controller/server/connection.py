@@ -29,6 +29,7 @@ from controller.core.errors import ErrorCode
 from controller.core.replies import (
     AclsDeleted,
     AclsDescribed,
+    BrokerConfig,
     LeadersElected,
     ReassignmentsListed,
     Reply,
@@ -64,6 +65,7 @@ from controller.wire import rights_needed
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
+    answer_groups,
     answer_log_dir_moves,
     decode_config_resources,
     encode_configs_answered,
@@ -173,6 +175,7 @@ class Service:
     ) -> None:
         """Nobody is connected."""
         self.limits_users: Callable[[], bool] = lambda: False
+        self.own_configs: Callable[[], Mapping[str, BrokerConfig]] = dict
         self.is_allowed = anybody if brokers is None else brokers.is_allowed
         self.is_allowed_for_any: AuthorizerOfTypes = _nothing
         """Whether a client may do something with at least one resource of a type."""
@@ -539,6 +542,8 @@ class Connection:
             if key == ApiKey.ALTER_REPLICA_LOG_DIRS:
                 answer = partial(answer_log_dir_moves, is_allowed=self._may(AclOperation.ALTER, header))
                 return await self._beside(partial(answer, header, frame), len(frame))
+            if key == ApiKey.DESCRIBE_GROUPS:
+                return await self._beside(partial(answer_groups, header, frame), len(frame))
             if key not in CONFIGS:
                 is_allowed = key != ApiKey.DESCRIBE_LOG_DIRS or self._may(AclOperation.DESCRIBE, header)
                 return encode_nothing_here(header, is_allowed=is_allowed)
@@ -560,7 +565,8 @@ class Connection:
         if is_allowed and not describes:
             self._say_that_nothing_is_stored(header)
         answer = partial(encode_configs_answered, is_allowed=is_allowed)
-        return await self._beside(partial(answer, header, resources, own_id), len(frame))
+        shown = self._service.own_configs()
+        return await self._beside(partial(answer, header, resources, own_id, shown), len(frame))
 
     def _say_that_nothing_is_stored(self, header: RequestHeader) -> None:
         unsaid = self._service.repeated.say("own configs", asyncio.get_running_loop().time())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 from msgspec import Struct
@@ -14,7 +14,7 @@ from controller.connections.wires import PlainWire, TlsWire, Wire
 from controller.core.effects import Answer, Effect
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, Event
-from controller.core.replies import Reply
+from controller.core.replies import BrokerConfig, Reply
 from controller.core.requests import Caller, Request
 from controller.server.accepting import Acceptor, Welcome, listen
 from controller.server.connection import AuthorizerOfTypes, Connection, Door, Judged, ServerObserver, Service
@@ -111,6 +111,10 @@ class Server:
     def ask_for_quotas(self, limits_users: Callable[[], bool]) -> None:
         """From now on this says whether it matters to a quota which user a request is from."""
         self._service.limits_users = limits_users
+
+    def show(self, own_configs: Callable[[], Mapping[str, BrokerConfig]]) -> None:
+        """To those who take this node for a broker, these settings are its own."""
+        self._service.own_configs = own_configs
 
     def expect(self, client_id: str) -> Callable[[], bool]:
         """Look out for a client of this name; what is returned says whether it has come, and forgets it."""

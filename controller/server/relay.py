@@ -77,7 +77,6 @@ LED = frozenset(
         12,  # Heartbeat
         13,  # LeaveGroup
         14,  # SyncGroup
-        15,  # DescribeGroups
         21,  # DeleteRecords
         23,  # OffsetForLeaderEpoch
         24,  # AddPartitionsToTxn

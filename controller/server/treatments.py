@@ -72,6 +72,7 @@ _SERVED_WHY: dict[int, str] = {
     ApiKey.UPDATE_FEATURES: "no broker in ZooKeeper mode supports a feature: they can only be taken away",
 }
 _ANSWERED_WHY: dict[int, str] = {
+    ApiKey.DESCRIBE_GROUPS: "NOT_COORDINATOR, as by a broker; kafka_exporter asks every node",
     ApiKey.LIST_GROUPS: "there are none here",
     ApiKey.LIST_TRANSACTIONS: "there are none here",
     ApiKey.DESCRIBE_LOG_DIRS: "one directory without replicas",
@@ -105,6 +106,7 @@ _RIGHTS: dict[int, str] = {
     ApiKey.CREATE_TOPICS: "Create on the cluster, or on each topic; its settings are shown with DescribeConfigs on it",
     ApiKey.DELETE_TOPICS: "Delete on each topic; by id also Describe",
     ApiKey.CREATE_PARTITIONS: "Alter on each topic",
+    ApiKey.DESCRIBE_GROUPS: "none: of each group Describe would be needed",
     ApiKey.LIST_GROUPS: "none: of each group Describe, or on the cluster, would be needed",
     ApiKey.LIST_TRANSACTIONS: "none: of each transactional id Describe would be needed",
     ApiKey.DESCRIBE_LOG_DIRS: "Describe on the cluster",
@@ -140,7 +142,7 @@ def treated(api_key: int) -> Treated | None:
     if api_key in COMMANDS:
         return Treated(Treatment.ACKNOWLEDGED, "a native controller that leads takes this node for a broker")
     if api_key in CONFIGS:
-        why = "any broker can answer it; of this node's own settings nothing is shown, and changes have no effect"
+        why = "any broker can answer it; this node answers for its own settings, and changes of them have no effect"
         return Treated(Treatment.RELAYED, why, ANSWERED[api_key])
     if api_key in ANSWERED:
         return Treated(Treatment.ANSWERED, _ANSWERED_WHY[api_key], ANSWERED[api_key])

@@ -82,15 +82,16 @@ def _truth(text: str) -> bool:
 
 
 def _servers(text: str) -> str:
-    """ZooKeeper's own rules: `host:port,host:port/chroot`, the chroot only once and at the end."""
-    servers, slash, chroot = text.partition("/")
-    for server in servers.split(","):
-        match = _SERVER.match(server.strip())
+    """ZooKeeper's own rules: `host:port,host:port/chroot`, the chroot only once and at the end; without spaces."""
+    hosts, slash, chroot = text.partition("/")
+    servers = [server.strip() for server in hosts.split(",")]
+    for server in servers:
+        match = _SERVER.match(server)
         if match is None or not 0 < int(match[2] or 1) <= _LARGEST_PORT:
-            raise ValueError(f"{server.strip()!r} is not a server; expected host:port,host:port and perhaps /chroot")
+            raise ValueError(f"{server!r} is not a server; expected host:port,host:port and perhaps /chroot")
     if slash and (not chroot or chroot.endswith("/") or "//" in f"/{chroot}" or "," in chroot):
         raise ValueError(f"'/{chroot}' is not a chroot; it comes once, behind the last server, like /kafka")
-    return text
+    return ",".join(servers) + slash + chroot
 
 
 def _principals(text: str) -> str:

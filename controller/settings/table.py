@@ -165,7 +165,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     _ours(
         "controller.preflight.tolerate",
-        names("permissions", "brokers", "protocol", "authorizer", "advertised-listeners"),
+        names("permissions", "brokers", "rack", "protocol", "authorizer", "advertised-listeners"),
         None,
         "Checks before the first claim (see `run --check-cluster`) whose failure is only warned about.",
     ),

@@ -1,8 +1,9 @@
 """What does a node that hosts nothing answer to the requests that clients send to every node?
 
 Clients take the controller for one more broker. Asked for its groups, transactions or logs it truly has none, and no
-directory to move a replica to. Asked about its own configuration it has nothing to show and accepts every change
-without effect: tools that clear throttles do so on every node, and must not fail for this one. Whoever wants to
+directory to move a replica to; whoever describes groups is sent to their coordinators, as by any broker. Asked about
+its own configuration it shows the settings it was started with, and accepts every change without effect: tools that
+clear throttles do so on every node, and must not fail for this one. Whoever wants to
 authenticate on a plain-text listener is told what a broker says there.
 
 Source: Kafka's schemas of the requests in `ANSWERED`; KafkaAdminClient for which node is asked what.
@@ -11,11 +12,13 @@ Source: Kafka's schemas of the requests in `ANSWERED`; KafkaAdminClient for whic
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
 
 from controller.core.errors import MESSAGES, ErrorCode
+from controller.core.replies import BrokerConfig, ConfigSource
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.packing import Packing
@@ -25,6 +28,7 @@ from zk_layout.ids import BrokerId
 
 ANSWERED: MappingProxyType[int, VersionRange] = MappingProxyType(
     {
+        ApiKey.DESCRIBE_GROUPS: VersionRange(0, 5),
         ApiKey.LIST_GROUPS: VersionRange(0, 5),
         ApiKey.SASL_HANDSHAKE: VersionRange(0, 1),
         ApiKey.DESCRIBE_CONFIGS: VersionRange(0, 4),
@@ -46,6 +50,9 @@ _ERROR = struct.Struct(">h")
 _MOVE_RESULT = struct.Struct(">ih")
 _NO_LIFETIME = bytes(8)
 _UNTHROTTLED = bytes(4)
+_NO_OPERATIONS = bytes(4)
+_TRUTH = (b"\0", b"\1")
+_UNKNOWN_KIND = b"\0"
 _UNKNOWN_SIZES = b"\xff" * 16
 NO_LOG_DIR = "(a controller keeps no logs)"
 _NO_SASL = "This listener does without authentication; set security.protocol=PLAINTEXT"
@@ -58,6 +65,8 @@ class ConfigResource(Struct, frozen=True):
 
     kind: int
     name: str
+    keys: tuple[str, ...] | None = None
+    """Whoever wants to see it wants to see these settings; None for all."""
 
     def is_node(self, node: BrokerId) -> bool:
         """Whether it is the configuration, or the loggers, of this very node."""
@@ -99,6 +108,26 @@ def _one_empty_log_dir(packing: Packing, version: int) -> bytes:
     sizes = _UNKNOWN_SIZES if version >= 4 else b""
     no_error = _ERROR.pack(ErrorCode.NONE)
     return packing.array(1) + no_error + packing.string(NO_LOG_DIR) + packing.array(0) + sizes + packing.no_tags
+
+
+def answer_groups(header: RequestHeader, frame: bytes) -> bytes:
+    """The answer to DescribeGroups, with its size: this node coordinates none of them.
+
+    Raises:
+        MalformedRequest: it breaks off, or claims what it does not hold.
+    """
+    version = header.api_version
+    with reading(header, frame) as cursor:
+        groups = [cursor.string("group") for _ in cursor.array("groups", 1)]
+        if version >= 3:
+            cursor.boolean("include_authorized_operations")
+        cursor.tags()
+    packing = Packing(is_flexible=is_flexible(header.api_key, version))
+    unknown = packing.string("") * 3 + packing.array(0) + (_NO_OPERATIONS if version >= 3 else b"") + packing.no_tags
+    error = _ERROR.pack(ErrorCode.NOT_COORDINATOR)
+    throttle = _UNTHROTTLED if version >= 1 else b""
+    pieces = (error + packing.string(group) + unknown for group in groups)
+    return framed(encode_response_header(header), throttle, packing.array(len(groups)), *pieces, packing.no_tags)
 
 
 def answer_log_dir_moves(header: RequestHeader, frame: bytes, *, is_allowed: bool = True) -> bytes:
@@ -151,10 +180,10 @@ def config_resources(cursor: Cursor, api: ApiKey, version: int) -> tuple[ConfigR
 
 
 def _resource(cursor: Cursor, api: ApiKey) -> ConfigResource:
-    resource = ConfigResource(cursor.int8("resource_type"), cursor.string("resource_name"))
+    kind, name, keys = cursor.int8("resource_type"), cursor.string("resource_name"), None
     if api is ApiKey.DESCRIBE_CONFIGS:
-        for _ in cursor.nullable_array("configuration_keys", 1) or ():
-            cursor.string("key")
+        wanted = cursor.nullable_array("configuration_keys", 1)
+        keys = None if wanted is None else tuple(cursor.string("key") for _ in wanted)
     else:
         for _ in cursor.array("configs", 2):
             cursor.string("name")
@@ -163,13 +192,18 @@ def _resource(cursor: Cursor, api: ApiKey) -> ConfigResource:
             cursor.nullable_string("value")
             cursor.tags()
     cursor.tags()
-    return resource
+    return ConfigResource(kind, name, keys)
 
 
 def encode_configs_answered(
-    header: RequestHeader, resources: tuple[ConfigResource, ...], node: BrokerId, *, is_allowed: bool = True
+    header: RequestHeader,
+    resources: tuple[ConfigResource, ...],
+    node: BrokerId,
+    shown: Mapping[str, BrokerConfig],
+    *,
+    is_allowed: bool = True,
 ) -> bytes:
-    """The answer to a request of `CONFIGS`, with its size: done, or nothing to show, for this node if that
+    """The answer to a request of `CONFIGS`, with its size: done, or what is to be `shown`, for this node if that
     `is_allowed`; refused for any other resource."""
     api, version = ApiKey(header.api_key), header.api_version
     packing = Packing(is_flexible=is_flexible(api, version))
@@ -177,12 +211,36 @@ def encode_configs_answered(
     pieces = [encode_response_header(header), _UNTHROTTLED, packing.array(len(resources))]
     for resource in resources:
         error, message = own if resource.is_node(node) else (ErrorCode.INVALID_REQUEST, _ELSEWHERE)
+        configs = shown if error is ErrorCode.NONE and resource.kind == _BROKER else {}
+        shown = {} if configs else shown  # once: a request may name this node very often
         pieces += (
             _ERROR.pack(error),
             packing.nullable_string(message),
             resource.kind.to_bytes(1, "big", signed=True),
             packing.string(resource.name),
-            packing.array(0) if api is ApiKey.DESCRIBE_CONFIGS else b"",
+            _described(packing, version, configs, resource.keys) if api is ApiKey.DESCRIBE_CONFIGS else b"",
             packing.no_tags,
         )
     return framed(*pieces, packing.no_tags)
+
+
+def _described(
+    packing: Packing, version: int, configs: Mapping[str, BrokerConfig], keys: tuple[str, ...] | None
+) -> bytes:
+    """Settings that can only be read, without the others that might stand behind them."""
+    wanted = list(configs) if keys is None else [key for key in dict.fromkeys(keys) if key in configs]
+    pieces = [packing.array(len(wanted))]
+    for key in wanted:
+        config = configs[key]
+        source = config.source.to_bytes(1) if version >= 1 else _TRUTH[config.source is ConfigSource.DEFAULT]
+        pieces += (
+            packing.string(key),
+            packing.nullable_string(config.value),
+            _TRUTH[True],
+            source,
+            _TRUTH[config.is_sensitive],
+            packing.array(0) if version >= 1 else b"",
+            _UNKNOWN_KIND + packing.nullable_string(None) if version >= 3 else b"",
+            packing.no_tags,
+        )
+    return b"".join(pieces)

@@ -33,6 +33,7 @@ from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
 
+SILENT_S: Final = 2.0
 _DRAINED_AT_ONCE: Final = 64
 _PROBES_TO_LOSE: Final = 2
 _WATCH_BYTES: Final = 128 * 1024
@@ -122,8 +123,9 @@ class Bridge:
         self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)
 
-    async def start(self) -> None:
-        """Connect.
+    async def start(self, when_silent: Callable[[str], None] = lambda _: None) -> None:
+        """Connect; `when_silent` is told early that nobody answers. Whoever has mistyped an address waits for a word,
+        not for a time-out.
 
         Raises:
             Disconnected: no server answered in time.
@@ -131,12 +133,16 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
         self._life.begin(self._loop)
         self._client.start_async()
+        silence = f"no ZooKeeper server has answered at {self.settings.connect} for {SILENT_S:g} s"
+        saying = self._loop.call_later(SILENT_S, when_silent, silence)
         try:
             async with asyncio.timeout(self.settings.connection_timeout_ms / 1000):
                 await self._is_connected.wait()
         except TimeoutError:
             await self.stop()
             raise Disconnected(f"no ZooKeeper server answers at {self.settings.connect}") from None
+        finally:
+            saying.cancel()
 
     async def stop(self) -> None:
         """Close the session; its ephemeral znodes go with it, now or, if no server answers, when it expires."""

@@ -23,6 +23,7 @@ from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
 _CLUSTER_ID: Final = "/cluster/id"
+_OF_A_CLUSTER: Final = frozenset({"brokers", "cluster", "controller", "controller_epoch", "kafka_zk_controller"})
 _MOST_CHROOTS: Final = 50
 _MOST_TOPICS: Final = 200
 _TOPICS_AT_ONCE: Final = 10
@@ -136,6 +137,20 @@ async def clusters_elsewhere(bridge: Bridge) -> tuple[str, ...]:
     chroots = [c for c in ("", *(f"/{name}" for name in names)) if c != bridge.full("/").rstrip("/")]
     replies = await asyncio.gather(*(bridge.read(Exists(chroot + _CLUSTER_ID)) for chroot in chroots))
     return tuple(chroot or "/" for chroot, r in zip(chroots, replies, strict=True) if r.value is not None)
+
+
+async def nothing_here(bridge: Bridge) -> str | None:
+    """What was found instead, for people, where neither a cluster nor this controller has ever been; None elsewhere.
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    children = await _children(bridge, "/")
+    if children is not None and not _OF_A_CLUSTER.isdisjoint(children):
+        return None
+    what = "the chroot does not exist" if children is None else "there is none of a cluster's znodes"
+    elsewhere = await clusters_elsewhere(bridge)
+    return what + (f"; a cluster is at {' and at '.join(elsewhere)}" if elsewhere else "")
 
 
 async def assigned_to(bridge: Bridge, broker: BrokerId, names: tuple[TopicName, ...]) -> TopicName | None:

@@ -17,10 +17,10 @@ from tests.clients.tools import Beside, Said
 _TOOLS_HEAD = """\
 ## Our node among the brokers
 
-For clients and tools our controller is one more node of the cluster, a broker without replicas. What Kafka's own
-tools make of that, through addresses of brokers, each beside the same call under the native controller. Tools are of
-the brokers' version, or of the one in brackets: newer ones no longer speak to ZooKeeper. Where replicas are placed at
-random, only lines with our node are compared.
+For clients and tools our controller is one more node of the cluster, a broker without replicas; what tools of others
+make of that is in [tools.md](tools.md). What Kafka's own tools make of it, through addresses of brokers, each beside
+the same call under the native controller. Tools are of the brokers' version, or of the one in brackets: newer ones no
+longer speak to ZooKeeper. Where replicas are placed at random, only lines with our node are compared.
 """
 
 _OPERATIONS_TITLE = "## The operations\n"

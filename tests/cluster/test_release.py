@@ -14,6 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from controller.lab.cluster import LocalCluster
+from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.replica import Replica, holder, wait_until
 
 RELEASED = "/kafka_zk_controller/released"
@@ -82,7 +83,18 @@ def test_a_released_cluster_is_ruled_by_a_broker_until_it_is_taken_back(
 
 
 def test_a_cluster_without_brokers_is_not_released_to_nobody(cluster_3_9: LocalCluster) -> None:
-    code, _, complaints = release("--zookeeper", f"{cluster_3_9.zookeeper_connect}/nobody-is-here")
+    connect = f"{cluster_3_9.zookeeper_connect}/nobody-is-here"
+    code, _, complaints = release("--zookeeper", connect)
+
+    assert code == 1
+    assert complaints.startswith(
+        f"error: no Kafka cluster is at {connect}: the chroot does not exist; a cluster is at /"
+    )
+
+    with zookeeper_client(cluster_3_9.zookeeper_connect) as zookeeper:
+        zookeeper.ensure_path("/nobody-is-here/brokers/ids")
+        code, _, complaints = release("--zookeeper", connect)
+        zookeeper.delete("/nobody-is-here", recursive=True)
 
     assert code == 1
     assert complaints == "error: no broker is registered that could take the cluster over: start one, or use --force\n"

@@ -54,6 +54,10 @@ def wrong_starts(cluster: LocalCluster) -> dict[str, tuple[dict[str, object], tu
             {"inter.broker.protocol.version": "2.8"},
             ("inter.broker.protocol.version=2.8-IV1 is older than on every broker", "set it to 3.9-IV0"),
         ),
+        "rack": (
+            {"broker.rack": "a"},
+            ("brokers 1, 2, 3 have no broker.rack, and this process has a", "leave broker.rack out"),
+        ),
     }
 
 

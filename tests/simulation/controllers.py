@@ -317,10 +317,13 @@ class _Leading(Leading):
 
 
 class Silent:
-    """Says nothing of itself: no decision rests on what replicas tell people."""
+    """Says nothing of itself, and follows no quotas: no decision rests on what replicas tell people."""
 
     async def keep(self) -> None:
         """Nothing."""
+
+    async def follow(self) -> None:
+        """Nothing limits anybody."""
 
 
 class Process(Daemon):
@@ -344,7 +347,7 @@ class Process(Daemon):
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
         self._leading = _Leading(controller, settings, self._claimant, self)
         silent: Any = Silent()
-        self._announcing = silent
+        self._announcing = self._quotas = silent
 
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller

@@ -44,6 +44,8 @@ def _unclean(case: Case, cluster: Cluster) -> Change | Refusal:
     if case.state is not None and cluster.is_online(case.state.leader, case.at):
         return NOT_NEEDED
     elected = leader_election.elect_any(case, cluster)
+    if elected is None and leader_election.shuts_down_leading(case, cluster):
+        return NOT_NEEDED
     if elected is None:
         text = f"{_failed(case, 'OfflinePartitionLeaderElectionStrategy(true)')}: no replica is online"
         return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)

@@ -69,7 +69,8 @@ def elect_any(case: Case, cluster: Cluster) -> Change | None:
 
     One that has nothing leads only where no other is online.
 
-    None where no replica is online.
+    None where no replica is online, or where the leader can only be replaced by one that lacks records while it leads
+    on: it is shutting down, and may be asked for again when it has. Kafka's controller replaces it.
     """
     state = case.state
     if state is None:
@@ -77,10 +78,18 @@ def elect_any(case: Case, cluster: Cluster) -> Change | None:
     clean = next_step(case, cluster)
     if isinstance(clean, Change) and clean.state is not None and clean.state.leader != NO_LEADER:
         return clean
+    if shuts_down_leading(case, cluster):
+        return None
     replicas = in_force(case.assignment, state).replicas
     online = [r for r in replicas if cluster.is_online(r, case.at)]
     candidate = next((r for r in online if _may_have_records(r, case, cluster)), online[0] if online else None)
     return None if candidate is None else _take(candidate, f"{candidate} is elected on request", case, state, cluster)
+
+
+def shuts_down_leading(case: Case, cluster: Cluster) -> bool:
+    """Whether the leader is about to leave, and serves until then."""
+    leader = NO_LEADER if case.state is None else case.state.leader
+    return leader in cluster.shutting_down and cluster.still_serves(leader, case.at)
 
 
 def _take(candidate: BrokerId, reason: str, case: Case, state: PartitionState, cluster: Cluster) -> Change:

@@ -54,7 +54,8 @@ def begin(
         return None
     if to.is_moving and _is_served_by(target, case, cluster):
         to = Assignment(target)
-    return redirection.redirect(case, cluster, to, f"asked to move {case.at} to {listed(target)}", mode)
+    note = "" if to.is_moving else " (done in one step)"
+    return redirection.redirect(case, cluster, to, f"asked to move {case.at} to {listed(target)}{note}", mode)
 
 
 def _is_served_by(target: Replicas, case: Case, cluster: Cluster) -> bool:

@@ -46,6 +46,7 @@ class _Record:
         "mark_as_of",
         "owed",
         "owed_as_of",
+        "owed_czxid",
         "owed_version",
         "partitions",
         "partitions_znode",
@@ -62,6 +63,7 @@ class _Record:
         self.config: TopicConfig | None = None
         self.owed: ReplicaDeletions | None = None
         self.owed_version = ABSENT
+        self.owed_czxid = NEVER
 
     @property
     def is_tombstone(self) -> bool:
@@ -102,9 +104,12 @@ class Topics:
         return record is not None and record.view is None and record.absent_as_of >= since
 
     def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
-        """Version and sighting of what a topic that is not there still owes; None if nothing."""
+        """Version and sighting of what a topic that is not there still owes, also where another one of that name is
+        there now; None if nothing."""
         record = self._records.get(name)
-        if record is None or record.view is not None or record.owed_version == ABSENT:
+        if record is None or record.owed_version == ABSENT:
+            return None
+        if record.view is not None and not _is_of_another(record.owed, record.owed_czxid, record.view):
             return None
         return record.owed_version, record.owed_as_of
 
@@ -144,6 +149,8 @@ class Topics:
         else:
             self.changes.topics.setdefault(name, view)
         self._read(record, replace(view, as_of=fact.as_of, version=stat.version), fact)
+        if self.stray_deletions(name) is not None:
+            self.changes.stray_deletions[name] = None
         return True
 
     def apply_state(self, name: TopicName, number: PartitionId, fact: Fact) -> bool:
@@ -223,11 +230,12 @@ class Topics:
             return False
         record.owed_as_of = fact.as_of
         record.owed_version = fact.stat.version if fact.stat else ABSENT
+        record.owed_czxid = fact.stat.czxid if fact.stat else NEVER
         record.owed = fact.value if isinstance(fact.value, ReplicaDeletions) else None
         if record.view is not None:
             self.changes.topics.setdefault(name, record.view)
             self._owe(record, record.view)
-        elif fact.is_present:
+        if self.stray_deletions(name) is not None:
             self.changes.stray_deletions[name] = None
         return True
 
@@ -451,6 +459,13 @@ class Topics:
         }
         if record.partitions_znode_as_of < successor:
             record.partitions_znode = False
+
+
+def _is_of_another(owed: ReplicaDeletions | None, czxid: Zxid, topic: TopicView) -> bool:
+    """Whether these deletions are for certain not this topic's: an old tool may have dropped an id, and a native
+    controller then given another."""
+    has_other_id = owed is not None and None not in (owed.topic_id, topic.topic_id) and owed.topic_id != topic.topic_id
+    return has_other_id and czxid < topic.czxid
 
 
 def _since(zxid: Zxid, held: Partition) -> Partition:

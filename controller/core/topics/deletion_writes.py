@@ -43,14 +43,17 @@ def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluste
 
 
 def forgotten(name: TopicName, cluster: Cluster) -> Atom | None:
-    """The removal of what a topic owes that does not exist; None where the topic has to be looked for first."""
+    """The removal of what a topic owed that is gone; None where it has to be looked for first."""
     found = cluster.stray_deletions(name)
     if found is None:
         return None
     version, as_of = found
-    if not cluster.is_known_missing(name, as_of):
-        return None
-    why = f"what topic {name} owed is forgotten: the topic does not exist"
+    reason = "it was another topic of that name"
+    if name not in cluster.topics:
+        if not cluster.is_known_missing(name, as_of):
+            return None
+        reason = "the topic does not exist"
+    why = f"what topic {name} owed is forgotten: {reason}"
     return Atom((Delete(ReplicaDeletionsAddress(name), version),), (why,))
 
 

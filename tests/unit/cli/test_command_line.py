@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from controller.__main__ import main
 from controller.command_line import MISUSED, OK, UNREACHABLE
 from controller.settings.table import SETTINGS
+from controller.zk import bridge
 from metrics.measures import MEASURES
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -69,6 +70,51 @@ def test_a_check_of_a_cluster_whose_zookeeper_is_silent_says_so_and_has_its_own_
         assert (answer.stdout, answer.stderr) == ("", f"error: {reason}; check zookeeper.connect\n")
     else:
         assert json.loads(answer.stdout) == {"may_lead": False, "findings": [], "unreachable": reason}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("status",),
+        ("switchover", "--to=902"),
+        ("release",),
+        ("run", "--check-cluster", "--set=broker.id=900"),
+    ],
+)
+def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge, "SILENT_S", 0.01)
+    config = tmp_path / "controller.properties"
+    config.write_text("zookeeper.connect=127.0.0.1:1\nbroker.id=900\nzookeeper.connection.timeout.ms=200\n")
+
+    answer = ask(*command, f"--config={config}")
+
+    assert answer.exit_code == UNREACHABLE
+    silent, error = answer.stderr.splitlines()
+    assert silent == "no ZooKeeper server has answered at 127.0.0.1:1 for 0.01 s; still trying"
+    assert "no ZooKeeper server answers at 127.0.0.1:1" in error
+
+
+@pytest.mark.parametrize("connect", ["", "zk:99999", "zk:1:2", "zk:2181/", "zk:2181//a"])
+@pytest.mark.parametrize("command", [("status",), ("switchover", "--to=902"), ("release",)])
+def test_what_is_no_zookeeper_is_said_at_once(command: tuple[str, ...], connect: str) -> None:
+    answer = ask(*command, f"--zookeeper={connect}")
+
+    assert answer.exit_code == MISUSED
+    assert answer.stderr.startswith("error: --zookeeper: ")
+
+
+def test_every_mistake_in_a_file_is_an_error(tmp_path: Path) -> None:
+    config = tmp_path / "controller.properties"
+    config.write_text("zookeeper.connect=zk:1\nbroker.id=x\nhttp.port=y\n")
+
+    answer = ask("status", f"--config={config}")
+
+    assert answer.exit_code == MISUSED
+    first, second = answer.stderr.splitlines()
+    assert first.startswith(f"error: {config}:2: broker.id = x: ")
+    assert second.startswith(f"error: {config}:3: http.port = y: ")
 
 
 @pytest.mark.parametrize("version", ["2.3", "4.0", "three"])

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from controller import handing_over
 from controller.__main__ import main
 from controller.command_line import FAILED, MISUSED, OK, UNREACHABLE
 from controller.handing_over import Standing
@@ -134,10 +133,7 @@ LED = Standing(
 def test_of_all_replicas_the_exit_code_says_whether_one_leads(
     standing: Standing, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def found(*_: object) -> Standing:
-        return standing
-
-    monkeypatch.setattr(handing_over, "standing", found)
+    monkeypatch.setattr("controller.status.at_zookeeper", lambda *_: standing)
 
     answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
 
@@ -147,10 +143,7 @@ def test_of_all_replicas_the_exit_code_says_whether_one_leads(
 
 
 def test_no_value_is_cut_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def found(*_: object) -> Standing:
-        return LED
-
-    monkeypatch.setattr(handing_over, "standing", found)
+    monkeypatch.setattr("controller.status.at_zookeeper", lambda *_: LED)
 
     answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
 

@@ -18,7 +18,7 @@ from controller.core.transactions.proposal import Atom
 from tests.unit.core.builders import OWN, Term, commits, ids, state
 from tests.unit.traps.play import Play, some
 from zk_layout.facts import Malformed, Stat, absent, present
-from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.ids import PartitionId, TopicId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, TopicConfigAddress
@@ -315,6 +315,25 @@ def test_what_a_topic_owes_that_is_there_is_not_forgotten() -> None:
     desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT - 1)
 
     assert desk.follow(duty) + desk.propose(duty) == []
+
+
+@pytest.mark.parametrize("is_topic_first", [True, False])
+def test_what_a_former_topic_of_that_name_owed_is_forgotten_also_where_it_could_not_be_read_until_now(
+    is_topic_first: bool,
+) -> None:
+    desk = Desk("1")
+    duty = Topics(desk.shared)
+    address = ReplicaDeletionsAddress(NAME)
+    seen = Stat(Zxid(MARKED_AT - 100), Zxid(MARKED_AT - 50), ZnodeVersion(3))
+
+    owed = present(address, ReplicaDeletions({PartitionId(0): ids("2")}, TopicId("F" * 22)), seen)
+    topic = Topic({PartitionId(0): Assignment(ids("1"))}, TopicId("L" * 22))
+    there = present(TopicAddress(NAME), topic, Stat(Zxid(MARKED_AT), Zxid(MARKED_AT), ZnodeVersion(0)))
+    desk.fold(*((there, owed) if is_topic_first else (owed, there)))
+
+    (commit,) = commits(desk.follow(duty) + desk.propose(duty))
+    assert commit.writes == (Delete(address, 3),)
+    assert commit.why == ("what topic orders owed is forgotten: it was another topic of that name",)
 
 
 def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:

@@ -55,7 +55,11 @@ class Broker:
         is_mute: bool = False,
         authorizer: str = "",
         settings: Mapping[str, str] | None = None,
+        rack: str | None = None,
+        also: tuple[str, ...] = (),
     ) -> None:
+        self.rack = rack
+        self.also = also
         self.told = {"authorizer.class.name": authorizer, **(settings or {})}
         self.ranges: dict[int, VersionRange] = {api: VersionRange(0, version) for api, version in newest.items()}
         self.protocol = protocol
@@ -163,7 +167,8 @@ class World:
         endpoint = Endpoint(broker.listener, f"broker-{number}", PORT, "PLAINTEXT")
         self.brokers[number] = broker
         self._answering[endpoint.host, PORT] = broker
-        self.write(BrokerAddress(number).path, brokers.encode(Registration((endpoint,))))
+        others = (Endpoint(name, f"broker-{number}", PORT + 1, "PLAINTEXT") for name in broker.also)
+        self.write(BrokerAddress(number).path, brokers.encode(Registration((endpoint, *others), broker.rack)))
         return number
 
     def restarts(self, number: int, broker: Broker) -> None:

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from controller.__main__ import main
 from controller.lab.ports import free_port
-from controller.reassign.command import ACTIONS, GROUPS, Options, reassign
+from controller.reassign.command import GROUPS, reassign
+from controller.reassign.options import ACTIONS, Options
 from controller.reassign.refusals import MISUSED, UNREACHABLE
 from tests.unit.reassign.simulated import SimulatedCluster, at
 
@@ -85,6 +86,58 @@ def test_every_mistake_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
     assert "topics.json, line 1, column 12: Expected `str`, got `int` - at `topics[0].topic`" in files.stderr
     assert '--broker-list "1,x" is not a list of broker ids' in files.stderr
     assert "request.timeout.ms=soon" in files.stderr
+
+
+def test_values_that_cannot_be_are_named_together_with_everything_else(tmp_path: Path) -> None:
+    plan = tmp_path / "moves.json"
+    plan.write_text('{"version":1,"partitions":[{"topic":"a","partition":"x","replicas":[1]}]}')
+
+    result = run(
+        *("--bootstrap-server", "kafka1:9092,kafka2:x", "--execute", "--reassignment-json-file", str(plan)),
+        *("--throttle", "-5", "--timeout", "soon", "--output", "xml", "--gentle"),
+    )
+
+    assert result.exit_code == MISUSED
+    assert result.stderr.splitlines() == [
+        "Error: --throttle: -5 is not in the range x>=0.",
+        "--timeout: 'soon' is not a valid integer range.",
+        "--output: 'xml' is not one of 'text', 'json'.",
+        'Option "--gentle" can\'t be used with action "--execute"',
+        "--bootstrap-server: 'kafka2:x' is not a server; expected host:port,host:port",
+        "moves.json, line 1, column 28: Expected `int`, got `str` - at `partitions[0].partition`",
+    ]
+
+
+@pytest.mark.parametrize("server", ["", "kafka1", "kafka1:", ":9092", "kafka1:0", "kafka1:70000", "a:1,,b:1"])
+def test_what_is_no_server_is_said_at_once(server: str) -> None:
+    result = run("--bootstrap-server", server, "--list")
+
+    assert result.exit_code == MISUSED
+    assert "is not a server; expected host:port,host:port" in result.stderr
+
+
+def test_a_file_that_is_not_there_is_a_mistake_among_others() -> None:
+    result = run("--execute", "--reassignment-json-file", "nowhere.json", "--throttle", "x")
+
+    assert result.exit_code == MISUSED
+    assert result.stderr.splitlines() == [
+        "Error: --reassignment-json-file: File 'nowhere.json' does not exist.",
+        "--throttle: 'x' is not a valid integer range.",
+        "Please specify --bootstrap-server",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--bootstrap-server", "--zookeeper"])
+def test_that_nobody_answers_is_said_long_before_the_time_out(
+    option: str, plan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.reassign.command.SILENT_S", 0.05)
+    address = f"127.0.0.1:{free_port()}"
+
+    result = run(option, address, "--verify", "--reassignment-json-file", plan, "--timeout", "500")
+
+    assert result.exit_code == UNREACHABLE
+    assert f"nobody has answered at {address} yet; trying for 0.5 s" in result.stderr
 
 
 def test_a_file_of_moves_may_be_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,7 @@ TO_TWO_DIRECTORIES = b"\0\0\0\2" + b"".join(
 NO_DIRECTORY = b"\0\x39"  # LOG_DIR_NOT_FOUND
 NOT_MOVED = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\0" + NO_DIRECTORY + b"\0\0\0\7" + NO_DIRECTORY
 NO_SASL_HERE = b"\0\x22"  # ILLEGAL_SASL_STATE
+GROUP_ELSEWHERE = b"\0\x10" + b"\0\1g" + bytes(10)  # NOT_COORDINATOR, and nothing known; as 2.4.1 writes it
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,11 @@ NO_SASL_HERE = b"\0\x22"  # ILLEGAL_SASL_STATE
             COMPACT_MOVE,
             b"\2" + b"\2t" + b"\3" + bytes(4) + NO_DIRECTORY + b"\0" + b"\0\0\0\7" + NO_DIRECTORY + bytes(3),
         ),
+        (15, 0, b"\0\0\0\1\0\1g", b"\0\0\0\7" + b"\0\0\0\1" + GROUP_ELSEWHERE),
+        (15, 2, b"\0\0\0\1\0\1g", b"\0\0\0\7" + bytes(4) + b"\0\0\0\1" + GROUP_ELSEWHERE),
+        (15, 4, b"\0\0\0\1\0\1g\1", b"\0\0\0\7" + bytes(4) + b"\0\0\0\1" + GROUP_ELSEWHERE + bytes(4)),
+        (15, 5, b"\0\2\2g\0\0", b"\0\0\0\7" + bytes(5) + b"\2" + b"\0\x10\2g\1\1\1\1" + bytes(4) + bytes(2)),
+        (15, 5, b"\0\1\0\0", b"\0\0\0\7" + bytes(5) + b"\1" + b"\0"),
         (17, 0, b"\0\5PLAIN", NO_SASL_HERE + b"\0\0\0\0"),
         (17, 1, b"\0\5PLAIN", NO_SASL_HERE + b"\0\0\0\0"),
         (36, 0, b"\0\0\0\0", b"\0\0\0\0"),

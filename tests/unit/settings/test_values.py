@@ -34,9 +34,15 @@ def test_the_connection_timeout_is_the_session_timeout_unless_set() -> None:
     assert found.seconds("zookeeper.connection.timeout.ms") == 6.0
 
 
-@pytest.mark.parametrize("text", ["zk", "zk:2181", "zk1:2181,zk2:2181", "zk1:2181, zk2:2181/kafka/a", "[::1]:2181/k"])
+@pytest.mark.parametrize("text", ["zk", "zk:2181", "zk1:2181,zk2:2181", "zk1:2181,zk2:2181/kafka/a", "[::1]:2181/k"])
 def test_zookeepers_servers_may_be_written_as_for_kafka(text: str) -> None:
     assert settings({"zookeeper.connect": text}).text("zookeeper.connect") == text
+
+
+def test_spaces_between_servers_mean_nothing() -> None:
+    found = settings({"zookeeper.connect": "zk1:2181 , zk2:2181 /kafka"})
+
+    assert found.text("zookeeper.connect") == "zk1:2181,zk2:2181/kafka"
 
 
 @pytest.mark.parametrize("text", ["zk:", "zk:0", "zk:70000", "zk1:2181,", "::1", "http://zk:2181"])

@@ -1,0 +1,84 @@
+"""Which values of options are mistakes?
+
+click ends at the first value that cannot be. Here it is kept, to be told together with all other mistakes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from controller.settings.kinds import SERVERS
+
+_SERVER = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):(\d{1,5})")
+_HIGHEST_PORT = 65535
+
+
+class Mistake(str):
+    """What is wrong with a value, in place of it."""
+
+    __slots__ = ()
+
+
+class Judged(click.ParamType[Any]):
+    """Reads a value as another type does, or makes a `Mistake` of it."""
+
+    def __init__(self, kind: click.ParamType[Any]) -> None:
+        """`kind` reads and names it."""
+        self._kind = kind
+        self.name = kind.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value, or what is wrong with it."""
+        try:
+            return self._kind.convert(value, param, ctx)
+        except click.BadParameter as mistake:
+            named = param.opts[0] if param is not None else self.name
+            return Mistake(f"{named}: {mistake.message}")
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """As that type shows itself in the help."""
+        return self._kind.get_metavar(param, ctx)
+
+
+INTEGER = Judged(click.INT)
+FILE = Judged(click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+def at_least(least: int) -> Judged:
+    """A whole number."""
+    return Judged(click.IntRange(min=least))
+
+
+def mistakes_in(values: Iterable[object]) -> list[str]:
+    """Those among values and lists of values."""
+    flat = (one for value in values for one in (value if isinstance(value, tuple) else (value,)))
+    return [str(value) for value in flat if isinstance(value, Mistake)]
+
+
+def server_mistakes(text: str) -> Iterator[str]:
+    """Those in the value of `--bootstrap-server`.
+
+    >>> list(server_mistakes("kafka1:9092,[::1]:9092")), list(server_mistakes("kafka1"))
+    ([], ["--bootstrap-server: 'kafka1' is not a server; expected host:port,host:port"])
+    """
+    for server in text.split(","):
+        match = _SERVER.fullmatch(server.strip())
+        if match is None or not 0 < int(match[1]) <= _HIGHEST_PORT:
+            yield f"--bootstrap-server: {server!r} is not a server; expected host:port,host:port"
+
+
+def zookeeper_mistakes(text: str) -> Iterator[str]:
+    """Those in the value of `--zookeeper`.
+
+    >>> list(zookeeper_mistakes("zk1:2181/kafka")), list(zookeeper_mistakes("zk1:x"))
+    ([], ["--zookeeper: 'zk1:x' is not a server; expected host:port,host:port and perhaps /chroot"])
+    """
+    try:
+        SERVERS.read(text)
+    except ValueError as mistake:
+        yield f"--zookeeper: {mistake}"
