@@ -9,6 +9,7 @@ from controller.core.acl_authorizer import super_users
 from controller.core.settings import AuthorizerSettings, MachineSettings, TopicDefaults
 from controller.settings import Settings
 from controller.wire.versions import InterBrokerProtocol
+from controller.zk.acls import acl_of
 from zk_layout.ids import BrokerId
 
 
@@ -39,6 +40,7 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
             settings.number("controller.quota.window.num") * settings.number("controller.quota.window.size.seconds")
         ),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
+        acl_bytes=len(acl_of("/", is_protected=settings.zookeeper.sets_acl)),
     )
 
 

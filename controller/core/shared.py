@@ -72,7 +72,8 @@ def at_beginning(
         settings.deletes_topics,
     )
     cluster = Cluster(state, memory, identity)
-    sizes, set_aside = RequestSizes(settings.znode_size_limit, settings.chroot_bytes), SetAside()
+    sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)
+    set_aside = SetAside()
     return Shared(
         settings,
         is_allowed or authorizer_of(settings.authorizer, state.rights.known),

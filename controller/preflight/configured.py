@@ -27,6 +27,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         frozenset(map(Check, tolerated)),
         str(settings.values["authorizer.class.name"] or ""),
         {key: text for key, text in settings.shown().items() if key in COMPARED},
+        settings.zookeeper.sets_acl,
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from controller.preflight.findings import Check
 from controller.wire.versions import InterBrokerProtocol, VersionRange
+from controller.zk.rights import Granted
 from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
@@ -29,7 +30,7 @@ class Wanted(Struct, frozen=True):
     Shape:
         `protocol` is None where it is to be found out. Brokers are told over `listener`, and reach this process over
         the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about. Where
-        `authorizer` is empty, everybody may do everything.
+        `authorizer` is empty, everybody may do everything. `sets_acl` is zookeeper.set.acl.
     """
 
     own_id: BrokerId
@@ -41,6 +42,7 @@ class Wanted(Struct, frozen=True):
     tolerated: frozenset[Check] = frozenset()
     authorizer: str = ""
     settings: Mapping[str, str] = MappingProxyType({})
+    sets_acl: bool = False
 
 
 class BrokerSeen(Struct, frozen=True):
@@ -83,7 +85,7 @@ class Seen(Struct, frozen=True):
     Shape:
         `elsewhere` are paths of the same ZooKeeper at which a Kafka cluster seems to be. `clash` says who else is
         registered with our id. `assigned` is a topic that has a replica on it, though no controller is known to have
-        had it.
+        had it. `registrations` says what is granted of what each broker has created in ZooKeeper.
 
     Units:
         `ahead_s` is how far in our future something was written to ZooKeeper, in seconds.
@@ -97,3 +99,4 @@ class Seen(Struct, frozen=True):
     denied: tuple[Lacking, ...] = ()
     addresses: tuple[AddressTried, ...] = ()
     ahead_s: float = 0.0
+    registrations: Mapping[BrokerId, Granted] = MappingProxyType({})

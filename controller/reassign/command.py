@@ -335,7 +335,8 @@ def _bootstrap_servers(options: Options, settings: ClientSettings) -> str:
         return options.bootstrap_server
     from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 
-    zookeeper = ZooKeeperCluster(options.config.zookeeper, settings.timeout_ms)
+    connect, security = options.config.zookeeper
+    zookeeper = ZooKeeperCluster(connect, settings.timeout_ms, security)
     try:
         return zookeeper.bootstrap_servers(settings.security_protocol)
     finally:
