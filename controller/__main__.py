@@ -12,6 +12,7 @@ import click
 import structlog
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from controller import access_log, doors, logs
 from controller.command_line import CONFIG, MISUSED
@@ -219,7 +220,7 @@ def _show_settings(found: Settings, output: str) -> None:
         return
     table = Table("key", "value", "environment variable", title="The configuration is valid")
     for key, value in found.shown().items():
-        table.add_row(key, value, environment_name(key))
+        table.add_row(key, Text(value), environment_name(key))
     _console().print(table)
     for listener, outcome in tried.items():
         click.echo(f"handshake of brokers on {listener}: {outcome}")

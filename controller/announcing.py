@@ -79,7 +79,7 @@ class Announcing:
         found, _ = await bridge.exists(path)
         data = replicas.encode(wanted)
         if found is None:
-            create = protocol.Create(bridge.full(path), data, ephemeral=True, acl=bridge.settings.acl)
+            create = protocol.Create(bridge.full(path), data, ephemeral=True, acl=bridge.acl(path))
             reply = await bridge.read(create)
             if reply.code == protocol.NO_NODE:
                 await preparation.create_missing(bridge, replicas.ROOT)

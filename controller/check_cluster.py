@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import click
 import structlog
 
-from controller.claiming import way_to_zookeeper
 from controller.command_line import still_trying
 from controller.doors import NoUsers, dialer_of, doors_of
 from controller.preflight.configured import preflight_of
@@ -20,6 +19,7 @@ from controller.server.listener import ListenerSettings, Server
 from controller.settings import Settings
 from controller.zk.answers import Disconnected, SessionEnded
 from controller.zk.bridge import Bridge
+from controller.zk.connect_settings import way_to_zookeeper
 from controller.zk.session import Session
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration

@@ -36,14 +36,15 @@ from controller.preflight.looking import sentences
 from controller.settings import Settings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
 from controller.zk import whereabouts
-from controller.zk.answers import Disconnected, Refused, SessionEnded
+from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.connect_settings import ZooKeeperSettings, way_to_zookeeper
 from controller.zk.session import Session
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
 
 HASTE_S = 1.0
+TURNED_AWAY_S = 5.0
 FIRST_LOOK_AGAIN_S, LONGEST_LOOK_AGAIN_S = 0.5, 5.0
 UNTIL_BROKERS_SPEAK_S = 2.0
 LOOK_FOR_CHANGES_EVERY_S, LOOK_AT_ALL_EVERY_S = 5.0, 60.0
@@ -51,17 +52,6 @@ LOOK_FOR_CHANGES_EVERY_S, LOOK_AT_ALL_EVERY_S = 5.0, 60.0
 _log = structlog.get_logger(__name__)
 
 Clash = Callable[[], Awaitable[IdClash | None]]
-
-
-def way_to_zookeeper(settings: Settings) -> ZooKeeperSettings:
-    """How this process connects to ZooKeeper."""
-    return ZooKeeperSettings(
-        settings.text("zookeeper.connect"),
-        settings.number("zookeeper.session.timeout.ms"),
-        settings.number("zookeeper.connection.timeout.ms"),
-        settings.number("zookeeper.max.in.flight.requests"),
-        request_limit_bytes=settings.number("jute.maxbuffer"),
-    )
 
 
 class Preflight(Protocol):
@@ -131,6 +121,8 @@ class Claimant:
                 self._session.stop()
                 self.bridge, self._session = self._new_session()
                 self._not_reached(str(error))
+                if isinstance(error, TurnedAway):
+                    await asyncio.sleep(TURNED_AWAY_S)  # somebody has to change something first
             except (Refused, SessionEnded) as error:
                 self._tell(StartRefused(str(error)))
                 return

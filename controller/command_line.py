@@ -18,7 +18,7 @@ from controller.wire.versions import parse_wanted
 from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.connect_settings import ZooKeeperSettings, way_to_zookeeper
 
 OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -64,11 +64,7 @@ def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSett
         settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
     except BadSettings as error:
         fail("\nerror: ".join(error.problems), MISUSED)
-    return ZooKeeperSettings(
-        settings.text("zookeeper.connect"),
-        settings.number("zookeeper.session.timeout.ms"),
-        settings.number("zookeeper.connection.timeout.ms"),
-    )
+    return way_to_zookeeper(settings)
 
 
 def still_trying(reason: str) -> None:

@@ -25,6 +25,7 @@ from controller.security.towards_brokers import TowardsBrokers
 from controller.server.connection import Door
 from controller.settings import BadSettings, Settings
 from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
+from controller.zk import client as zookeeper
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential
 
@@ -69,6 +70,10 @@ def check(settings: Settings) -> None:
         _try(name, partial(_door, settings, secured, NoUsers(), with_keys=False), problems)
     for name, towards in settings.towards_brokers.items():
         _try(name, partial(_towards, settings, name, towards), problems)
+    try:
+        zookeeper.check(settings.zookeeper)
+    except (UnusableStore, UnusableSecurity) as error:
+        problems.append(str(error))
     try:
         http_access(settings)
     except UnusableSecurity as error:

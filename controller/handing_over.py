@@ -85,7 +85,7 @@ async def give(bridge: Bridge, reason: str, *, timeout_s: float, is_forced: bool
         raise NobodyToTakeOver
     wanted = Release(_who(), int(time.time() * 1000), reason)
     full = bridge.full(_RELEASE.path)
-    reply = await bridge.read(protocol.Create(full, release.encode(wanted), acl=bridge.settings.acl))
+    reply = await bridge.read(protocol.Create(full, release.encode(wanted), acl=bridge.acl(_RELEASE.path)))
     if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
         raise Refused(_RELEASE.path, reply.code)
     return await _wait_for(bridge, timeout_s, is_ours=False)
@@ -117,7 +117,8 @@ async def switch(bridge: Bridge, to: BrokerId, *, timeout_s: float) -> Outcome:
         raise CannotSwitch(why)
     wanted = Switchover(to, _who(), int(time.time() * 1000))
     full = bridge.full(_SWITCHOVER.path)
-    reply = await bridge.read(protocol.Create(full, switchover.encode(wanted), ephemeral=True, acl=bridge.settings.acl))
+    acl = bridge.acl(_SWITCHOVER.path)
+    reply = await bridge.read(protocol.Create(full, switchover.encode(wanted), ephemeral=True, acl=acl))
     if reply.code == protocol.NODE_EXISTS:
         raise CannotSwitch("another switchover is under way: wait until it has ended")
     if reply.code != protocol.OK:

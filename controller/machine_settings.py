@@ -12,6 +12,7 @@ from controller.settings import Settings
 from controller.settings.table import SETTINGS
 from controller.settings.values import HIDDEN
 from controller.wire.versions import InterBrokerProtocol
+from controller.zk.acls import acl_of
 from zk_layout.ids import BrokerId
 
 
@@ -42,6 +43,7 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
             settings.number("controller.quota.window.num") * settings.number("controller.quota.window.size.seconds")
         ),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
+        acl_bytes=len(acl_of("/", is_protected=settings.zookeeper.sets_acl)),
     )
 
 

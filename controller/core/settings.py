@@ -43,6 +43,10 @@ class AuthorizerSettings(Struct, frozen=True):
     allows_everyone_if_no_acl_is_found: bool = False
 
 
+OPEN_ACL_BYTES = 27
+"""Of the ACL that gives everybody all rights, in ZooKeeper's protocol."""
+
+
 class MachineSettings(Struct, frozen=True):
     """What of the configuration decisions depend on.
 
@@ -55,7 +59,7 @@ class MachineSettings(Struct, frozen=True):
         `deletion_patience_s` is how long a move waits for leaving live replicas to confirm their deletion.
         `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
         `znode_size_limit` is in bytes, of a whole request with which a znode is written: ZooKeeper's jute.maxbuffer.
-        `chroot_bytes` is how much longer than here each path is in ZooKeeper.
+        `chroot_bytes` is how much longer than here each path is in ZooKeeper, `acl_bytes` how long the longest ACL is.
         `status_retention_ms` is how long the status of a finished reassignment request is kept.
         `keeps_reassignment_znodes` says that `/admin/reassignments` is followed (KIP-236). `token_expiry_check_s` is
         Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is the
@@ -85,3 +89,4 @@ class MachineSettings(Struct, frozen=True):
     authorizer: AuthorizerSettings | None = None
     quota_window_s: float = 11.0
     budget: TurnBudget = TurnBudget()
+    acl_bytes: int = OPEN_ACL_BYTES

@@ -79,7 +79,8 @@ def at_beginning(
         settings.deletes_topics,
     )
     cluster = Cluster(state, memory, identity)
-    sizes, set_aside = RequestSizes(settings.znode_size_limit, settings.chroot_bytes), SetAside()
+    sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)
+    set_aside = SetAside()
     judge, reasons = authorizer_of(settings.authorizer, state.rights.known)
     if is_allowed is not None:
         judge, reasons = is_allowed, None

@@ -1,7 +1,7 @@
 """How does a real ZooKeeper server run here? As one plain Java process, on the jars inside PySpark."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,13 +30,15 @@ class ZooKeeperSettings(msgspec.Struct, frozen=True):
     """What may differ between servers.
 
     `max_request_bytes` is ZooKeeper's `jute.maxbuffer`. Without `fsync` a commit survives the end of the
-    process but not of the machine. Sessions may ask for two ticks up to two minutes.
+    process but not of the machine. Sessions may ask for two ticks up to two minutes. `config` are further lines of
+    zoo.cfg.
     """
 
     tick_time_ms: int = 500
     max_request_bytes: int | None = None
     java_options: tuple[str, ...] = SMALL_SERVER
     fsync: bool = False
+    config: Mapping[str, object] = {}
 
 
 class ZooKeeperServer(Server):
@@ -130,6 +132,7 @@ class ZooKeeperServer(Server):
             "maxClientCnxns": 0,
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
+            **self._settings.config,
         }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 

@@ -29,6 +29,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         {key: text for key, text in settings.shown().items() if key in COMPARED},
         frozenset(endpoint.listener for endpoint in settings.advertised_endpoints),
         settings.rack,
+        settings.zookeeper.sets_acl,
     )
 
 

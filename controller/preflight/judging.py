@@ -13,6 +13,7 @@ from controller.preflight.findings import Check, Finding, Gravity, listed, named
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
+from controller.zk.rights import Right
 from controller.zk.whereabouts import Lacking
 from zk_layout.ids import BrokerId
 
@@ -28,6 +29,7 @@ def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
         _cluster,
         _own_id,
         _permissions,
+        _owners,
         _brokers,
         beside_brokers.listeners,
         beside_brokers.rack,
@@ -86,8 +88,9 @@ def _permissions(_: Wanted, seen: Seen) -> Iterator[Finding]:
     if not seen.denied:
         yield ok(check, "ZooKeeper's ACLs let this process read and write what it must")
     hint = (
-        "this process has no identity in ZooKeeper: give world:anyone these rights (zookeeper.set.acl is not supported)"
-        "; where the servers run with skipACL, tolerate this check (controller.preflight.tolerate)"
+        "log in at ZooKeeper as the brokers do (zookeeper.sasl.jaas.config, zookeeper.ssl.keystore.location; "
+        "docs/security.md), or give these rights to whom ZooKeeper knows this process as; where the servers run with "
+        "skipACL, tolerate this check (controller.preflight.tolerate)"
     )
     stops = [d for d in seen.denied if d.is_essential and not d.may_depend]
     others = [d for d in seen.denied if d not in stops]
@@ -97,11 +100,38 @@ def _permissions(_: Wanted, seen: Seen) -> Iterator[Finding]:
         yield warning(check, _denials(others), hint)
 
 
+def _owners(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+    """Whether brokers can write what is created here, and nobody else more than there.
+
+    Whoever has created a znode under zookeeper.set.acl has all rights to it, and nobody else has: so have we to what
+    brokers have created, if we are the same to ZooKeeper.
+    """
+    check, found = Check.PERMISSIONS, seen.registrations
+    open_ones = sorted(b for b, one in found.items() if Right.WRITE in one.anyone)
+    closed = {b: one for b, one in found.items() if b not in open_ones}
+    if not wanted.sets_acl:
+        if closed:
+            protect = f"protect{'s' * (len(closed) == 1)}"
+            text = f"{named(sorted(closed))} {protect} what is created in ZooKeeper, and this process does not"
+            yield warning(check, text, "set zookeeper.set.acl=true, as on the brokers")
+        return
+    if open_ones:
+        create = f"create{'s' * (len(open_ones) == 1)}"
+        text = f"what {named(open_ones)} {create} in ZooKeeper is open to all, and zookeeper.set.acl is true here"
+        hint = "they might not be able to write what this process creates: set it to true on all brokers first, or to "
+        yield stop(check, text, hint + "false here until then")
+    foreign = {b: one for b, one in closed.items() if Right.ADMIN not in one.surely | one.perhaps}
+    if foreign:
+        owners = sorted({owner for one in foreign.values() for owner in one.others})
+        text = f"{named(sorted(foreign))} could not write what this process creates: in ZooKeeper they are "
+        yield stop(check, text + (listed(owners) or "somebody else"), "log in at ZooKeeper as the brokers do")
+
+
 def _denials(denied: list[Lacking]) -> str:
     texts = []
     for d in denied[:SHOWN]:
         verb = "may let" if d.may_depend else "does not let"
-        condition = ", depending on its address" if d.may_depend else ""
+        condition = ", depending on its address, or on what ZooKeeper calls it" if d.may_depend else ""
         texts.append(
             f"ZooKeeper {verb} this process {d.right} {d.path}{condition} ({listed(d.others) or 'nobody'} may)"
         )

@@ -86,12 +86,13 @@ class Preflight:
         others = {broker: r for broker, r in registered.items() if broker != self._wanted.own_id}
         is_bare = not place.has_cluster_id and not others
         elsewhere = await whereabouts.clusters_elsewhere(bridge) if is_bare else ()
-        brokers, assigned, lacking, addresses, written_ms = await asyncio.gather(
+        brokers, assigned, lacking, addresses, written_ms, registrations = await asyncio.gather(
             self._brokers(others),
             whereabouts.assigned_to(bridge, self._wanted.own_id, place.topics),
             whereabouts.lacking(bridge, place.topics),
             self._addresses(others),
             whereabouts.last_written_ms(bridge, tuple(others)),
+            whereabouts.grants_of_brokers(bridge, tuple(others)),
         )
         return Seen(
             place,
@@ -102,6 +103,7 @@ class Preflight:
             lacking,
             addresses,
             written_ms / 1000 - self._wall_clock(),
+            registrations,
         )
 
     async def _brokers(self, registered: dict[BrokerId, Registration]) -> dict[BrokerId, BrokerSeen]:

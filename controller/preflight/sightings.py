@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from controller.preflight.findings import Check
 from controller.wire.versions import InterBrokerProtocol, VersionRange
+from controller.zk.rights import Granted
 from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
@@ -29,7 +30,8 @@ class Wanted(Struct, frozen=True):
     Shape:
         `protocol` is None where it is to be found out. Brokers are told over `listener`, and reach this process over
         the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about. Where
-        `authorizer` is empty, everybody may do everything. `advertised` are all our listeners.
+        `authorizer` is empty, everybody may do everything. `advertised` are all our listeners. `sets_acl` is
+        zookeeper.set.acl.
     """
 
     own_id: BrokerId
@@ -43,6 +45,7 @@ class Wanted(Struct, frozen=True):
     settings: Mapping[str, str] = MappingProxyType({})
     advertised: frozenset[str] = frozenset()
     rack: str | None = None
+    sets_acl: bool = False
 
 
 class BrokerSeen(Struct, frozen=True):
@@ -88,7 +91,7 @@ class Seen(Struct, frozen=True):
     Shape:
         `elsewhere` are paths of the same ZooKeeper at which a Kafka cluster seems to be. `clash` says who else is
         registered with our id. `assigned` is a topic that has a replica on it, though no controller is known to have
-        had it.
+        had it. `registrations` says what is granted of what each broker has created in ZooKeeper.
 
     Units:
         `ahead_s` is how far in our future something was written to ZooKeeper, in seconds.
@@ -102,3 +105,4 @@ class Seen(Struct, frozen=True):
     denied: tuple[Lacking, ...] = ()
     addresses: tuple[AddressTried, ...] = ()
     ahead_s: float = 0.0
+    registrations: Mapping[BrokerId, Granted] = MappingProxyType({})

@@ -193,8 +193,9 @@ def _bootstrap_servers(options: Options, settings: ClientSettings, answer: Answe
         return options.bootstrap_server
     from controller.reassign.zookeeper_cluster import ZooKeeperCluster
 
-    with _saying_who_is_silent(options.config.zookeeper, settings.timeout_ms, answer):
-        zookeeper = ZooKeeperCluster(options.config.zookeeper, settings.timeout_ms)
+    connect, security = options.config.zookeeper
+    with _saying_who_is_silent(connect, settings.timeout_ms, answer):
+        zookeeper = ZooKeeperCluster(connect, settings.timeout_ms, security)
     try:
         return zookeeper.bootstrap_servers(settings.security_protocol)
     finally:

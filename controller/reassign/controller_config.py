@@ -8,6 +8,7 @@ from pathlib import Path
 
 from controller.reassign.refusals import Unusable
 from controller.settings import BadSettings, load
+from controller.settings.security import ZooKeeperSecurity
 from controller.wire.versions import parse_wanted
 
 
@@ -19,8 +20,8 @@ class ControllerConfig:
         self._path = path
 
     @cached_property
-    def zookeeper(self) -> str:
-        """Its `zookeeper.connect`.
+    def zookeeper(self) -> tuple[str, ZooKeeperSecurity]:
+        """Its `zookeeper.connect`, and how to go there.
 
         Raises:
             Unusable: no controller could run with this file; with everything that is wrong in it.
@@ -29,4 +30,4 @@ class ControllerConfig:
             settings = load(self._path, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
         except BadSettings as error:
             raise Unusable("\n".join(error.problems)) from None
-        return settings.text("zookeeper.connect")
+        return settings.text("zookeeper.connect"), settings.zookeeper

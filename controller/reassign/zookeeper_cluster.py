@@ -7,11 +7,12 @@ Source: Kafka 2.8's ReassignPartitionsCommand, the methods with a `zkClient`; Ad
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from time import monotonic
 from typing import TypeVar
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -31,6 +32,8 @@ from controller.reassign.executing import EXISTING
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Declined, Refused, Unreachable, Unusable
 from controller.settings.kinds import SERVERS
+from controller.settings.security import ZooKeeperSecurity
+from controller.zk.client import client_of
 from zk_layout.codec import Undecodable
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes import admin, brokers, configs, notifications, topics
@@ -48,6 +51,7 @@ IGNORED = (
 _CHANGES = f"{notifications.CONFIG_CHANGES}/config_change_"
 _FOLDERS = {Kind.TOPIC: "topics", Kind.BROKER: "brokers"}
 _TRIES = 5
+_LOOK_EVERY_S = 0.05
 
 T = TypeVar("T")
 
@@ -57,19 +61,26 @@ class ZooKeeperCluster:
 
     has_log_dirs = False
 
-    def __init__(self, connect: str, timeout_ms: int) -> None:
+    def __init__(self, connect: str, timeout_ms: int, security: ZooKeeperSecurity | None = None) -> None:
         """Connect.
 
         Raises:
-            Unreachable: no server answers.
+            Unreachable: no server answers, or none lets us in.
         """
+        logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what matters is told once, as an error
         self._named = connect
-        self._client = KazooClient(str(SERVERS.read(connect)), timeout=20)
-        try:
-            self._client.start(timeout=timeout_ms / 1000)
-        except KazooTimeoutError:
-            self.close()
-            raise Unreachable(f"no ZooKeeper answers at {connect} within {timeout_ms / 1000:g} s") from None
+        reasons: list[str] = []
+        self._client = client_of(
+            str(SERVERS.read(connect)), security or ZooKeeperSecurity(), reasons.append, timeout=20
+        )
+        until, connected = monotonic() + timeout_ms / 1000, self._client.start_async()
+        while not connected.wait(_LOOK_EVERY_S):
+            if len(reasons) >= len(self._client.hosts):
+                self.close()
+                raise Unreachable(f"ZooKeeper at {connect}: {reasons[-1]}")
+            if monotonic() > until:
+                self.close()
+                raise Unreachable(f"no ZooKeeper answers at {connect} within {timeout_ms / 1000:g} s")
 
     def nodes(self) -> dict[BrokerId, Node]:
         """Who is registered."""
@@ -95,7 +106,11 @@ class ZooKeeperCluster:
 
     def _registrations(self) -> dict[BrokerId, Registration]:
         found = {}
-        for name in self._ask(lambda: self._client.get_children(brokers.ROOT)):
+        try:
+            names = self._ask(lambda: self._client.get_children(brokers.ROOT))
+        except NoNodeError:
+            return {}
+        for name in names:
             data = self._read(BrokerAddress(BrokerId(int(name))).path)
             if data is not None:
                 found[BrokerId(int(name))] = _decoded(brokers.decode, data)

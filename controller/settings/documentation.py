@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controller.settings.elsewhere import REFUSED
+from controller.settings.setting import Setting
 from controller.settings.sources import environment_name
-from controller.settings.table import SETTINGS, Setting
+from controller.settings.table import SETTINGS
 from controller.settings.values import shown
 
 _INTRODUCTION = f"""# Settings

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.settings.kinds import Value
+from controller.settings.setting import Setting
 from controller.settings.sources import Given
-from controller.settings.table import SETTINGS, Setting
+from controller.settings.table import SETTINGS
 from controller.settings.values import shown
 
 

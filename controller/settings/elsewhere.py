@@ -13,8 +13,10 @@ REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "create.topic.policy.class.name": "a Java class cannot run here; leave it out: topics would be created "
         "without checking the policy",
-        "zookeeper.set.acl": "not supported yet; set it to false: the controller does not authenticate to ZooKeeper",
-        "zookeeper.ssl.client.enable": "not supported yet; set it to false and connect to a plain port of ZooKeeper",
+        "zookeeper.ssl.crl.enable": "certificates of ZooKeeper's servers cannot be looked up in lists of "
+        "revoked ones here; leave it out, if brokers can do without",
+        "zookeeper.ssl.ocsp.enable": "nobody can be asked here whether a certificate of ZooKeeper's servers was "
+        "revoked; leave it out, if brokers can do without",
         "zookeeper.metadata.migration.enable": "while a cluster migrates to KRaft, the KRaft quorum must hold "
         "/controller; stop this controller before that, or set it to false",
         "process.roles": "this file configures KRaft; this controller is for clusters in ZooKeeper mode",
@@ -110,6 +112,5 @@ IRRELEVANT_PREFIXES = (
     "ssl.",
     "transaction.",
     "transactional.",
-    "zookeeper.ssl.",
 )
 """All keys that begin like this are as irrelevant."""

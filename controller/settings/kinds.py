@@ -8,8 +8,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from controller.core.acl_authorizer import super_users
+from controller.settings.security import Secret, StoreType
 
-Value = str | int | bool
+Value = str | int | bool | Secret
 
 AUTHORIZERS = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
 
@@ -94,6 +95,24 @@ def _servers(text: str) -> str:
     return ",".join(servers) + slash + chroot
 
 
+def _store_type(text: str) -> str:
+    if text.upper() not in list(StoreType):
+        raise ValueError(f"expected one of {', '.join(StoreType)}")
+    return text.upper()
+
+
+def _identification(text: str) -> str:
+    if text.lower() != "https":
+        raise ValueError("expected https, or nothing to compare no names")
+    return text.lower()
+
+
+def _user_and_password(text: str) -> Secret:
+    if not all(text.partition(":")):
+        raise ValueError("expected user:password")
+    return Secret(text)
+
+
 def _principals(text: str) -> str:
     super_users(text)
     return text
@@ -137,6 +156,10 @@ def counts_in(text: str) -> dict[str, int]:
 
 
 TEXT = Kind("text", str)
+SECRET = Kind("text, not shown", Secret)
+CREDENTIALS = Kind("user:password, not shown", _user_and_password)
+STORE_TYPE = Kind("JKS, PKCS12 or PEM", _store_type)
+IDENTIFICATION = Kind("https or empty", _identification)
 AUTHORIZER = Kind("an authorizer of Kafka's", _authorizer)
 PRINCIPALS = Kind("User:name;User:name;…", _principals)
 COUNTS = Kind("host:count,…", _counts)

@@ -16,6 +16,7 @@ from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
 from controller.settings.values import Listener, Settings
+from controller.settings.zookeeper_security import zookeeper_security_of
 
 _OURS = tuple(setting.key for setting in SETTINGS)
 _KNOWN = (*_OURS, *REFUSED, *IRRELEVANT, *SECURING)
@@ -57,6 +58,7 @@ def load(
     _refuse(draft)
     _check_id(draft)
     found = listening.settle(draft)
+    towards_zookeeper = zookeeper_security_of(draft)
     most_connections = _listener_limits(draft, {endpoint.listener for endpoint in found.bound})
     if problems:
         raise BadSettings(problems)
@@ -73,6 +75,7 @@ def load(
         found.towards_brokers,
         found.control_plane,
         token_key_of(draft),
+        towards_zookeeper,
     )
 
 
@@ -120,7 +123,7 @@ def _check_id(draft: Draft) -> None:
     broker_id, most = draft.values["broker.id"], draft.values["reserved.broker.max.id"]
     if not draft.values["broker.id.generation.enable"] or broker_id is None or most is None:
         return
-    if int(broker_id) > int(most):
+    if int(str(broker_id)) > int(str(most)):
         draft.complain(
             "broker.id",
             f"ids above reserved.broker.max.id = {most} are generated for brokers, and one could get this one; take a "

@@ -139,3 +139,19 @@ class ListenerSecurity(Struct, frozen=True):
     protocol: str = PLAINTEXT
     tls: TlsSettings | None = None
     sasl: SaslSettings | None = None
+
+
+class ZooKeeperSecurity(Struct, frozen=True):
+    """As whom this process connects to ZooKeeper, and who may write what it creates there.
+
+    Shape:
+        `jaas` is the login module of SASL, `service` the first part of the servers' Kerberos principal. `digest` is
+        `user:password`, said to the server as zkCli's `addauth digest` does. With `sets_acl` what is created belongs
+        to whoever this process is, as with `zookeeper.set.acl` of brokers.
+    """
+
+    tls: TlsSettings | None = None
+    jaas: Secret | None = None
+    service: str = "zookeeper"
+    digest: Secret | None = None
+    sets_acl: bool = False

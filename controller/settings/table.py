@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from controller.settings.kinds import (
     AUTHORIZER,
     COUNTS,
@@ -11,73 +9,19 @@ from controller.settings.kinds import (
     MILLISECONDS,
     PORT,
     PRINCIPALS,
-    SERVERS,
     TEXT,
     TRUTH,
-    Kind,
-    Value,
     choice,
     names,
     number,
 )
+from controller.settings.setting import Setting, ours
+from controller.settings.zookeeper_table import ZOOKEEPER
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-
-class Setting(Struct, frozen=True):
-    """One key: what it takes, what it is otherwise, and what it means.
-
-    `is_kafkas` where Kafka has the key, too, with the same meaning; `same_as` names the key whose value is taken where
-    this one is not set.
-    """
-
-    key: str
-    kind: Kind
-    default: Value | None
-    doc: str
-    is_kafkas: bool = True
-    is_required: bool = False
-    same_as: str | None = None
-
-
-def _ours(key: str, kind: Kind, default: Value | None, doc: str) -> Setting:
-    return Setting(key, kind, default, doc, is_kafkas=False)
-
-
 SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        "zookeeper.connect",
-        SERVERS,
-        None,
-        "ZooKeeper's servers, and the chroot if the brokers use one. The same as on the brokers.",
-        is_required=True,
-    ),
-    Setting(
-        "zookeeper.session.timeout.ms",
-        number(1000),
-        18000,
-        "How long ZooKeeper waits before it expires the session of a silent process, so that a standby can take over.",
-    ),
-    Setting(
-        "zookeeper.connection.timeout.ms",
-        MILLISECONDS,
-        None,
-        "Time-out of one attempt to connect to ZooKeeper; attempts are repeated.",
-        same_as="zookeeper.session.timeout.ms",
-    ),
-    Setting(
-        "zookeeper.max.in.flight.requests",
-        number(1, 10_000),
-        64,
-        "Most requests to ZooKeeper in flight at once. Kafka's default is 10; this one is higher because a fail-over "
-        "is a long pipeline of reads and takes as long as its round trips.",
-    ),
-    _ours(
-        "jute.maxbuffer",
-        number(65536),
-        1048575,
-        "Largest request, in bytes, that the ZooKeeper servers accept; at most their own jute.maxbuffer.",
-    ),
+    *ZOOKEEPER,
     Setting(
         "broker.id",
         number(0),
@@ -157,13 +101,13 @@ SETTINGS: tuple[Setting, ...] = (
         "auto: that of the oldest broker, found out from the brokers and followed while they are upgraded. A version "
         "(2.4 to 3.9) is kept: the same as on the brokers or, where they leave it unset, that of the oldest broker.",
     ),
-    _ours(
+    ours(
         "controller.takeover",
         choice("always", "when-vacant"),
         "always",
         "Whether to replace a native controller at once, or to wait until /controller is vacant.",
     ),
-    _ours(
+    ours(
         "controller.preflight.tolerate",
         names("permissions", "brokers", "rack", "protocol", "authorizer", "advertised-listeners"),
         None,
@@ -176,7 +120,7 @@ SETTINGS: tuple[Setting, ...] = (
         "How long to wait for a broker's response before a command is sent again.",
     ),
     Setting("request.timeout.ms", MILLISECONDS, 30000, "Time-out of relayed requests, and of giving up /controller."),
-    _ours(
+    ours(
         "controller.drain.timeout.ms",
         MILLISECONDS,
         5000,
@@ -314,7 +258,7 @@ SETTINGS: tuple[Setting, ...] = (
         3600000,
         "How often expired delegation tokens are deleted; the brokers' secret key is not needed here.",
     ),
-    _ours(
+    ours(
         "controlled.shutdown.redundancy",
         number(0),
         0,
@@ -322,69 +266,69 @@ SETTINGS: tuple[Setting, ...] = (
         "granted; otherwise it is refused, naming the partitions, and the broker retries. Partitions with too few "
         "other replicas to begin with do not count. 0: no check, as in Kafka.",
     ),
-    _ours(
+    ours(
         "reassignment.deletion.patience.ms",
         MILLISECONDS,
         10000,
         "How long an otherwise finished move waits for brokers to confirm that removed replicas are deleted. "
         "Unconfirmed deletions are recorded in ZooKeeper and retried.",
     ),
-    _ours(
+    ours(
         "reassign.partitions.status.min.retention.ms",
         MILLISECONDS,
         86400000,
         "How long the status of a finished request is kept in /admin/reassign_partitions_status (KIP-179).",
     ),
-    _ours(
+    ours(
         "controller.reassignments.znodes",
         TRUTH,
         False,
         "Whether the children of /admin/reassignments start, change and cancel moves, and show all moves in progress "
         "(KIP-236). Set the same value on all replicas of the controller.",
     ),
-    _ours("http.host", TEXT, "127.0.0.1", "Address that serves /metrics, /livez, /readyz, /leader and /reassignments."),
-    _ours(
+    ours("http.host", TEXT, "127.0.0.1", "Address that serves /metrics, /livez, /readyz, /leader and /reassignments."),
+    ours(
         "http.allowed.hosts",
         TEXT,
         None,
         "Names under which the HTTP server may be asked, separated by commas, besides its addresses, the machine's own "
         "names and all names without a dot. * allows every name, also that of a hostile page (DNS rebinding).",
     ),
-    _ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
-    _ours(
+    ours("http.port", PORT, 9640, "Port of the HTTP server; 0 turns it off."),
+    ours(
         "http.web.config.file",
         TEXT,
         None,
         "TLS and users of the HTTP server, in the format of Prometheus' exporters; see docs/security.md. Required "
         "where http.host is reached from other hosts.",
     ),
-    _ours(
+    ours(
         "http.open",
         TRUTH,
         False,
         "Lets everybody read the HTTP server, although it is reached from other hosts.",
     ),
-    _ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
-    _ours(
+    ours("log.level", choice("debug", "info", "warning", "error"), "info", "Least severe level that is logged."),
+    ours(
         "log.authorizer.level",
         choice("debug", "info", "off"),
         "info",
         "Least severe level of kafka.authorizer.logger, whatever log.level is: info tells what was denied to whom, and "
         "why; debug also what was allowed.",
     ),
-    _ours(
+    ours(
         "log.authorizer.file",
         TEXT,
         None,
         "File of kafka.authorizer.logger, which is added to; without it these lines are among the others.",
     ),
-    _ours(
+    ours(
         "log.format",
         choice("auto", "text", "json"),
         "auto",
         "text for people, json for machines; auto is text on a terminal and json elsewhere.",
     ),
-    _ours(
+    ours(
         "journal.dir",
         TEXT,
         None,

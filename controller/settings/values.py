@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from controller.settings.kinds import Value
-from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret
+from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret, ZooKeeperSecurity
 from zk_layout.znodes.brokers import Endpoint
 
 HIDDEN = "[hidden]"
@@ -32,7 +32,7 @@ class Settings(Struct, frozen=True):
         do not concern a controller.
         `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
         `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
-        tokens are checked.
+        tokens are checked, `zookeeper` how this process goes to ZooKeeper.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
@@ -48,6 +48,7 @@ class Settings(Struct, frozen=True):
     towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})
     control_plane_listener: str = ""
     token_key: Secret | None = None
+    zookeeper: ZooKeeperSecurity = ZooKeeperSecurity()
 
     def text(self, key: str) -> str:
         """A value as text."""

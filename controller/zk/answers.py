@@ -38,6 +38,10 @@ class Disconnected(Exception):
     """The connection was lost before the answer came; the request may have been carried out or not."""
 
 
+class TurnedAway(Disconnected):
+    """A server answers, and this process and it do not come together: for want of trust, or of a login."""
+
+
 class SessionEnded(Exception):
     """The session has expired or was closed."""
 

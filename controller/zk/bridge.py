@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 import kazoo.exceptions as kazoo_errors
+import structlog
 from kazoo.client import KazooClient, KazooState
 
 from controller.zk import kazoo_internals, protocol
+from controller.zk.acls import acl_of
 from controller.zk.answers import (
     Change,
     ConnectionState,
@@ -25,11 +26,13 @@ from controller.zk.answers import (
     Refused,
     Reply,
     SessionEnded,
+    TurnedAway,
     WatchEvent,
 )
+from controller.zk.client import client_of
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.life import SessionLife
-from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, SetWatches, Sync
+from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, Sync
 from zk_layout.facts import Stat
 from zk_layout.ids import SessionId, Zxid
 
@@ -38,6 +41,7 @@ _DRAINED_AT_ONCE: Final = 64
 _PROBES_TO_LOSE: Final = 2
 _WATCH_BYTES: Final = 128 * 1024
 
+_log = structlog.get_logger(__name__)
 
 _CHANGES: Final = {1: Change.CREATED, 2: Change.DELETED, 3: Change.CHANGED, 4: Change.CHILDREN}
 _NO_SESSION: Final = (
@@ -83,13 +87,10 @@ class _Call:
             self._bridge.put((self, reply))
 
 
-def kazoo_client(settings: ZooKeeperSettings) -> KazooClient:
-    """A client that is not connected yet, and never gives up."""
-    return KazooClient(
-        hosts=settings.connect,
-        timeout=settings.session_timeout_ms / 1000,
-        connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 2.0},
-    )
+class _Barred(NamedTuple):
+    """A server that was reached, and why nothing comes of it."""
+
+    why: str
 
 
 class Bridge:
@@ -116,7 +117,15 @@ class Bridge:
         self._is_open = False
         self._lost_probes = 0
         self.knows_multi_read: bool | None = None
-        self._client = client or kazoo_client(settings)
+        self._turned_away: list[str] = []
+        self._patience: asyncio.Timeout | None = None
+        self._client = client or client_of(
+            settings.connect,
+            settings.security,
+            lambda why: self.put(_Barred(why)),
+            timeout=settings.session_timeout_ms / 1000,
+            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 2.0},
+        )
         self._chroot: str = self._client.chroot
         self._watch_bytes = min(_WATCH_BYTES, settings.request_limit_bytes // 2)
         self._client.add_listener(self._state_changed)
@@ -129,6 +138,7 @@ class Bridge:
 
         Raises:
             Disconnected: no server answered in time.
+            TurnedAway: as many tries as there are servers ended because of stores or logins.
         """
         self._loop = asyncio.get_running_loop()
         self._life.begin(self._loop)
@@ -136,13 +146,16 @@ class Bridge:
         silence = f"no ZooKeeper server has answered at {self.settings.connect} for {SILENT_S:g} s"
         saying = self._loop.call_later(SILENT_S, when_silent, silence)
         try:
-            async with asyncio.timeout(self.settings.connection_timeout_ms / 1000):
+            async with asyncio.timeout(self.settings.connection_timeout_ms / 1000) as self._patience:
                 await self._is_connected.wait()
         except TimeoutError:
             await self.stop()
+            if self._turned_away:
+                raise TurnedAway(f"ZooKeeper at {self.settings.connect}: {self._turned_away[-1]}") from None
             raise Disconnected(f"no ZooKeeper server answers at {self.settings.connect}") from None
         finally:
             saying.cancel()
+            self._patience = None
 
     async def stop(self) -> None:
         """Close the session; its ephemeral znodes go with it, now or, if no server answers, when it expires."""
@@ -208,9 +221,13 @@ class Bridge:
 
     def watch_data(self, paths: Iterable[str], since: Zxid) -> None:
         """Watch many znodes' data; for one that has changed since, or is missing, an event comes at once."""
-        for request in _pieces(self._watch_bytes, since, data=[self.full(path) for path in paths]):
+        for request in protocol.set_watches(self._watch_bytes, since, data=[self.full(path) for path in paths]):
             self._data_watches.update(request.data)
             self.submit(request, lambda _: None)
+
+    def acl(self, path: str) -> bytes:
+        """Whom a znode that we create at this path is to belong to."""
+        return acl_of(path, is_protected=self.settings.security.sets_acl)
 
     def full(self, path: str) -> str:
         """The path with the chroot."""
@@ -264,6 +281,9 @@ class Bridge:
             if self._lost_probes >= _PROBES_TO_LOSE:
                 self.knows_multi_read = False
             return
+        if reply.code == protocol.LOGIN_WANTED:
+            self._on_barred(protocol.error_name(reply.code))
+            return
         self._lost_probes = 0
         self.knows_multi_read = reply.code == protocol.OK
         if self.knows_multi_read:
@@ -271,6 +291,7 @@ class Bridge:
 
     def _open(self) -> None:
         self._is_open = True
+        self._turned_away.clear()
         self._is_connected.set()
         self._restore_watches()
 
@@ -298,6 +319,8 @@ class Bridge:
             item = self._fifo.popleft()
             if isinstance(item, WatchEvent):
                 self._on_event(item)
+            elif isinstance(item, _Barred):
+                self._on_barred(item.why)
             elif isinstance(item[0], _Call):
                 self._on_reply(*item)
             else:
@@ -306,6 +329,13 @@ class Bridge:
         if self._fifo and not self._is_woken and self._loop is not None:
             self._is_woken = True
             self._loop.call_soon(self._drain)
+
+    def _on_barred(self, why: str) -> None:
+        if self._is_connected.is_set() and why not in self._turned_away:
+            _log.warning("ZooKeeper does not let this process in again; trying on", reason=why)
+        self._turned_away = [*self._turned_away, why][-len(self._client.hosts) :]
+        if self._patience is not None and len(self._turned_away) == len(self._client.hosts):
+            self._patience.reschedule(0.0)
 
     def _on_reply(self, call: _Call, reply: Reply) -> None:
         self._in_flight -= 1
@@ -367,7 +397,7 @@ class Bridge:
         if since is None:
             return
         watches = self._data_watches, self._existence_watches, self._child_watches
-        pieces = list(_pieces(self._watch_bytes, since, *watches))
+        pieces = list(protocol.set_watches(self._watch_bytes, since, *watches))
         left = len(pieces)
         if not pieces:
             self._restore_since = None
@@ -384,24 +414,3 @@ class Bridge:
         # Another server may not show yet what this session has written, and was not answered.
         self._waiting.appendleft(_Call(self, Sync(self.full("/")), lambda _: None))
         self._send_waiting()
-
-
-def _pieces(
-    most_bytes: int, since: Zxid, data: Iterable[str] = (), existence: Iterable[str] = (), children: Iterable[str] = ()
-) -> Iterator[SetWatches]:
-    """Requests of a moderate size, which no server's limit refuses."""
-    for field, paths in (("data", data), ("existence", existence), ("children", children)):
-        names = iter(sorted(paths))
-        while piece := _take(names, most_bytes):
-            yield SetWatches(since, **{field: piece})
-
-
-def _take(names: Iterator[str], most_bytes: int) -> list[str]:
-    taken: list[str] = []
-    size = 0
-    for name in islice(names, 10_000):
-        taken.append(name)
-        size += len(name) + 4
-        if size >= most_bytes:
-            break
-    return taken

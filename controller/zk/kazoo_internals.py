@@ -14,13 +14,20 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionDropped
-from kazoo.protocol.serialization import Watch
+from kazoo.exceptions import ConnectionDropped, SessionExpiredError, ZookeeperError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import AUTH_XID
+from kazoo.protocol.serialization import SASL, Auth, Watch
+from kazoo.protocol.states import KeeperState
 
 from controller.zk.protocol import Request
+
+_OPEN: Final = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
+_SASL_XID: Final = 1
+_REFUSALS: Final = {-115: "user or password is wrong", -124: "user or password is wrong"}
 
 
 class Told(Protocol):
@@ -79,6 +86,91 @@ def renew_only_while(client: KazooClient, may_renew: Callable[[], bool]) -> None
 
     connection._send_ping = send_ping
     connection._connect = connect_if_renewing
+
+
+class LoginRefused(Exception):
+    """A server does not let us in; says why."""
+
+
+class Opened:
+    """A connection that has a session and that nobody has heard of yet."""
+
+    def __init__(self, client: KazooClient, host: str) -> None:
+        self._client = client
+        self._timeout_s = client._session_timeout / 1000 / len(client.hosts)
+        self.host = host
+
+    def sasl(self, token: bytes) -> bytes:
+        """The server's answer to a token.
+
+        Raises:
+            LoginRefused: it says so, or hangs up, as servers of old do.
+        """
+        connection = self._client._connection
+        try:
+            connection._submit(SASL(token), self._timeout_s, _SASL_XID)
+            header, body, offset = connection._read_header(self._timeout_s)
+        except ConnectionDropped:
+            raise LoginRefused("it hangs up") from None
+        except KazooTimeoutError:
+            raise LoginRefused("it does not answer") from None
+        if header.err:
+            raise LoginRefused(_REFUSALS.get(header.err, f"error {header.err}"))
+        answer, _ = SASL.deserialize(body, offset)
+        return bytes(answer or b"")
+
+    def add_auth(self, scheme: str, credentials: str) -> None:
+        """Be known by another id, too.
+
+        Raises:
+            LoginRefused: the server does not know the scheme.
+        """
+        try:
+            self._client._connection._invoke(self._timeout_s, Auth(0, scheme, credentials), xid=AUTH_XID)
+        except ZookeeperError as error:
+            raise LoginRefused(f"scheme {scheme}: {type(error).__name__}") from None
+
+
+def log_in_first(
+    client: KazooClient, log_in: Callable[[Opened], None], failed: Callable[[str], None], clock: Callable[[], float]
+) -> None:
+    """Have the connection's thread log in at each server before anybody hears of the connection. `failed` is told why
+    that cannot be, and it is tried again, there or elsewhere.
+
+    `ConnectionHandler._connect` calls `KazooClient._session_callback` when there is a session, and nothing else was
+    sent. Kazoo would log in only afterwards, and give up for good where a server refuses, or dies meanwhile. Each try
+    renews the session, though; so it is given up when nobody was let in for as long as it lasts, for somebody else to
+    take our place.
+    """
+    connection = client._connection
+    connect, told = connection._connect, client._session_callback
+    host = ""
+    refused_at: float | None = None
+
+    def connect_to(name: str, address: str, port: int) -> tuple[float, float]:
+        nonlocal host, refused_at
+        host = name
+        if refused_at is not None and clock() - refused_at > client._session_timeout / 1000:
+            refused_at = None
+            raise SessionExpiredError("no server has let us in")
+        timeouts: tuple[float, float] = connect(name, address, port)
+        return timeouts
+
+    def session_callback(state: str) -> None:
+        nonlocal refused_at
+        if state in _OPEN:
+            try:
+                log_in(Opened(client, host))
+            except LoginRefused as error:
+                refused_at = clock() if refused_at is None else refused_at
+                reason = f"{host} refuses the login: {error}"
+                failed(reason)
+                raise ConnectionDropped(reason) from None
+            refused_at = None
+        told(state)
+
+    connection._connect = connect_to
+    client._session_callback = session_callback
 
 
 def cut(client: KazooClient) -> None:

@@ -42,12 +42,14 @@ async def create_parents(bridge: Bridge) -> None:
 
 
 async def create_missing(bridge: Bridge, path: str) -> None:
-    full = bridge.full(path)
+    full, chroot = bridge.full(path), bridge.full("/").rstrip("/")
     ends = [at for at, letter in enumerate(full) if letter == "/" and at] + [len(full)]
     if (await bridge.exists(path))[0] is not None:
         return
     for end in ends:
-        reply = await bridge.read(Create(full[:end], acl=bridge.settings.acl))
+        # Above the cluster Kafka, too, goes by the whole path.
+        below = full[len(chroot) : end] or full[:end]
+        reply = await bridge.read(Create(full[:end], acl=bridge.acl(below)))
         if reply.code not in (protocol.OK, protocol.NODE_EXISTS):
             raise Refused(full[:end], reply.code)
 

@@ -10,7 +10,8 @@ Source: zookeeper.jute; MultiTransactionRecord, MultiResponse and SetWatches of 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
@@ -26,6 +27,8 @@ BAD_VERSION: Final = -103
 NODE_EXISTS: Final = -110
 NOT_EMPTY: Final = -111
 SESSION_EXPIRED: Final = -112
+INVALID_ACL: Final = -114
+LOGIN_WANTED: Final = -124
 
 _ERROR_NAMES: Final = {
     NO_NODE: "no such znode",
@@ -34,6 +37,9 @@ _ERROR_NAMES: Final = {
     -108: "an ephemeral znode has no children",
     NODE_EXISTS: "exists already",
     NOT_EMPTY: "has children",
+    INVALID_ACL: "ZooKeeper does not know this process by SASL or certificate, so that it cannot own what it creates "
+    "(zookeeper.set.acl)",
+    LOGIN_WANTED: "ZooKeeper wants a login by SASL (zookeeper.sasl.jaas.config)",
     RUNTIME_INCONSISTENCY: "not tried",
 }
 
@@ -206,6 +212,27 @@ class SetWatches(Struct, frozen=True):
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
         """Nothing."""
+
+
+def set_watches(
+    most_bytes: int, since: Zxid, data: Iterable[str] = (), existence: Iterable[str] = (), children: Iterable[str] = ()
+) -> Iterator[SetWatches]:
+    """Many watches in requests of a moderate size, which no server's limit refuses."""
+    for field, paths in (("data", data), ("existence", existence), ("children", children)):
+        names = iter(sorted(paths))
+        while piece := _take(names, most_bytes):
+            yield SetWatches(since, **{field: piece})
+
+
+def _take(names: Iterator[str], most_bytes: int) -> list[str]:
+    taken: list[str] = []
+    size = 0
+    for name in islice(names, 10_000):
+        taken.append(name)
+        size += len(name) + 4
+        if size >= most_bytes:
+            break
+    return taken
 
 
 class Sync(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """What does ZooKeeper let this process do with a znode? Read from its ACL, without trying.
 
-This process has no identity: an ACL grants it what it grants to anyone, and perhaps what it grants to the address
-that the server sees, which only the server knows.
+An ACL grants this process what it grants to anyone and to its own ids, and perhaps what it grants to the address that
+the server sees, or to an id that the server has shortened: which only the server knows.
 
 Source: zookeeper.jute (GetACLRequest, GetACLResponse); ZooDefs.Perms and PrepRequestProcessor.checkACL of ZooKeeper.
 """
@@ -17,6 +17,7 @@ from msgspec import Struct
 from controller.zk import protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
+from controller.zk.login import Identity, identity_of
 
 _int = struct.Struct(">i")
 _NO_PERMISSION = -102
@@ -37,12 +38,14 @@ class Granted(Struct, frozen=True):
     """What one znode's ACL grants.
 
     Shape:
-        `surely` has the rights of anyone, `perhaps` those of some addresses only. `others` names who else has rights.
+        `surely` has our rights, `perhaps` those of addresses and ids that may be ours. `others` names who else has
+        rights, `anyone` has the rights of everybody.
     """
 
     surely: Right
     perhaps: Right = Right.NONE
     others: tuple[str, ...] = ()
+    anyone: Right = Right.NONE
 
 
 class GetAcl(Struct, frozen=True):
@@ -50,6 +53,7 @@ class GetAcl(Struct, frozen=True):
 
     type: ClassVar[int] = 6
     path: str
+    identity: Identity = Identity()
 
     def serialize(self) -> bytes:
         """The path."""
@@ -57,7 +61,7 @@ class GetAcl(Struct, frozen=True):
 
     def deserialize(self, buffer: bytes, offset: int) -> Granted:
         """Its ACL, as far as it concerns us; the stat behind it is left."""
-        surely = perhaps = Right.NONE
+        surely = perhaps = anyone = Right.NONE
         others = []
         (count,) = _int.unpack_from(buffer, offset)
         offset += 4
@@ -66,11 +70,14 @@ class GetAcl(Struct, frozen=True):
             scheme, offset = _text(buffer, offset + 4)
             name, offset = _text(buffer, offset)
             if (scheme, name) == ("world", "anyone"):
+                anyone |= rights
+            elif self.identity.is_one_of(scheme, name):
                 surely |= rights
             else:
-                others.append(f"{scheme}:{name.partition(':')[0]}")  # a digest is nobody's business
-                perhaps |= rights if scheme == "ip" else Right.NONE
-        return Granted(surely, perhaps, tuple(others))
+                # A digest is nobody's business.
+                others.append(f"{scheme}:{name.partition(':')[0] if scheme == 'digest' else name}")
+                perhaps |= rights if scheme in ("ip", *self.identity.schemes) else Right.NONE
+        return Granted(surely | anyone, perhaps, tuple(others), anyone)
 
 
 def _text(buffer: bytes, offset: int) -> tuple[str, int]:
@@ -78,14 +85,14 @@ def _text(buffer: bytes, offset: int) -> tuple[str, int]:
     return buffer[offset + 4 : end].decode(errors="replace"), end
 
 
-async def granted(bridge: Bridge, path: str) -> Granted | None:
+async def granted(bridge: Bridge, path: str, identity: Identity | None = None) -> Granted | None:
     """What we may do with a znode; None if there is none. One whose ACL we may not see grants nothing that is known.
 
     Raises:
         SessionEnded: there is no session any more.
         Refused: ZooKeeper answers with an error that nobody expects.
     """
-    reply = await bridge.read(GetAcl(bridge.full(path)))
+    reply = await bridge.read(GetAcl(bridge.full(path), identity or identity_of(bridge.settings.security)))
     if reply.code == protocol.NO_NODE:
         return None
     if reply.code == _NO_PERMISSION:

@@ -291,7 +291,7 @@ class Session:
         return operations
 
     def _create(self, path: str, data: bytes, *, ephemeral: bool = False) -> protocol.Create:
-        return protocol.Create(self._bridge.full(path), data, ephemeral, self._bridge.settings.acl)
+        return protocol.Create(self._bridge.full(path), data, ephemeral, self._bridge.acl(path))
 
     def _on_watch(self, event: WatchEvent) -> None:
         if event.path not in (_CONTROLLER.path, _RELEASE.path, _SWITCHOVER.path):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from controller.zk import preparation, protocol
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
+from controller.zk.login import identity_of
 from controller.zk.protocol import Exists, GetChildren, Node
 from controller.zk.rights import Granted, Right, granted
 from zk_layout import catalog
@@ -59,6 +60,11 @@ _WORDS: Final = {
     Right.CREATE: "create children of",
     Right.DELETE: "delete children of",
 }
+
+
+class _Lacks(Protocol):
+    async def __call__(self, path: str, rights: Right, *, is_essential: bool) -> list[Lacking]:
+        """What is missing of these rights."""
 
 
 class Lacking(Struct, frozen=True):
@@ -179,26 +185,38 @@ async def _hosts(bridge: Bridge, name: TopicName, broker: BrokerId) -> TopicName
     return name if is_there else None
 
 
+async def grants_of_brokers(bridge: Bridge, brokers: tuple[BrokerId, ...]) -> dict[BrokerId, Granted]:
+    """What each registration grants, which its broker has created: to whom belongs what brokers create?
+
+    Raises:
+        SessionEnded: there is no session any more.
+    """
+    identity = identity_of(bridge.settings.security)
+    found = await asyncio.gather(*(granted(bridge, BrokerAddress(broker).path, identity) for broker in brokers))
+    return {broker: one for broker, one in zip(brokers, found, strict=True) if one is not None}
+
+
 async def lacking(bridge: Bridge, names: tuple[TopicName, ...]) -> tuple[Lacking, ...]:
     """The rights that a controller needs and does not have; what does not exist yet needs none.
 
     Raises:
         SessionEnded: there is no session any more.
     """
+    identity = identity_of(bridge.settings.security)
+
+    async def lacks(path: str, rights: Right, *, is_essential: bool) -> list[Lacking]:
+        acl = await granted(bridge, path, identity)
+        while acl is None and is_essential and path != "/":
+            path, rights = path.rpartition("/")[0] or "/", Right.CREATE  # it is yet to be created
+            acl = await granted(bridge, path, identity)
+        return [] if acl is None else _missing(path, rights, acl, is_essential=is_essential)
+
     found = await asyncio.gather(
-        *(_lacks(bridge, path, rights, is_essential=True) for path, rights in _ESSENTIAL),
-        *(_lacks(bridge, path, rights, is_essential=False) for path, rights in _USEFUL),
-        _topics_lack(bridge, tuple(sorted(names)[:_SAMPLE])),
+        *(lacks(path, rights, is_essential=True) for path, rights in _ESSENTIAL),
+        *(lacks(path, rights, is_essential=False) for path, rights in _USEFUL),
+        _topics_lack(lacks, tuple(sorted(names)[:_SAMPLE])),
     )
     return tuple(one for several in found for one in several)
-
-
-async def _lacks(bridge: Bridge, path: str, rights: Right, *, is_essential: bool) -> list[Lacking]:
-    acl = await granted(bridge, path)
-    while acl is None and is_essential and path != "/":
-        path, rights = path.rpartition("/")[0] or "/", Right.CREATE  # it is yet to be created
-        acl = await granted(bridge, path)
-    return [] if acl is None else _missing(path, rights, acl, is_essential=is_essential)
 
 
 def _missing(path: str, rights: Right, acl: Granted, *, is_essential: bool) -> list[Lacking]:
@@ -209,11 +227,11 @@ def _missing(path: str, rights: Right, acl: Granted, *, is_essential: bool) -> l
     ]
 
 
-async def _topics_lack(bridge: Bridge, sample: tuple[TopicName, ...]) -> list[Lacking]:
+async def _topics_lack(lacks: _Lacks, sample: tuple[TopicName, ...]) -> list[Lacking]:
     """Whether no topic can be written, which is a matter of principle, or just some."""
     each = [
-        await _lacks(bridge, TopicAddress(name).path, Right.WRITE | Right.CREATE, is_essential=False)
-        + await _lacks(bridge, f"{TopicAddress(name).path}/partitions/0/state", Right.WRITE, is_essential=False)
+        await lacks(TopicAddress(name).path, Right.WRITE | Right.CREATE, is_essential=False)
+        + await lacks(f"{TopicAddress(name).path}/partitions/0/state", Right.WRITE, is_essential=False)
         for name in sample
     ]
     is_essential = bool(each) and all(each)

@@ -67,7 +67,7 @@ class Writer:
         match write:
             case Create(value=value, is_sequential=is_sequential):
                 held = None if value is None else data
-                return protocol.Create(path, held, acl=self._bridge.settings.acl, sequential=is_sequential)
+                return protocol.Create(path, held, acl=self._bridge.acl(write.address.path), sequential=is_sequential)
             case Set(expected=version):
                 return protocol.SetData(path, data, version)
             case Delete(expected=version):

@@ -68,6 +68,7 @@ from controller.wire.commands import CommandEncoder
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.versions import ApiKey, parse_protocol
+from controller.zk.acls import acl_of
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.writer import Writer
 from metrics.exporter import Recorder
@@ -381,6 +382,9 @@ class _Unsent:
 
     def full(self, path: str) -> str:
         return path
+
+    def acl(self, path: str) -> bytes:
+        return acl_of(path, is_protected=False)
 
     def submit(self, request: object, answered: object) -> None:
         pass

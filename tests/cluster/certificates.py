@@ -16,10 +16,13 @@ from controller.lab.trust import encode_trust_store
 
 TRUST_PASSWORD = "changeit"
 _DAY = datetime.timedelta(days=1)
+EXPIRED = datetime.timedelta(hours=-1)
 
 
 class Authority:
-    """One authority, and a folder in which its stores are."""
+    """One authority, and a folder in which its stores are. What it signs ends `lasts` from now."""
+
+    lasts = _DAY
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,7 +80,7 @@ class Authority:
             .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _DAY)
-            .not_valid_after(now + _DAY)
+            .not_valid_after(now + self.lasts)
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName(local), critical=False)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)

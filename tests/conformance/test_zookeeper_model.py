@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 from kazoo import exceptions
 
-from controller.zk.answers import Change
+from controller.settings.security import ZooKeeperSecurity
+from controller.zk import protocol
+from controller.zk.answers import Change, Reply
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.protocol import SetWatches
@@ -350,6 +352,21 @@ def test_what_may_not_be_read_says_so_and_can_be_seen_to_exist(reached: Served |
     with pytest.raises(exceptions.NoAuthError):
         session.children("/a")
     assert session.multi(SetData("/a", b"1")).errors == ()
+
+
+def test_what_is_to_belong_to_somebody_who_is_not_known_is_not_created(reached: Served | Real) -> None:
+    async def created() -> Reply:
+        bridge = Bridge(ZooKeeperSettings(reached.connect, security=ZooKeeperSecurity(sets_acl=True)))
+        await bridge.start()
+        try:
+            making = protocol.Create(bridge.full("/absent/a"), acl=bridge.acl("/absent/a"))
+            return await bridge.ask(protocol.transaction([protocol.Check(bridge.full("/a"), 0), making]))
+        finally:
+            await bridge.stop()
+
+    reached.session().multi(MakeNode("/a"))
+
+    assert asyncio.run(created()).value == [0, protocol.INVALID_ACL]
 
 
 def test_a_request_over_the_limit_costs_the_connection_and_one_at_the_limit_does_not(reached: Served | Real) -> None:

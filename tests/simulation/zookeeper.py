@@ -23,6 +23,7 @@ class ZkError(StrEnum):
 
     NO_NODE = "no node"
     NO_AUTH = "no permission"
+    INVALID_ACL = "an owner whom nobody knows"
     NODE_EXISTS = "node exists"
     BAD_VERSION = "bad version"
     NOT_EMPTY = "not empty"
@@ -44,12 +45,13 @@ class SessionExpired(Exception):
 
 
 class MakeNode(Struct, frozen=True):
-    """Create."""
+    """Create. One that is to belong to its creator is refused: nobody has logged in here."""
 
     path: str
     data: bytes = b""
     is_ephemeral: bool = False
     is_sequential: bool = False
+    is_owned: bool = False
 
 
 class SetData(Struct, frozen=True):
@@ -494,6 +496,8 @@ class _Staged:
         return None
 
     def _try_make(self, operation: MakeNode) -> ZkError | None:
+        if operation.is_owned:
+            return ZkError.INVALID_ACL
         parent = parent_of(operation.path)
         if self._version(parent) is None:
             return ZkError.NO_NODE

@@ -42,6 +42,7 @@ _WATCH_XID: Final = -1
 _CODES: Final = {
     ZkError.NO_NODE: protocol.NO_NODE,
     ZkError.NO_AUTH: -102,
+    ZkError.INVALID_ACL: protocol.INVALID_ACL,
     ZkError.NODE_EXISTS: protocol.NODE_EXISTS,
     ZkError.BAD_VERSION: protocol.BAD_VERSION,
     ZkError.NOT_EMPTY: protocol.NOT_EMPTY,
@@ -127,10 +128,10 @@ class Cursor:
         match kind:
             case protocol.Create.type:
                 data = self.data()
-                for _ in range(self.number()):
-                    self.number(), self.text(), self.text()
+                acl = [(self.number(), self.text(), self.text()) for _ in range(self.number())]
                 flags = self.number()
-                return MakeNode(path, data, bool(flags & 1), bool(flags & 2))
+                is_owned = any(scheme == "auth" for _, scheme, _ in acl)
+                return MakeNode(path, data, bool(flags & 1), bool(flags & 2), is_owned)
             case protocol.SetData.type:
                 return SetData(path, self.data(), self.number())
             case protocol.Delete.type:

@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from controller.core.effects import Create, Delete, Operation, Set
 from controller.core.outbox import Outbox
+from controller.core.settings import OPEN_ACL_BYTES
 from zk_layout.znodes.controller import ControllerEpochAddress
 
 ALARMING_SHARE = 0.8
 NUMBER = 4  # a version, the flags of a creation, and what precedes a path or data: its length
 REQUEST_HEADER = 8
-ACL = 27  # all permissions for everyone
 OPERATION_HEADER = 9  # of each operation, and once more at the end
 
 
@@ -30,11 +30,13 @@ class RequestSizes(Struct, frozen=True):
     """What a request has in it, however many writes it carries.
 
     Units:
-        All in bytes. `limit_bytes` is ZooKeeper's jute.maxbuffer; `chroot_bytes` come with every path.
+        All in bytes. `limit_bytes` is ZooKeeper's jute.maxbuffer; `chroot_bytes` come with every path, and at most
+        `acl_bytes` with whatever is created.
     """
 
     limit_bytes: int
     chroot_bytes: int = 0
+    acl_bytes: int = OPEN_ACL_BYTES
 
     @property
     def empty_bytes(self) -> int:
@@ -52,7 +54,7 @@ class RequestSizes(Struct, frozen=True):
         named = self._path_bytes(write.address.path)
         match write:
             case Create():
-                return named + NUMBER + len(made.data) + ACL + NUMBER
+                return named + NUMBER + len(made.data) + self.acl_bytes + NUMBER
             case Set():
                 return named + NUMBER + len(made.data) + NUMBER
             case Delete():
@@ -62,7 +64,7 @@ class RequestSizes(Struct, frozen=True):
 
     def most_data_bytes(self, path: str) -> int:
         """The most that a znode can hold, whether it is created or set."""
-        return self.room_bytes - self._path_bytes(path) - NUMBER - ACL - NUMBER
+        return self.room_bytes - self._path_bytes(path) - NUMBER - self.acl_bytes - NUMBER
 
     def _path_bytes(self, path: str) -> int:
         size = len(path) if path.isascii() else len(path.encode())

@@ -38,6 +38,27 @@ def test_checking_a_configuration_shows_what_is_in_force_and_starts_nothing() ->
     assert set(shown["settings"]) == {setting.key for setting in SETTINGS}
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_secret_in_force_is_hidden_and_seen_to_be_there(output: str) -> None:
+    module = 'org.apache.zookeeper.server.auth.DigestLoginModule required username="k" password="s3cret";'
+    answer = ask("run", *LEAST, f"--set=zookeeper.sasl.jaas.config={module}", "--check-config", f"--output={output}")
+
+    assert answer.exit_code == OK
+    (line,) = [line for line in answer.stdout.splitlines() if "zookeeper.sasl.jaas.config" in line]
+    assert "[hidden]" in line
+    assert "s3cret" not in answer.output
+
+
+@pytest.mark.parametrize(
+    "found", ["zookeeper.sasl.jaas.config=a.B required;", "zookeeper.ssl.keystore.location=/no.p12"]
+)
+def test_what_cannot_be_used_towards_zookeeper_is_found_by_checking(found: str) -> None:
+    answer = ask("run", *LEAST, "--set=zookeeper.ssl.client.enable=true", f"--set={found}", "--check-config")
+
+    assert answer.exit_code == MISUSED
+    assert answer.stderr.startswith(f"error: {found.partition('=')[0]}")
+
+
 def test_a_bad_configuration_is_refused_with_all_that_is_wrong_before_anything_starts() -> None:
     answer = ask("run", "--set=broker.id=x")
 

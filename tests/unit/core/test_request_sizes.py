@@ -7,6 +7,7 @@ import pytest
 from controller.core.effects import Create, Delete, Operation, Set, Write, operation
 from controller.core.transactions.sizes import RequestSizes
 from controller.zk import protocol
+from controller.zk.acls import acl_of
 from tests.unit.core.builders import ids, state
 from zk_layout.ids import PartitionId, TopicName, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress
@@ -47,6 +48,17 @@ def test_every_byte_is_counted(chroot: str, writes: tuple[Write, ...]) -> None:
     made = tuple(map(operation, writes))
 
     assert sizes.empty_bytes + sum(map(sizes.write_bytes, made)) == sent(chroot, made)
+
+
+def test_a_longer_acl_is_counted() -> None:
+    acl = acl_of("/brokers/topics/orders", is_protected=True)
+    sizes = RequestSizes(1_048_575, 0, len(acl))
+    create = protocol.Create("/brokers/topics/orders", b"x", acl=acl)
+    check = protocol.Check("/controller_epoch", 1)
+
+    made = Operation(Create(TopicAddress(ORDERS), Topic({})), b"x")
+
+    assert sizes.empty_bytes + sizes.write_bytes(made) == protocol.transaction([check, create]).size_bytes
 
 
 def test_what_a_znode_can_hold_fits_exactly() -> None:

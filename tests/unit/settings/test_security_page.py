@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from controller.settings import load
+from controller.settings.elsewhere import REFUSED
 from controller.settings.securing_keys import SECURING
+from controller.settings.zookeeper_table import ZOOKEEPER
 
 ROOT = Path(__file__).parents[3]
 
@@ -15,7 +17,9 @@ ROOT = Path(__file__).parents[3]
 def test_every_property_that_counts_is_on_the_page() -> None:
     page = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 
-    assert [key for key in SECURING if f"`{key}`" not in page] == []
+    towards_zookeeper = [s.key for s in ZOOKEEPER if s.key.startswith(("zookeeper.s", "zookeeper.digest"))]
+    keys = [*SECURING, *towards_zookeeper, *(key for key in REFUSED if key.startswith("zookeeper.ssl"))]
+    assert [key for key in keys if f"`{key}`" not in page] == []
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,7 @@ def test_every_property_that_counts_is_on_the_page() -> None:
     [
         ("sasl-ssl-scram", "INTERNAL", "SASL_SSL", "SCRAM-SHA-512"),
         ("mutual-tls", "SSL", "SSL", ""),
+        ("secured-zookeeper", "PLAINTEXT", "PLAINTEXT", ""),
     ],
 )
 def test_the_examples_say_what_they_promise(name: str, listener: str, protocol: str, mechanism: str) -> None:
@@ -32,3 +37,4 @@ def test_the_examples_say_what_they_promise(name: str, listener: str, protocol: 
     assert found.security[listener].protocol == protocol
     assert found.towards_brokers[listener].mechanism == mechanism
     assert found.ignored == ()
+    assert found.zookeeper.sets_acl is (name == "secured-zookeeper")

@@ -89,8 +89,8 @@ def test_a_slip_in_a_refused_key_is_not_taken_for_one_of_brokers() -> None:
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("zookeeper.set.acl", "true"),
-        ("zookeeper.ssl.client.enable", "true"),
+        ("zookeeper.ssl.crl.enable", "true"),
+        ("zookeeper.ssl.ocsp.enable", "true"),
         ("process.roles", "controller"),
         ("zookeeper.metadata.migration.enable", "true"),
     ],

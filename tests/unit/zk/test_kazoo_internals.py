@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import ConnectionDropped, NoNodeError
+from kazoo.exceptions import ConnectionDropped, NoNodeError, SessionExpiredError
 from kazoo.protocol import connection as kazoo_connection
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import ReplyHeader, Watch
@@ -58,6 +58,10 @@ def client() -> Iterator[KazooClient]:
         (ConnectionHandler._send_ping, ["self", "connect_timeout"]),
         (ConnectionHandler._connect, ["self", "host", "hostip", "port"]),
         (ConnectionHandler._read_response, ["self", "header", "buffer", "offset"]),
+        (ConnectionHandler._submit, ["self", "request", "timeout", "xid"]),
+        (ConnectionHandler._read_header, ["self", "timeout"]),
+        (ConnectionHandler._invoke, ["self", "timeout", "request", "xid"]),
+        (KazooClient._session_callback, ["self", "state"]),
         (Watch.deserialize, ["bytes", "offset"]),
     ],
     ids=lambda it: getattr(it, "__qualname__", ""),
@@ -126,6 +130,98 @@ def test_the_session_is_known_when_a_listener_hears_of_the_connection(client: Ka
     client._session_callback(KeeperState.EXPIRED_SESSION)
 
     assert sessions == [(KazooState.CONNECTED, (42, b"secret")), (KazooState.LOST, None)]
+
+
+class Server:
+    """What a server answers to one client's logins."""
+
+    def __init__(self, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.client = client
+        self.error = 0
+        self.hangs_up = False
+        self.now = 0.0
+        self.done: list[str] = []
+        self.reasons: list[str] = []
+        connection = client._connection
+
+        def connect(*_: object) -> tuple[float, float]:
+            self.done.append("connect")
+            client._session_callback(KeeperState.CONNECTED)
+            return 1.0, 1.0
+
+        def read_header(_timeout: float) -> tuple[ReplyHeader, bytes, int]:
+            if self.hangs_up:
+                raise ConnectionDropped("socket connection broken")
+            return ReplyHeader(1, 0, self.error), struct.pack(">i", 4) + b"rsp!", 0
+
+        monkeypatch.setattr(connection, "_connect", connect)
+        monkeypatch.setattr(connection, "_read_header", read_header)
+        monkeypatch.setattr(connection, "_write", lambda message, _timeout: self.done.append(f"say {message[-4:]!r}"))
+        client.add_listener(self.done.append)
+
+        def log_in(opened: kazoo_internals.Opened) -> None:
+            assert opened.host == "zk1"
+            assert opened.sasl(b"tok!") == b"rsp!"
+
+        kazoo_internals.log_in_first(client, log_in, self.reasons.append, lambda: self.now)
+
+    def connect(self) -> None:
+        self.client._connection._connect("zk1", "127.0.0.1", 1)
+
+
+def test_nobody_hears_of_a_connection_before_it_has_logged_in(
+    client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(client, monkeypatch)
+
+    server.connect()
+
+    assert server.done == ["connect", "say b'tok!'", KazooState.CONNECTED]
+    assert server.reasons == []
+
+
+def test_a_refused_login_drops_the_connection_and_is_tried_again(
+    client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(client, monkeypatch)
+    for error, hangs_up, reason in (
+        (-115, False, "zk1 refuses the login: user or password is wrong"),
+        (0, True, "zk1 refuses the login: it hangs up"),
+    ):
+        server.error, server.hangs_up = error, hangs_up
+        with pytest.raises(ConnectionDropped):
+            server.connect()
+        assert server.reasons.pop() == reason
+    assert KazooState.CONNECTED not in server.done
+
+    server.error, server.hangs_up = 0, False
+    server.connect()
+    assert KazooState.CONNECTED in server.done
+
+
+def test_a_session_that_nobody_lets_in_is_given_up_when_it_would_have_expired(
+    client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try renews it, and with it a claim that nobody uses."""
+    server = Server(client, monkeypatch)
+    server.connect()
+    server.error = -115
+    for server.now in (0.0, 9.0, 10.0):
+        with pytest.raises(ConnectionDropped):
+            server.connect()
+    server.now = 10.1
+
+    with pytest.raises(SessionExpiredError):
+        server.connect()
+    with pytest.raises(ConnectionDropped):
+        server.connect()  # with a new one
+
+
+def test_a_login_is_where_kazoo_tells_of_the_connection() -> None:
+    source = inspect.getsource(ConnectionHandler._connect)
+
+    assert "client._session_callback(KeeperState.CONNECTED)" in source
+    assert source.index("self._invoke(") < source.index("client._session_callback(KeeperState.CONNECTED)")
 
 
 def connection_of(client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -1,0 +1,28 @@
+"""What is known of one setting?"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from controller.settings.kinds import Kind, Value
+
+
+class Setting(Struct, frozen=True):
+    """One key: what it takes, what it is otherwise, and what it means.
+
+    `is_kafkas` where Kafka has the key, too, with the same meaning; `same_as` names the key whose value is taken where
+    this one is not set.
+    """
+
+    key: str
+    kind: Kind
+    default: Value | None
+    doc: str
+    is_kafkas: bool = True
+    is_required: bool = False
+    same_as: str | None = None
+
+
+def ours(key: str, kind: Kind, default: Value | None, doc: str) -> Setting:
+    """A setting that Kafka does not have."""
+    return Setting(key, kind, default, doc, is_kafkas=False)

@@ -1,0 +1,32 @@
+"""Who may do what with a znode that we create? Whom Kafka would let, had it created it.
+
+Source: Kafka's ZkData.defaultAcls and sensitivePath, the same from 2.4 to 3.9; ZooDefs.Ids. ZooKeeper puts the
+creator's own ids in the place of `auth`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from controller.zk.protocol import OPEN_TO_ALL, text
+
+_ALL, _READ = 31, 1
+_int = struct.Struct(">i")
+_CREATOR: Final = _int.pack(_ALL) + text("auth") + text("")
+_READERS: Final = _int.pack(_READ) + text("world") + text("anyone")
+_CREATOR_ONLY: Final = _int.pack(1) + _CREATOR
+_READABLE: Final = _int.pack(2) + _CREATOR + _READERS
+_SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+_CONSUMERS: Final = "/consumers"
+"""Consumers of old wrote below it."""
+
+
+def acl_of(path: str, *, is_protected: bool) -> bytes:
+    """The ACL of a znode (its path without the chroot), as bytes of ZooKeeper's protocol.
+
+    `is_protected` is zookeeper.set.acl.
+    """
+    if not is_protected or path == _CONSUMERS:
+        return OPEN_TO_ALL
+    return _CREATOR_ONLY if path.startswith(_SENSITIVE) else _READABLE
