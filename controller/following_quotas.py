@@ -163,11 +163,12 @@ class _Session:
         paths = [f"{CLIENTS}/{name}" for name in clients] + [f"{USERS}/{name}" for name in users]
         for begun in range(0, len(users), AT_ONCE):
             folders = [clients_of(user) for user in users[begun : begun + AT_ONCE]]
-            found = await asyncio.gather(*map(self._names, folders))
-            paths += [f"{folder}/{name}" for folder, names in zip(folders, found, strict=True) for name in names]
+            below = await asyncio.gather(*map(self._names, folders))
+            paths += [f"{folder}/{name}" for folder, names in zip(folders, below, strict=True) for name in names]
         read: dict[QuotaEntity, float | None] = {}
         for begun in range(0, len(paths), AT_ONCE):
-            read |= await self._read([p for p in paths[begun : begun + AT_ONCE] if _entity(p) is not None])
+            found = await self._read([p for p in paths[begun : begun + AT_ONCE] if _entity(p) is not None])
+            read.update((entity, rate) for entity, rate in found.items() if rate is not None)
         self._apply(read, is_everything=True)
 
     async def _names(self, folder: str) -> list[str]:
