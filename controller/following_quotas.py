@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -23,6 +23,7 @@ from controller.zk.bulk import BulkReader, ChunkSize, Hidden
 from controller.zk.protocol import Node
 from controller.zk.reader import Reader
 from zk_layout import catalog
+from zk_layout.catalog import Address
 from zk_layout.codec import one_line
 from zk_layout.facts import Malformed
 from zk_layout.watched import CHANGED_CONFIGS
@@ -140,7 +141,7 @@ class _Session:
             case Observed(facts):
                 changes = (fact.value for fact in facts if isinstance(fact.value, ConfigChange))
                 paths = (f"/config/{change.entity_path}" for change in changes)
-                self._changed.update(dict.fromkeys(path for path in paths if _entity(path) is not None))
+                self._changed.update((path, None) for path in paths if entity_of(catalog.address_of(path)) is not None)
                 if self._changed:
                     self._is_changed.set()
             case ReadRefused(path, reason, _):
@@ -162,13 +163,24 @@ class _Session:
         users, clients = await self._names(USERS), await self._names(CLIENTS)
         paths = [f"{CLIENTS}/{name}" for name in clients] + [f"{USERS}/{name}" for name in users]
         for begun in range(0, len(users), AT_ONCE):
-            folders = [clients_of(user) for user in users[begun : begun + AT_ONCE]]
-            found = await asyncio.gather(*map(self._names, folders))
-            paths += [f"{folder}/{name}" for folder, names in zip(folders, found, strict=True) for name in names]
+            folders = await self._present([clients_of(user) for user in users[begun : begun + AT_ONCE]])
+            below = await asyncio.gather(*map(self._names, folders))
+            paths += [f"{folder}/{name}" for folder, names in zip(folders, below, strict=True) for name in names]
         read: dict[QuotaEntity, float | None] = {}
         for begun in range(0, len(paths), AT_ONCE):
-            read |= await self._read([p for p in paths[begun : begun + AT_ONCE] if _entity(p) is not None])
+            found = await self._read(paths[begun : begun + AT_ONCE])
+            read.update((entity, rate) for entity, rate in found.items() if rate is not None)
         self._apply(read, is_everything=True)
+
+    async def _present(self, folders: Sequence[str]) -> list[str]:
+        """Those that are there, asked for all at once: most users have none."""
+        present = []
+        for folder, (node, _) in zip(folders, await self._bulk.read(folders, ChunkSize()), strict=True):
+            if isinstance(node, Hidden):
+                self._refuse(folder, node.reason)
+            elif node is not None:
+                present.append(folder)
+        return present
 
     async def _names(self, folder: str) -> list[str]:
         try:
@@ -180,25 +192,26 @@ class _Session:
         return names or []
 
     async def _read(self, paths: Sequence[str]) -> dict[QuotaEntity, float | None]:
-        """The rates by these paths; None where there is none, or none that can be read."""
-        rates: dict[QuotaEntity, float | None] = {}
-        found = await self._bulk.read(paths, ChunkSize())
-        for path, (node, _) in zip(paths, found, strict=True):
-            entity = _entity(path)
-            assert entity is not None
-            rates[entity] = None
+        """The rates in those of these that can hold any; None where there is none, or none that can be read."""
+        entities: dict[Address, QuotaEntity] = {}
+        for path in paths:
+            address = catalog.address_of(path)
+            entity = entity_of(address)
+            if address is not None and entity is not None:
+                entities[address] = entity
+        rates: dict[QuotaEntity, float | None] = dict.fromkeys(entities.values())
+        found = await self._bulk.read([address.path for address in entities], ChunkSize())
+        for (address, entity), (node, _) in zip(entities.items(), found, strict=True):
             if isinstance(node, Hidden):
-                self._refuse(path, node.reason)
+                self._refuse(address.path, node.reason)
             elif node is None:
-                self._name(path, None)
+                self._name(address.path, None)
             else:
-                rates[entity] = self._rate(path, node)
+                rates[entity] = self._rate(address, node)
         return rates
 
-    def _rate(self, path: str, node: Node) -> float | None:
-        address = catalog.address_of(path)
-        assert address is not None
-        value: Any = catalog.decode(address, node.data)
+    def _rate(self, address: Address, node: Node) -> float | None:
+        path, value = address.path, catalog.decode(address, node.data)
         try:
             if isinstance(value, Malformed):
                 raise ValueError(value.reason)
@@ -214,7 +227,3 @@ class _Session:
         self._refused.add(path)
         text = f"{one_line(reason)}; no quota is taken from it until it can be read"
         self._name(path, Notice("unreadable znode", text))
-
-
-def _entity(path: str) -> QuotaEntity | None:
-    return entity_of(catalog.address_of(path))

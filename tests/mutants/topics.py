@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant, story, trap, unit
+from tests.mutants.mutant import Mutant, law, story, trap, unit
 
 TOPIC_FACTS = "controller/core/state/topic_facts.py"
 DELETION = "controller/core/topics/deletion.py"
@@ -10,6 +10,10 @@ TOPICS = "controller/core/topics/duty.py"
 OUTCOMES = "controller/core/clients/outcomes.py"
 DRAFT = "controller/core/steps/draft.py"
 PRODUCER_IDS = "controller/core/producer_ids.py"
+QUOTAS = "controller/core/quotas/mutations.py"
+BUCKETS = "controller/core/quotas/buckets.py"
+LEVELS = "controller/core/state/quotas.py"
+UNLIMITED = "no world has quotas"
 
 MUTANTS = (
     Mutant(
@@ -134,5 +138,61 @@ MUTANTS = (
         "if isinstance(outcome, Accepted) and isinstance(block, ProducerIdBlock):",
         "if isinstance(block, ProducerIdBlock):",
         (unit("producer_ids"),),
+    ),
+    Mutant(
+        "counts what a client changes as often as it is decided",
+        QUOTAS,
+        "if held is None or part in held.charged:",
+        "if held is None:",
+        (unit("mutation_quotas"),),
+        unseen=UNLIMITED,
+    ),
+    Mutant(
+        "lets a client wait that gets an error where it has to",
+        QUOTAS,
+        "if left < 0 and (is_refused or not held.is_strict):",
+        "if left < 0:",
+        (unit("mutation_quotas"), story("topic_quotas")),
+        unseen=UNLIMITED,
+    ),
+    Mutant(
+        "refuses what old clients ask for beyond their quota",
+        QUOTAS,
+        "is_refused = held.is_strict and left < 0",
+        "is_refused = left < 0",
+        (unit("mutation_quotas"), story("topic_quotas")),
+        unseen=UNLIMITED,
+    ),
+    Mutant(
+        "lets a client wait for as long as if it had been answered at once",
+        QUOTAS,
+        "max(0, held.throttle_ms - (_ms(now) - held.as_of_ms))",
+        "held.throttle_ms",
+        (unit("mutation_quotas"),),
+        unseen=UNLIMITED,
+    ),
+    Mutant(
+        "limits all users together by the quota of each",
+        LEVELS,
+        "return user, ANY",
+        "return of_user, ANY",
+        (unit("mutation_quotas"),),
+        unseen=UNLIMITED,
+    ),
+    Mutant(
+        "prefers a default user's client to a user",
+        LEVELS,
+        "if QuotaEntity(of_user, None) in self._rates:",
+        "if QuotaEntity(of_user, None) in self._rates and of_user == DEFAULT:",
+        (unit("mutation_quotas"), law("quotas")),
+        unseen=UNLIMITED,
+    ),
+    Mutant(
+        "forgets those that owe most",
+        BUCKETS,
+        "kept = sorted(waits, key=lambda key: waits[key])",
+        "kept = sorted(waits, key=lambda key: -waits[key])",
+        (unit("mutation_quotas"),),
+        unseen=UNLIMITED,
     ),
 )
