@@ -3,9 +3,11 @@ package selection;
 import static net.bytebuddy.matcher.ElementMatchers.named;
 
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import kafka.integration.KafkaServerTestHarness;
 import kafka.network.SocketServer;
+import kafka.server.BaseRequestTest;
 import kafka.test.ClusterInstance;
 import kafka.zk.EmbeddedZookeeper;
 import kafka.zk.KafkaZkClient;
@@ -20,9 +22,13 @@ import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.mockito.MockMakers;
 import org.mockito.Mockito;
+import scala.Product;
+import scala.Tuple2;
 import scala.collection.Iterable;
+import scala.collection.IterableOps;
 import scala.collection.Seq;
 import scala.collection.immutable.Map$;
+import scala.collection.mutable.Buffer;
 
 /**
  * Where Kafka's tests meet our node before they have begun. Those of single requests look for the broker that is the
@@ -30,10 +36,20 @@ import scala.collection.immutable.Map$;
  * count nodes until all brokers are there, and may count one more. The tests themselves stay as they are.
  */
 public final class OurNode implements BeforeAllCallback {
+    /** Ask the only broker, which would be the controller, about its own logs. */
+    private static final Set<String> OF_BROKERS = Set.of(
+        "kafka.server.AlterReplicaLogDirsRequestTest",
+        "kafka.server.DescribeLogDirsRequestTest",
+        "kafka.server.StopReplicaRequestTest");
+    /** Compare all nodes that clients are told of with the addresses of the servers. */
+    private static final Set<String> OF_ALL_ADDRESSES = Set.of(
+        "kafka.api.PlaintextAdminIntegrationTest.testDescribeCluster",
+        "kafka.api.PlaintextAdminIntegrationTest.testListNodes");
+
     private static boolean isDone;
 
     @Override
-    public void beforeAll(ExtensionContext context) throws ClassNotFoundException {
+    public void beforeAll(ExtensionContext context) {
         if (!isDone && System.getProperty("controller.is-ours") != null) {
             isDone = true;
             ByteBuddyAgent.install();
@@ -42,21 +58,35 @@ public final class OurNode implements BeforeAllCallback {
                 Map.of("controllerSocketServer", Address.class, "connect", AsPrincipal.Connection.class));
             redirect(
                 "kafka.integration.KafkaServerTestHarness",
-                Map.of("getTopicIds", TopicIds.class, "getTopicNames", TopicNames.class));
+                Map.of(
+                    "getTopicIds", TopicIds.class,
+                    "getTopicNames", TopicNames.class,
+                    "servers", Servers.class,
+                    "brokers", Servers.class,
+                    "bootstrapServers", Addresses.class));
             redirect("kafka.utils.TestUtils$", Map.of("waitUntilBrokerMetadataIsPropagated", Propagation.class));
-            try {
-                redirect(
-                    "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
-                    Map.of("waitForReadyBrokers", Count.class));
-            } catch (ClassNotFoundException e) {
-                // Older versions start no brokers in this way.
-            }
+            redirect(
+                "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
+                Map.of("waitForReadyBrokers", Count.class));
+            redirect("kafka.server.BrokerEpochIntegrationTest", Map.of("getController", Controller.class));
+            redirect(
+                "kafka.zk.KafkaZkClient",
+                Map.of("getAllBrokersInCluster", Brokers.class, "getAllBrokerAndEpochsInCluster", Brokers.class));
+            redirect("kafka.server.ZkMetadataCache", Map.of("getAliveBrokers", Brokers.class));
+            redirect("kafka.server.metadata.ZkMetadataCache", Map.of("getAliveBrokers", Brokers.class));
         }
     }
 
-    private static void redirect(String type, Map<String, Class<?>> methods) throws ClassNotFoundException {
+    /** Not every version has every type. */
+    private static void redirect(String name, Map<String, Class<?>> methods) {
         ClassLoader loader = OurNode.class.getClassLoader();
-        DynamicType.Builder<?> changed = new ByteBuddy().redefine(Class.forName(type, false, loader));
+        Class<?> type;
+        try {
+            type = Class.forName(name, false, loader);
+        } catch (ClassNotFoundException e) {
+            return;
+        }
+        DynamicType.Builder<?> changed = new ByteBuddy().redefine(type);
         for (Map.Entry<String, Class<?>> each : methods.entrySet()) {
             changed = changed.visit(Advice.to(each.getValue()).on(named(each.getKey())));
         }
@@ -72,14 +102,19 @@ public final class OurNode implements BeforeAllCallback {
                 call -> call.getMethod().getName().equals("boundPort") ? port : Mockito.RETURNS_DEFAULTS.answer(call)));
     }
 
+    /** Where a test sends what only a broker can answer, or else what is for the controller. */
+    public static SocketServer destination(BaseRequestTest test) {
+        return OF_BROKERS.contains(CurrentTest.className()) ? test.anySocketServer() : ours();
+    }
+
     /** Instead of looking for a broker that is the controller. */
     public static final class Address {
         private Address() {
         }
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
-        public static SocketServer enter() {
-            return ours();
+        public static SocketServer enter(@Advice.This Object test) {
+            return destination((BaseRequestTest) test);
         }
 
         @Advice.OnMethodExit
@@ -203,5 +238,94 @@ public final class OurNode implements BeforeAllCallback {
             awaitPropagation((Seq<?>) brokers);
             return true;
         }
+    }
+
+    /** Servers that a test is told of may be one more. */
+    public static final class Servers {
+        private Servers() {
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.This Object harness,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Buffer<Object> returned)
+                throws ReflectiveOperationException {
+            returned = StandIn.with(returned, harness);
+        }
+    }
+
+    /** So may addresses. */
+    public static String withOurs(String addresses) {
+        return OF_ALL_ADDRESSES.contains(CurrentTest.name())
+            ? addresses + ",localhost:" + Integer.getInteger("controller.port")
+            : addresses;
+    }
+
+    /** The addresses of brokers and, in some tests, ours. */
+    public static final class Addresses {
+        private Addresses() {
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(@Advice.Return(readOnly = false) String returned) {
+            returned = withOurs(returned);
+        }
+    }
+
+    /** Instead of looking among the brokers for the one that is in charge. */
+    public static final class Controller {
+        private Controller() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static Object enter(@Advice.This Object harness) throws ReflectiveOperationException {
+            return StandIn.create(harness);
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.Enter Object standIn,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = standIn;
+        }
+    }
+
+    /** All that is not our node; of brokers, or of pairs of a broker and something. */
+    @SuppressWarnings("unchecked")
+    public static <T> T withoutOurs(T brokers) {
+        return (T) ((IterableOps<Object, ?, ?>) brokers).filterNot(OurNode::isOurs);
+    }
+
+    private static Object isOurs(Object broker) {
+        Object alone = broker instanceof Tuple2 ? ((Tuple2<?, ?>) broker)._1() : broker;
+        return id(alone).toString().equals(EmbeddedZookeeper.settings().getProperty("broker.id"));
+    }
+
+    /** A method of a class in Scala, or a field of one in Java. */
+    private static Object id(Object broker) {
+        try {
+            return broker instanceof Product ? broker.getClass().getMethod("id").invoke(broker)
+                : broker.getClass().getField("id").get(broker);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** A test that looks for all brokers itself finds those that it has started. */
+    public static final class Brokers {
+        private Brokers() {
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.Origin("#t") String type,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = brokers(type, returned);
+        }
+    }
+
+    /** As they are, if not a test has asked. */
+    public static Object brokers(String type, Object all) {
+        return CurrentTest.hasCalled(type) ? withoutOurs(all) : all;
     }
 }

@@ -46,7 +46,7 @@ public final class EmbeddedZookeeper implements Closeable {
     private final NIOServerCnxnFactory factory = new NIOServerCnxnFactory();
     private final int port;
     private Path log;
-    private String brokerId;
+    private Properties settings;
     private Process controller;
     private boolean isShut;
 
@@ -76,6 +76,11 @@ public final class EmbeddedZookeeper implements Closeable {
         } catch (KeeperException.NoNodeException e) {
             return 0;
         }
+    }
+
+    /** What our node was told where the current test runs. */
+    public static Properties settings() {
+        return latest.settings;
     }
 
     public int port() {
@@ -130,7 +135,7 @@ public final class EmbeddedZookeeper implements Closeable {
     private void watchCharge() {
         String holder = read("/controller");
         String epoch = read("/controller_epoch");
-        if (!holder.replace(" ", "").contains("\"brokerid\":" + brokerId + ",")) {
+        if (!holder.replace(" ", "").contains("\"brokerid\":" + settings.getProperty("broker.id") + ",")) {
             outOfCharge("our controller was not in charge in the end, but: " + holder);
         } else if (!epoch.equals(String.valueOf(ourClaims()))) {
             outOfCharge("another controller was in charge for a while: epoch " + epoch);
@@ -176,17 +181,17 @@ public final class EmbeddedZookeeper implements Closeable {
                 }
             }
         }
-        brokerId = properties.getProperty("broker.id");
         properties.setProperty("zookeeper.connect", "127.0.0.1:" + port);
         int ours = freePort();
-        String listeners = "PLAINTEXT://127.0.0.1:" + ours;
+        String listeners = properties.getProperty("listeners", "PLAINTEXT://localhost:0").replace(":0", ":" + ours);
         if (properties.getProperty("listener.security.protocol.map", "").contains("LOGIN:")) {
             int login = freePort();
-            listeners += ",LOGIN://127.0.0.1:" + login;
+            listeners += ",LOGIN://localhost:" + login;
             System.setProperty("controller.login.port", String.valueOf(login));
         }
         properties.setProperty("listeners", listeners);
         System.setProperty("controller.port", String.valueOf(ours));
+        settings = properties;
         try (var out = Files.newBufferedWriter(file)) {
             properties.store(out, null);
         }

@@ -1,0 +1,33 @@
+package selection;
+
+/** Which test runs now, and whether it is the one that asks. */
+final class CurrentTest {
+    private static final String CLASS = "chosen.current-class";
+    private static final String METHOD = "chosen.current";
+
+    private CurrentTest() {
+    }
+
+    static void is(String className, String method) {
+        System.setProperty(CLASS, className);
+        System.setProperty(METHOD, method);
+    }
+
+    static String className() {
+        return System.getProperty(CLASS, "");
+    }
+
+    static String name() {
+        return className() + "." + System.getProperty(METHOD, "");
+    }
+
+    /** Whether a method of this type was called by the test itself, not by what tests share, nor by a broker. */
+    static boolean hasCalled(String type) {
+        return StackWalker.getInstance().walk(frames -> frames
+            .map(StackWalker.StackFrame::getClassName)
+            .filter(name -> !name.startsWith("selection.") && !name.equals(type))
+            .findFirst()
+            .filter(name -> name.equals(className()) || name.startsWith(className() + "$"))
+            .isPresent());
+    }
+}
