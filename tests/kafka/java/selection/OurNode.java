@@ -2,6 +2,7 @@ package selection;
 
 import static net.bytebuddy.matcher.ElementMatchers.named;
 
+import com.yammer.metrics.core.Meter;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
@@ -68,6 +69,7 @@ public final class OurNode implements BeforeAllCallback {
             redirect(
                 "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
                 Map.of("waitForReadyBrokers", Count.class));
+            redirect("kafka.integration.UncleanLeaderElectionTest", Map.of("getGauge", UncleanElections.class));
             redirect("kafka.server.BrokerEpochIntegrationTest", Map.of("getController", Controller.class));
             redirect(
                 "kafka.zk.KafkaZkClient",
@@ -327,5 +329,31 @@ public final class OurNode implements BeforeAllCallback {
     /** As they are, if not a test has asked. */
     public static Object brokers(String type, Object all) {
         return CurrentTest.hasCalled(type) ? withoutOurs(all) : all;
+    }
+
+    /** How many leaders our controller has elected that were not in sync, as the meter of Kafka's would count them. */
+    public static Meter uncleanElections() {
+        return Mockito.mock(
+            Meter.class,
+            Mockito.withSettings().mockMaker(MockMakers.SUBCLASS).stubOnly().defaultAnswer(
+                call -> EmbeddedZookeeper.figure("kafka_zk_controller_unclean_elections_total")));
+    }
+
+    /** Instead of a metric of Kafka's controller. */
+    public static final class UncleanElections {
+        private UncleanElections() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static Meter enter() {
+            return uncleanElections();
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.Enter Meter ours,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = ours;
+        }
     }
 }

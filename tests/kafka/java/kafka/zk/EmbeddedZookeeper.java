@@ -1,12 +1,15 @@
 package kafka.zk;
 
+import java.io.BufferedReader;
 import java.io.Closeable;
 import java.io.File;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -75,6 +78,17 @@ public final class EmbeddedZookeeper implements Closeable {
             return latest.zookeeper.getZKDatabase().getChildren("/brokers/ids", new Stat(), null).size();
         } catch (KeeperException.NoNodeException e) {
             return 0;
+        }
+    }
+
+    /** A figure among the metrics of our controller, where the current test runs. */
+    public static long figure(String name) {
+        String url = "http://127.0.0.1:" + latest.settings.getProperty("http.port") + "/metrics";
+        try (var lines = new BufferedReader(new InputStreamReader(new URL(url).openStream(), StandardCharsets.UTF_8))) {
+            String line = lines.lines().filter(each -> each.startsWith(name + " ")).findFirst().orElseThrow();
+            return (long) Double.parseDouble(line.substring(name.length()));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
@@ -191,6 +205,7 @@ public final class EmbeddedZookeeper implements Closeable {
         }
         properties.setProperty("listeners", listeners);
         System.setProperty("controller.port", String.valueOf(ours));
+        properties.setProperty("http.port", String.valueOf(freePort()));
         settings = properties;
         try (var out = Files.newBufferedWriter(file)) {
             properties.store(out, null);
