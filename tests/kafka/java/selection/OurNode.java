@@ -29,6 +29,7 @@ import scala.collection.Iterable;
 import scala.collection.IterableOps;
 import scala.collection.Seq;
 import scala.collection.immutable.Map$;
+import scala.collection.mutable.ArrayBuffer;
 import scala.collection.mutable.Buffer;
 
 /**
@@ -281,7 +282,7 @@ public final class OurNode implements BeforeAllCallback {
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         public static Object enter(@Advice.This Object harness) throws ReflectiveOperationException {
-            return StandIn.create(harness);
+            return StandIn.create(harness, new ArrayBuffer<>());
         }
 
         @Advice.OnMethodExit

@@ -3,31 +3,39 @@ package selection;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Supplier;
 import kafka.cluster.Broker;
 import kafka.controller.ControllerContext;
 import kafka.controller.KafkaController;
+import kafka.controller.OfflineReplica$;
+import kafka.controller.PartitionAndReplica;
+import kafka.controller.ReplicaState;
 import kafka.server.KafkaConfig;
 import kafka.server.KafkaServer;
+import kafka.server.MetadataCache;
 import kafka.zk.EmbeddedZookeeper;
 import kafka.zk.KafkaZkClient;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.metadata.BrokerState;
 import org.mockito.MockMakers;
 import org.mockito.Mockito;
 import org.mockito.internal.util.Primitives;
 import org.mockito.invocation.InvocationOnMock;
+import org.mockito.stubbing.Answer;
 import scala.collection.mutable.ArrayBuffer;
 import scala.collection.mutable.Buffer;
 
 /**
  * Our node as one of the servers that a test has started: in charge, with its id, rack and address. Of what Kafka's
- * controller has in its memory, it has what ZooKeeper says of topics' ids and of brokers, and nothing else.
+ * controller has in its memory, it has what ZooKeeper says of topics' ids and of brokers, which replicas brokers were
+ * told are offline, and nothing else.
  */
 public final class StandIn {
     /** Tests that compare all nodes that clients are told of with the servers, or need a server that is in charge. */
     private static final Set<String> WANTED = Set.of(
         "kafka.server.DescribeClusterRequestTest",
+        "kafka.server.LogDirFailureTest.testIOExceptionDuringCheckpoint",
+        "kafka.server.LogDirFailureTest.testIOExceptionDuringLogRoll",
         "kafka.server.MetadataRequestTest.testAliveBrokersWithNoTopics",
         "kafka.server.MetadataRequestWithForwardingTest.testAliveBrokersWithNoTopics",
         "kafka.server.UpdateFeaturesTest");
@@ -44,25 +52,26 @@ public final class StandIn {
         }
         Buffer<Object> all = new ArrayBuffer<>();
         all.appendAll(servers);
-        all.append(create(harness));
+        all.append(create(harness, servers));
         return all;
     }
 
     /** For a test that has ZooKeeper's client. */
-    public static KafkaServer create(Object harness) throws ReflectiveOperationException {
+    public static KafkaServer create(Object harness, Buffer<?> servers) throws ReflectiveOperationException {
         KafkaZkClient zookeeper = (KafkaZkClient) harness.getClass().getMethod("zkClient").invoke(harness);
         KafkaConfig config = KafkaConfig.fromProps(EmbeddedZookeeper.settings());
-        ControllerContext memory = mock(ControllerContext.class, Map.<String, Supplier<Object>>of(
-            "topicIds", () -> topicIds(zookeeper),
-            "liveOrShuttingDownBrokers", () -> brokers(zookeeper)));
-        KafkaController controller = mock(KafkaController.class, Map.<String, Supplier<Object>>of(
-            "isActive", () -> true,
-            "controllerContext", () -> memory));
-        return mock(KafkaServer.class, Map.<String, Supplier<Object>>of(
-            "config", () -> config,
-            "socketServer", OurNode::ours,
-            "kafkaController", () -> controller,
-            "clusterId", () -> zookeeper.getClusterId().get()));
+        ControllerContext memory = mock(ControllerContext.class, Map.<String, Answer<?>>of(
+            "topicIds", call -> topicIds(zookeeper),
+            "liveOrShuttingDownBrokers", call -> brokers(zookeeper),
+            "replicasInState", call -> offline(call.getArgument(0), call.getArgument(1), servers)));
+        KafkaController controller = mock(KafkaController.class, Map.<String, Answer<?>>of(
+            "isActive", call -> true,
+            "controllerContext", call -> memory));
+        return mock(KafkaServer.class, Map.<String, Answer<?>>of(
+            "config", call -> config,
+            "socketServer", call -> OurNode.ours(),
+            "kafkaController", call -> controller,
+            "clusterId", call -> zookeeper.getClusterId().get()));
     }
 
     private static scala.collection.mutable.Map<String, Uuid> topicIds(KafkaZkClient zookeeper) {
@@ -77,9 +86,27 @@ public final class StandIn {
         return brokers;
     }
 
-    private static <T> T mock(Class<T> type, Map<String, Supplier<Object>> answers) {
+    /** Replicas of a topic that our controller has told brokers are offline. */
+    private static scala.collection.mutable.Set<PartitionAndReplica> offline(
+            String topic, ReplicaState state, Buffer<?> servers) {
+        if (state != OfflineReplica$.MODULE$) {
+            throw new IllegalArgumentException("only replicas that are offline are known, not " + state);
+        }
+        scala.collection.mutable.Set<PartitionAndReplica> offline = new scala.collection.mutable.HashSet<>();
+        for (var each = servers.iterator(); each.hasNext();) {
+            MetadataCache known = ((KafkaServer) each.next()).metadataCache();
+            for (int partition = 0; known.getPartitionInfo(topic, partition).isDefined(); partition++) {
+                for (int replica : known.getPartitionInfo(topic, partition).get().offlineReplicas()) {
+                    offline.add(new PartitionAndReplica(new TopicPartition(topic, partition), replica));
+                }
+            }
+        }
+        return offline;
+    }
+
+    private static <T> T mock(Class<T> type, Map<String, Answer<?>> answers) {
         return Mockito.mock(type, Mockito.withSettings().mockMaker(MockMakers.SUBCLASS).stubOnly().defaultAnswer(
-            call -> answers.getOrDefault(call.getMethod().getName(), () -> other(call)).get()));
+            call -> answers.getOrDefault(call.getMethod().getName(), StandIn::other).answer(call)));
     }
 
     /** What is done to brokers in between has no effect on our node. */
