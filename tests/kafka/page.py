@@ -28,10 +28,18 @@ A test that cannot pass here has its reason in [inapplicable.toml](../tests/kafk
 test fails without a reason, passes in spite of one, or passes under another controller than it should.
 
 The tests are as Kafka publishes them; invocations that run without ZooKeeper are left out. Of what the tests share,
-this is changed for this controller: it is started beside their ZooKeeper; tests of single requests, which look for the
-broker that is the controller, find this controller's address, and in one class log in as the principal that they set in
-the broker; those that ask that broker for the ids of topics are told ZooKeeper's; and where nodes are counted until all
-brokers have started, or know each other, there is one more.
+this is changed for this controller:
+
+- It is started beside their ZooKeeper.
+- Tests of single requests, which look for the broker that is the controller, find this controller's address; in one class
+  they log in as the principal that they set in the broker. Those that ask the only broker about its own logs find that
+  broker's.
+- Where nodes are counted until all brokers have started, or know each other, there is one more. A test that looks for
+  all brokers itself, in ZooKeeper or in a broker's memory, finds those that it has started; where it compares all nodes
+  that clients are told of with its servers, this controller is one of them.
+- Of what is inside Kafka's controller, tests are told what can be seen of this one: that it is in charge, the ids of
+  topics in ZooKeeper, which replicas brokers were told are offline, and how many leaders its metric says were elected
+  that were not in sync.
 
     make kafka-tests                   # 3.9.1: hours
     make kafka-tests CLASSES=quick     # a selection

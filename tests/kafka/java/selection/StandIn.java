@@ -3,7 +3,6 @@ package selection;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
-import kafka.cluster.Broker;
 import kafka.controller.ControllerContext;
 import kafka.controller.KafkaController;
 import kafka.controller.OfflineReplica$;
@@ -27,8 +26,8 @@ import scala.collection.mutable.Buffer;
 
 /**
  * Our node as one of the servers that a test has started: in charge, with its id, rack and address. Of what Kafka's
- * controller has in its memory, it has what ZooKeeper says of topics' ids and of brokers, which replicas brokers were
- * told are offline, and nothing else.
+ * controller has in its memory, it has the ids of topics in ZooKeeper, which replicas brokers were told are offline, and
+ * nothing else.
  */
 public final class StandIn {
     /** Tests that compare all nodes that clients are told of with the servers, or need a server that is in charge. */
@@ -37,9 +36,7 @@ public final class StandIn {
         "kafka.server.LogDirFailureTest.testIOExceptionDuringCheckpoint",
         "kafka.server.LogDirFailureTest.testIOExceptionDuringLogRoll",
         "kafka.server.MetadataRequestTest.testAliveBrokersWithNoTopics",
-        "kafka.server.MetadataRequestWithForwardingTest.testAliveBrokersWithNoTopics",
-        "kafka.server.UpdateFeaturesTest");
-    private static final Set<String> OWN = Set.of("brokerFeatures", "featureCache", "metadataCache", "zkClient");
+        "kafka.server.MetadataRequestWithForwardingTest.testAliveBrokersWithNoTopics");
 
     private StandIn() {
     }
@@ -62,7 +59,6 @@ public final class StandIn {
         KafkaConfig config = KafkaConfig.fromProps(EmbeddedZookeeper.settings());
         ControllerContext memory = mock(ControllerContext.class, Map.<String, Answer<?>>of(
             "topicIds", call -> topicIds(zookeeper),
-            "liveOrShuttingDownBrokers", call -> brokers(zookeeper),
             "replicasInState", call -> offline(call.getArgument(0), call.getArgument(1), servers)));
         KafkaController controller = mock(KafkaController.class, Map.<String, Answer<?>>of(
             "isActive", call -> true,
@@ -78,12 +74,6 @@ public final class StandIn {
         scala.collection.mutable.Map<String, Uuid> ids = new scala.collection.mutable.HashMap<>();
         ids.addAll(zookeeper.getTopicIdsForTopics(zookeeper.getAllTopicsInCluster(false)));
         return ids;
-    }
-
-    private static scala.collection.mutable.Set<Broker> brokers(KafkaZkClient zookeeper) {
-        scala.collection.mutable.Set<Broker> brokers = new scala.collection.mutable.HashSet<>();
-        brokers.addAll(OurNode.withoutOurs(zookeeper.getAllBrokersInCluster()));
-        return brokers;
     }
 
     /** Replicas of a topic that our controller has told brokers are offline. */
@@ -109,13 +99,12 @@ public final class StandIn {
             call -> answers.getOrDefault(call.getMethod().getName(), StandIn::other).answer(call)));
     }
 
-    /** What is done to brokers in between has no effect on our node. */
+    /** A test that asks for more fails; one that looks for servers that run passes it over. */
     private static Object other(InvocationOnMock call) {
         Class<?> type = call.getMethod().getReturnType();
         if (call.getMethod().getName().equals("brokerState")) {
             return type == AtomicReference.class ? new AtomicReference<>(BrokerState.NOT_RUNNING) : BrokerState.NOT_RUNNING;
         }
-        boolean isOwn = call.getMock() instanceof KafkaServer && OWN.contains(call.getMethod().getName());
-        return isOwn ? mock(type, Map.of()) : Primitives.defaultValue(type);
+        return Primitives.defaultValue(type);
     }
 }
