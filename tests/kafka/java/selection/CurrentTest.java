@@ -21,11 +21,12 @@ final class CurrentTest {
         return className() + "." + System.getProperty(METHOD, "");
     }
 
-    /** Whether a method of this type was called by the test itself, not by what tests share, nor by a broker. */
-    static boolean hasCalled(String type) {
+    /** Whether the method that asks was called by the test itself, not by what tests share, nor by a broker. */
+    static boolean hasCalled() {
         return StackWalker.getInstance().walk(frames -> frames
             .map(StackWalker.StackFrame::getClassName)
-            .filter(name -> !name.startsWith("selection.") && !name.equals(type))
+            .dropWhile(name -> name.startsWith("selection."))
+            .skip(1)
             .findFirst()
             .filter(name -> name.equals(className()) || name.startsWith(className() + "$"))
             .isPresent());

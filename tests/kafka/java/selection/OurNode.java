@@ -320,16 +320,14 @@ public final class OurNode implements BeforeAllCallback {
         }
 
         @Advice.OnMethodExit
-        public static void exit(
-                @Advice.Origin("#t") String type,
-                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
-            returned = brokers(type, returned);
+        public static void exit(@Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = brokers(returned);
         }
     }
 
     /** As they are, if not a test has asked. */
-    public static Object brokers(String type, Object all) {
-        return CurrentTest.hasCalled(type) ? withoutOurs(all) : all;
+    public static Object brokers(Object all) {
+        return CurrentTest.hasCalled() ? withoutOurs(all) : all;
     }
 
     /** How many leaders our controller has elected that were not in sync, as the meter of Kafka's would count them. */

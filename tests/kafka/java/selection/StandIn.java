@@ -44,7 +44,7 @@ public final class StandIn {
     /** The servers that a test is told of. */
     public static Buffer<Object> with(Buffer<Object> servers, Object harness) throws ReflectiveOperationException {
         boolean isWanted = WANTED.contains(CurrentTest.className()) || WANTED.contains(CurrentTest.name());
-        if (!isWanted || !CurrentTest.hasCalled("kafka.integration.KafkaServerTestHarness")) {
+        if (!isWanted || !CurrentTest.hasCalled()) {
             return servers;
         }
         Buffer<Object> all = new ArrayBuffer<>();
