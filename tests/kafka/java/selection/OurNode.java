@@ -23,19 +23,15 @@ import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.mockito.MockMakers;
 import org.mockito.Mockito;
-import scala.Product;
-import scala.Tuple2;
 import scala.collection.Iterable;
-import scala.collection.IterableOps;
 import scala.collection.Seq;
 import scala.collection.immutable.Map$;
 import scala.collection.mutable.ArrayBuffer;
 import scala.collection.mutable.Buffer;
 
 /**
- * Where Kafka's tests meet our node before they have begun. Those of single requests look for the broker that is the
- * controller, and find our address instead, in one class as whom they say; those that ask that broker for the ids of topics are told ZooKeeper's; some
- * count nodes until all brokers are there, and may count one more. The tests themselves stay as they are.
+ * Where Kafka's tests meet our node before they have begun, or look for Kafka's controller in their own process:
+ * docs/kafka-tests.md says what they find instead. The tests themselves stay as they are.
  */
 public final class OurNode implements BeforeAllCallback {
     /** Ask the only broker, which would be the controller, about its own logs. */
@@ -65,7 +61,8 @@ public final class OurNode implements BeforeAllCallback {
                     "getTopicNames", TopicNames.class,
                     "servers", Servers.class,
                     "brokers", Servers.class,
-                    "bootstrapServers", Addresses.class));
+                    "bootstrapServers", Addresses.class,
+                    "brokerList", Addresses.class));
             redirect("kafka.utils.TestUtils$", Map.of("waitUntilBrokerMetadataIsPropagated", Propagation.class));
             redirect(
                 "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
@@ -74,9 +71,11 @@ public final class OurNode implements BeforeAllCallback {
             redirect("kafka.server.BrokerEpochIntegrationTest", Map.of("getController", Controller.class));
             redirect(
                 "kafka.zk.KafkaZkClient",
-                Map.of("getAllBrokersInCluster", Brokers.class, "getAllBrokerAndEpochsInCluster", Brokers.class));
-            redirect("kafka.server.ZkMetadataCache", Map.of("getAliveBrokers", Brokers.class));
-            redirect("kafka.server.metadata.ZkMetadataCache", Map.of("getAliveBrokers", Brokers.class));
+                Map.of(
+                    "getAllBrokersInCluster", StartedBrokers.class,
+                    "getAllBrokerAndEpochsInCluster", StartedBrokers.class));
+            redirect("kafka.server.ZkMetadataCache", Map.of("getAliveBrokers", StartedBrokers.class));
+            redirect("kafka.server.metadata.ZkMetadataCache", Map.of("getAliveBrokers", StartedBrokers.class));
         }
     }
 
@@ -291,43 +290,6 @@ public final class OurNode implements BeforeAllCallback {
                 @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
             returned = standIn;
         }
-    }
-
-    /** All that is not our node; of brokers, or of pairs of a broker and something. */
-    @SuppressWarnings("unchecked")
-    public static <T> T withoutOurs(T brokers) {
-        return (T) ((IterableOps<Object, ?, ?>) brokers).filterNot(OurNode::isOurs);
-    }
-
-    private static Object isOurs(Object broker) {
-        Object alone = broker instanceof Tuple2 ? ((Tuple2<?, ?>) broker)._1() : broker;
-        return id(alone).toString().equals(EmbeddedZookeeper.settings().getProperty("broker.id"));
-    }
-
-    /** A method of a class in Scala, or a field of one in Java. */
-    private static Object id(Object broker) {
-        try {
-            return broker instanceof Product ? broker.getClass().getMethod("id").invoke(broker)
-                : broker.getClass().getField("id").get(broker);
-        } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException(e);
-        }
-    }
-
-    /** A test that looks for all brokers itself finds those that it has started. */
-    public static final class Brokers {
-        private Brokers() {
-        }
-
-        @Advice.OnMethodExit
-        public static void exit(@Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
-            returned = brokers(returned);
-        }
-    }
-
-    /** As they are, if not a test has asked. */
-    public static Object brokers(Object all) {
-        return CurrentTest.hasCalled() ? withoutOurs(all) : all;
     }
 
     /** How many leaders our controller has elected that were not in sync, as the meter of Kafka's would count them. */
