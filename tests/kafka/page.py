@@ -31,9 +31,9 @@ The tests are as Kafka publishes them; invocations that run without ZooKeeper ar
 this is changed for this controller:
 
 - It is started beside their ZooKeeper.
-- Tests of single requests, which look for the broker that is the controller, find this controller's address; in one class
-  they log in as the principal that they set in the broker. Those that ask the only broker about its own logs find that
-  broker's.
+- Tests of single requests, which look for the broker that is the controller, find this controller's address; in one
+  class they log in as the principal that they set in the broker. Those that ask the only broker about its own logs find
+  that broker's.
 - Where nodes are counted until all brokers have started, or know each other, there is one more. A test that looks for
   all brokers itself, in ZooKeeper or in a broker's memory, finds those that it has started; where it compares all nodes
   that clients are told of with its servers, this controller is one of them.
