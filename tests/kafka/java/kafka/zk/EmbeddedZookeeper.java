@@ -32,6 +32,7 @@ import org.apache.zookeeper.server.ZooKeeperServer;
 public final class EmbeddedZookeeper implements Closeable {
     private static final int TICK_MS = 800;
     private static final int START_LIMIT_S = 60;
+    private static final int ATTEMPTS = 3;
     private static final AtomicInteger STARTED = new AtomicInteger();
 
     /**
@@ -63,8 +64,7 @@ public final class EmbeddedZookeeper implements Closeable {
             Path directory = Paths.get(System.getProperty("controller.directory"));
             String name = "controller-" + STARTED.incrementAndGet();
             log = directory.resolve(name + ".log");
-            controller = start(configuration(directory.resolve(name + ".properties")));
-            awaitClaim();
+            startController(directory.resolve(name + ".properties"));
             latest = this;
         } catch (IOException | InterruptedException | RuntimeException e) {
             shutdown();
@@ -173,6 +173,21 @@ public final class EmbeddedZookeeper implements Closeable {
             return lines.filter(line -> line.contains("the claim was accepted")).count();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Ports that were free may be taken by others before they are used. */
+    private void startController(Path file) throws IOException, InterruptedException {
+        for (int attempt = 1;; attempt++) {
+            controller = start(configuration(file));
+            try {
+                awaitClaim();
+                return;
+            } catch (IllegalStateException e) {
+                if (attempt == ATTEMPTS || !e.getMessage().contains("cannot listen")) {
+                    throw e;
+                }
+            }
         }
     }
 
