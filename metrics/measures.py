@@ -78,6 +78,7 @@ CLUSTER = (
     _gauge("set_aside", "Topics, requests and writes that went wrong and are to be tried again; /readyz names them."),
     _gauge("unreadable_znodes", "Znodes set aside because they are malformed, or ZooKeeper does not let us read them."),
     _gauge("offline_partitions", "Partitions without a live leader.", kafkas="OfflinePartitionsCount"),
+    _counter("unclean_elections", "Leaders elected that were not in sync: acknowledged records may be lost."),
     _gauge(
         "under_replicated_partitions",
         "Partitions with fewer in-sync replicas than replicas, not counting replicas that a move is adding.",

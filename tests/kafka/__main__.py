@@ -12,7 +12,7 @@ import click
 from controller.lab.errors import LabError
 from tests.kafka.choosing import read_classes
 from tests.kafka.jars import VERSIONS
-from tests.kafka.keeping import Ran, keep, read_kept, today
+from tests.kafka.keeping import Ran, keep, read_kept, state_of_product, today
 from tests.kafka.page import as_markdown
 from tests.kafka.reports import Outcome
 from tests.kafka.running import WHOLE_CLASS, Chosen, Controller, Runner
@@ -21,7 +21,7 @@ from tests.kafka.verdicts import Reasons, Verdict, read_reasons
 
 @click.command()
 @click.option("--version", type=click.Choice(VERSIONS), default=VERSIONS[0], help="Of the tests and the brokers.")
-@click.option("--classes", default="all", help="all, quick, or Class,Class.method,… with or without package.")
+@click.option("--classes", default="all", help="all, quick, none, or Class,Class.method,… with or without package.")
 @click.option(
     "--controller", type=click.Choice(["ours", "native", "both"]), default="both", help="Who rules the brokers."
 )
@@ -63,9 +63,11 @@ def main(version: str, classes: str, controller: str, class_minutes: float, outp
 
 def _run(runner: Runner, chosen: Chosen, controller: Controller, version: str) -> list[Outcome]:
     started = time.monotonic()
+    state = state_of_product()
     outcomes = runner.run(chosen, controller)
     if not chosen.method:
-        keep(version, Ran(chosen.class_name, controller, today(), runner.java.major, tuple(outcomes)))
+        ran = Ran(chosen.class_name, controller, today(), runner.java.major, tuple(outcomes), state)
+        keep(version, ran)
     counts = Counter(outcome.result for outcome in outcomes)
     told = ", ".join(f"{count} {result}" for result, count in counts.items()) or "nothing to run"
     click.echo(f"    {told} in {time.monotonic() - started:.0f} s")

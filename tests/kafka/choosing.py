@@ -21,14 +21,14 @@ class Classes(msgspec.Struct, frozen=True):
     settings: Mapping[str, Mapping[str, str]] = {}
 
     def choose(self, wanted: str) -> list[Chosen]:
-        """`all`, `quick`, or names separated by commas: of classes, with or without their package, or `Class.method`.
+        """`all`, `quick`, `none`, or names with commas: of classes, with or without their package, or `Class.method`.
 
         Raises:
             ValueError: Nothing has this name.
         """
-        if wanted in ("all", "quick"):
-            names: tuple[str, ...] = self.all if wanted == "all" else self.quick
-            return [self._chosen(name) for name in names]
+        groups = {"all": self.all, "quick": self.quick, "none": ()}
+        if wanted in groups:
+            return [self._chosen(name) for name in groups[wanted]]
         return [self._find(name.strip()) for name in wanted.split(",")]
 
     def _find(self, name: str) -> Chosen:

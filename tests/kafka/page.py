@@ -20,20 +20,30 @@ _HEAD = """\
 
 Kafka publishes its own integration tests beside each release. Here they are run with this controller in charge of the
 brokers that they start and, as a control on the same machine, with Kafka's own. Taken are the classes that act as
-clients or tools, or look at what a controller does: those in [classes.toml](../tests/kafka/classes.toml). A class that
-has not been run yet is shown as that.
+clients or tools, or look at what a controller does: those in [classes.toml](../tests/kafka/classes.toml). The last run
+of each class is kept in [results](../tests/kafka/results), from which this page is made; a class that has not been run
+yet is shown as that.
 
 A test that cannot pass here has its reason in [inapplicable.toml](../tests/kafka/inapplicable.toml). The run fails if a
 test fails without a reason, passes in spite of one, or passes under another controller than it should.
 
 The tests are as Kafka publishes them; invocations that run without ZooKeeper are left out. Of what the tests share,
-this is changed for this controller: it is started beside their ZooKeeper; tests of single requests, which look for the
-broker that is the controller, find this controller's address, and in one class log in as the principal that they set in
-the broker; those that ask that broker for the ids of topics are told ZooKeeper's; and where nodes are counted until all
-brokers have started, or know each other, there is one more.
+this is changed for this controller:
 
-    make kafka-tests                   # 3.9.1: hours; this page is made from the last run of each class
+- It is started beside their ZooKeeper.
+- Tests of single requests, which look for the broker that is the controller, find this controller's address; in one
+  class they log in as the principal that they set in the broker. Those that ask the only broker about its own logs find
+  that broker's.
+- Where nodes are counted until all brokers have started, or know each other, there is one more. A test that looks for
+  all brokers itself, in ZooKeeper or in a broker's memory, finds those that it has started; where it compares all nodes
+  that clients are told of with its servers, this controller is one of them.
+- Of what is inside Kafka's controller, tests are told what can be seen of this one: that it is in charge, the ids of
+  topics in ZooKeeper, which replicas brokers were told are offline, and how many leaders its metric says were elected
+  that were not in sync.
+
+    make kafka-tests                   # 3.9.1: hours
     make kafka-tests CLASSES=quick     # a selection
+    make kafka-tests CLASSES=none      # only this page
     make kafka-tests VERSION=2.8.2 CLASSES=AddPartitionsTest,DeleteTopicTest.testRecreateTopicAfterDeletion
     make kafka-tests ARGS="--controller ours --class-minutes 5"
 """
@@ -47,6 +57,8 @@ class _Class(msgspec.Struct, frozen=True):
     name: str
     ours: Mapping[str, Outcome]
     native: Mapping[str, Outcome]
+    run: str
+    """When ours was run, and of which commit."""
 
 
 def as_markdown(
@@ -68,8 +80,16 @@ def as_markdown(
 def _classes(listed: Classes, ran: Sequence[Ran]) -> list[_Class]:
     """In alphabetical order; also what was run without being listed."""
     outcomes = {(each.class_name, each.controller): {o.name: o for o in each.outcomes} for each in ran}
-    names = sorted({*listed.all, *(each.class_name for each in ran)})
-    return [_Class(n, outcomes.get((n, Controller.OURS), {}), outcomes.get((n, Controller.NATIVE), {})) for n in names]
+    runs = {each.class_name: f"{each.day} {each.state}".strip() for each in ran if each.controller is Controller.OURS}
+    return [
+        _Class(
+            name,
+            outcomes.get((name, Controller.OURS), {}),
+            outcomes.get((name, Controller.NATIVE), {}),
+            runs.get(name, ""),
+        )
+        for name in sorted({*listed.all, *(each.class_name for each in ran)})
+    ]
 
 
 def _when(ran: Sequence[Ran]) -> Iterator[str]:
@@ -103,12 +123,12 @@ def _summary(found: Mapping[str, Sequence[_Class]], reasons: Mapping[str, Reason
 
 
 def _overview(classes: Sequence[_Class], reasons: Reasons) -> Iterator[str]:
-    yield "| class | ours | Kafka's own |"
-    yield "| --- | --- | --- |"
+    yield "| class | ours | Kafka's own | ours run |"
+    yield "| --- | --- | --- | --- |"
     for each in classes:
         reason = None if each.ours else reasons.for_class(each.name)
         ours = f"cannot be run: {_escaped(reason.why)}" if reason else _passed(each.ours.values())
-        yield f"| {each.name} | {ours} | {_passed(each.native.values())} |"
+        yield f"| {each.name} | {ours} | {_passed(each.native.values())} | {each.run} |"
     yield ""
 
 

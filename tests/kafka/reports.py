@@ -29,7 +29,6 @@ class Outcome(msgspec.Struct, frozen=True):
     invocation: str
     """Its number and parameters, as in `[1] quorum=zk`; empty for a test without."""
     result: Result
-    seconds: float
     problem: str = ""
 
     @property
@@ -49,7 +48,7 @@ def _outcomes(file: Path) -> Iterator[Outcome]:
         method, invocation = _name(case)
         result, problem = _result(case)
         if result is not Result.SKIPPED or problem not in _NOT_CHOSEN:
-            yield Outcome(method, invocation, result, float(case.get("time", "0").replace(",", "")), problem)
+            yield Outcome(method, invocation, result, problem)
 
 
 def _name(case: ElementTree.Element) -> tuple[str, str]:

@@ -167,7 +167,7 @@ class Runner:
 
 
 def _whole_class(problem: str) -> Outcome:
-    return Outcome(WHOLE_CLASS, "", Result.FAILED, 0, problem)
+    return Outcome(WHOLE_CLASS, "", Result.FAILED, problem)
 
 
 def _write(file: Path, properties: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from controller.core.state.topics import TopicView
 from controller.core.steps.change import Case, Change, listed
 from controller.core.transactions.proposal import Atom
 from controller.core.view import Cluster
-from zk_layout.ids import LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
+from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
@@ -123,6 +123,14 @@ class Draft:
                 yield Record.MOVE, why
             elif former is not None and state is not None and state.leader != former.leader:
                 yield Record.ELECTION, why
+
+    def unclean_elections(self) -> int:
+        """How many partitions get a leader that was not in sync: records may be lost."""
+        former_of = ((self._former[number], state) for number, state in self._states.items())
+        return sum(
+            former is not None and state.leader not in (NO_LEADER, former.leader, *former.isr)
+            for former, state in former_of
+        )
 
     def give_id(self, topic_id: TopicId) -> None:
         """Name a topic that has no id yet."""

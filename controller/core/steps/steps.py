@@ -315,6 +315,8 @@ class Steps(Duty):
                     self._shared.set_aside.take_back(_what(item))
                 for record, why in step.came_about():
                     out.record(record, *why)
+                if step.draft is not None and (unclean := step.draft.unclean_elections()):
+                    out.measured("unclean_elections", unclean)
                 self._aside.went_well(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
             case Refused(is_waiting, about):

@@ -15,6 +15,10 @@ def recorded(play: Play) -> list[tuple[str, str]]:
     return [(str(each.record), line) for each in play.theatre.recorded for line in each.lines]
 
 
+def figure(play: Play, measure: str) -> float:
+    return sum(each.value for each in play.theatre.measured if each.measure == measure)
+
+
 def test_a_move_from_its_beginning_to_its_end() -> None:
     play = cluster()
 
@@ -32,6 +36,20 @@ def test_elections_but_no_first_leader_and_no_smaller_isr() -> None:
     play.do("broker 1 dies")
 
     assert recorded(play) == [("election", "leader 1 of orders-0 is offline; 2 is the first online in-sync replica")]
+
+
+def test_leaders_from_outside_the_isr_are_counted_and_others_are_not() -> None:
+    play = Play("set unclean_election=true", "brokers 1,2,3", "topic orders 0=1,2,3", "state orders-0 leader=1 isr=1,2")
+    play.do("elect")
+
+    play.do("broker 1 dies")
+    assert figure(play, "unclean_elections") == 0
+
+    play.do("broker 2 dies")
+    assert figure(play, "unclean_elections") == 1
+
+    play.do("broker 3 dies")
+    assert figure(play, "unclean_elections") == 0  # nobody leads
 
 
 def test_topics_are_created_grow_and_are_deleted() -> None:

@@ -25,7 +25,7 @@ REASONS = Reasons(
 
 
 def outcome(method: str, result: Result, invocation: str = "") -> Outcome:
-    return Outcome(method, invocation, result, 1.0)
+    return Outcome(method, invocation, result)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,19 @@ def test_classes_are_chosen_by_name_with_or_without_package_and_method() -> None
         Chosen("kafka.other.NewTest"),
         Chosen("kafka.other.NewTest", "testIt"),
     ]
+    assert classes.choose("none") == []
     with pytest.raises(ValueError, match="no class is called Mover"):
         classes.choose("Mover")
 
 
 def test_the_page_has_a_row_for_each_test_and_says_why_it_failed() -> None:
     ours = Ran(
-        X, Controller.OURS, "2026-01-02", 17, (outcome("testA", Result.PASSED), outcome("testCount", Result.FAILED))
+        X,
+        Controller.OURS,
+        "2026-01-02",
+        17,
+        (outcome("testA", Result.PASSED), outcome("testCount", Result.FAILED)),
+        state="abc1234",
     )
     native = Ran(X, Controller.NATIVE, "2026-01-01", 17, (outcome("testA", Result.PASSED),))
 
@@ -101,12 +107,13 @@ def test_the_page_has_a_row_for_each_test_and_says_why_it_failed() -> None:
     assert "| **kafka.X** | 1 of 2 | 1 of 1 | |\n| testA | ✓ | ✓ |  |\n| testCount | ✗ |  | counts nodes |" in page
     assert "- counts nodes:\n  - X: testCount\n" in page
     assert "| 3.9.1 | 1 of 1 | 2 | 1 | 1 | 0 | 1 of 1 |" in page
+    assert f"| {X} | 1 of 2 | 1 of 1 | 2026-01-02 abc1234 |" in page
 
 
 def test_the_page_hides_no_class_that_was_not_run() -> None:
     page = as_markdown({"3.9.1": []}, {"3.9.1": REASONS}, {"3.9.1": Classes((X, "kafka.Ssl"), ())})
 
-    assert f"| {X} | not yet run | not yet run |" in page
+    assert f"| {X} | not yet run | not yet run |  |" in page
     assert "| kafka.Ssl | cannot be run: counts nodes | not yet run |" in page
     assert "| 3.9.1 | 0 of 2 | 0 | 0 | 0 | 0 | 0 of 0 |" in page
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Effect, Read, Recorded, Tell
+from controller.core.effects import Effect, Measured, Read, Recorded, Tell
 from controller.core.state.cluster import ClusterState
 from tests.scenarios.commands import obey
 from tests.scenarios.theatre import Theatre
@@ -11,13 +11,14 @@ from zk_layout.facts import Fact, present
 
 
 class Stage(Theatre):
-    """Keeps what brokers are told, as it was told, which znodes were to be read, and what the audit trail tells."""
+    """Keeps what brokers are told, as it was told, what was to be read, what the audit trail tells, and figures."""
 
     def __init__(self) -> None:
         super().__init__()
         self.told: list[Tell] = []
         self.reads: list[Read] = []
         self.recorded: list[Recorded] = []
+        self.measured: list[Measured] = []
 
     def _obey(self, tell: Tell) -> None:
         self.told.append(tell)
@@ -28,6 +29,8 @@ class Stage(Theatre):
             self.reads.append(effect)
         elif isinstance(effect, Recorded):
             self.recorded.append(effect)
+        elif isinstance(effect, Measured):
+            self.measured.append(effect)
         super()._carry_out_one(effect)
 
 
@@ -45,6 +48,7 @@ class Play:
         self.theatre.told.clear()
         self.theatre.reads.clear()
         self.theatre.recorded.clear()
+        self.theatre.measured.clear()
         for command in commands:
             obey(self.theatre, command)
         return [line.strip() for line in self.theatre.output]

@@ -36,7 +36,7 @@ public final class ChosenInvocations implements ExecutionCondition, AfterEachCal
         if (!method.isEmpty() && WITHOUT_ZOOKEEPER.matcher(invocation).find()) {
             return ConditionEvaluationResult.disabled("runs without ZooKeeper");
         }
-        System.setProperty("chosen.current", method);
+        CurrentTest.is(context.getTestClass().map(Class::getName).orElse(""), method);
         return ConditionEvaluationResult.enabled("chosen");
     }
 }

@@ -2,10 +2,13 @@ package selection;
 
 import static net.bytebuddy.matcher.ElementMatchers.named;
 
+import com.yammer.metrics.core.Meter;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import kafka.integration.KafkaServerTestHarness;
 import kafka.network.SocketServer;
+import kafka.server.BaseRequestTest;
 import kafka.test.ClusterInstance;
 import kafka.zk.EmbeddedZookeeper;
 import kafka.zk.KafkaZkClient;
@@ -23,17 +26,28 @@ import org.mockito.Mockito;
 import scala.collection.Iterable;
 import scala.collection.Seq;
 import scala.collection.immutable.Map$;
+import scala.collection.mutable.ArrayBuffer;
+import scala.collection.mutable.Buffer;
 
 /**
- * Where Kafka's tests meet our node before they have begun. Those of single requests look for the broker that is the
- * controller, and find our address instead, in one class as whom they say; those that ask that broker for the ids of topics are told ZooKeeper's; some
- * count nodes until all brokers are there, and may count one more. The tests themselves stay as they are.
+ * Where Kafka's tests meet our node before they have begun, or look for Kafka's controller in their own process:
+ * docs/kafka-tests.md says what they find instead. The tests themselves stay as they are.
  */
 public final class OurNode implements BeforeAllCallback {
+    /** Ask the only broker, which would be the controller, about its own logs. */
+    private static final Set<String> OF_BROKERS = Set.of(
+        "kafka.server.AlterReplicaLogDirsRequestTest",
+        "kafka.server.DescribeLogDirsRequestTest",
+        "kafka.server.StopReplicaRequestTest");
+    /** Compare all nodes that clients are told of with the addresses of the servers. */
+    private static final Set<String> OF_ALL_ADDRESSES = Set.of(
+        "kafka.api.PlaintextAdminIntegrationTest.testDescribeCluster",
+        "kafka.api.PlaintextAdminIntegrationTest.testListNodes");
+
     private static boolean isDone;
 
     @Override
-    public void beforeAll(ExtensionContext context) throws ClassNotFoundException {
+    public void beforeAll(ExtensionContext context) {
         if (!isDone && System.getProperty("controller.is-ours") != null) {
             isDone = true;
             ByteBuddyAgent.install();
@@ -42,21 +56,39 @@ public final class OurNode implements BeforeAllCallback {
                 Map.of("controllerSocketServer", Address.class, "connect", AsPrincipal.Connection.class));
             redirect(
                 "kafka.integration.KafkaServerTestHarness",
-                Map.of("getTopicIds", TopicIds.class, "getTopicNames", TopicNames.class));
+                Map.of(
+                    "getTopicIds", TopicIds.class,
+                    "getTopicNames", TopicNames.class,
+                    "servers", Servers.class,
+                    "brokers", Servers.class,
+                    "bootstrapServers", Addresses.class,
+                    "brokerList", Addresses.class));
             redirect("kafka.utils.TestUtils$", Map.of("waitUntilBrokerMetadataIsPropagated", Propagation.class));
-            try {
-                redirect(
-                    "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
-                    Map.of("waitForReadyBrokers", Count.class));
-            } catch (ClassNotFoundException e) {
-                // Older versions start no brokers in this way.
-            }
+            redirect(
+                "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
+                Map.of("waitForReadyBrokers", Count.class));
+            redirect("kafka.integration.UncleanLeaderElectionTest", Map.of("getGauge", UncleanElections.class));
+            redirect("kafka.server.BrokerEpochIntegrationTest", Map.of("getController", Controller.class));
+            redirect(
+                "kafka.zk.KafkaZkClient",
+                Map.of(
+                    "getAllBrokersInCluster", StartedBrokers.class,
+                    "getAllBrokerAndEpochsInCluster", StartedBrokers.class));
+            redirect("kafka.server.ZkMetadataCache", Map.of("getAliveBrokers", StartedBrokers.class));
+            redirect("kafka.server.metadata.ZkMetadataCache", Map.of("getAliveBrokers", StartedBrokers.class));
         }
     }
 
-    private static void redirect(String type, Map<String, Class<?>> methods) throws ClassNotFoundException {
+    /** Not every version has every type. */
+    private static void redirect(String name, Map<String, Class<?>> methods) {
         ClassLoader loader = OurNode.class.getClassLoader();
-        DynamicType.Builder<?> changed = new ByteBuddy().redefine(Class.forName(type, false, loader));
+        Class<?> type;
+        try {
+            type = Class.forName(name, false, loader);
+        } catch (ClassNotFoundException e) {
+            return;
+        }
+        DynamicType.Builder<?> changed = new ByteBuddy().redefine(type);
         for (Map.Entry<String, Class<?>> each : methods.entrySet()) {
             changed = changed.visit(Advice.to(each.getValue()).on(named(each.getKey())));
         }
@@ -72,14 +104,19 @@ public final class OurNode implements BeforeAllCallback {
                 call -> call.getMethod().getName().equals("boundPort") ? port : Mockito.RETURNS_DEFAULTS.answer(call)));
     }
 
+    /** Where a test sends what only a broker can answer, or else what is for the controller. */
+    public static SocketServer destination(BaseRequestTest test) {
+        return OF_BROKERS.contains(CurrentTest.className()) ? test.anySocketServer() : ours();
+    }
+
     /** Instead of looking for a broker that is the controller. */
     public static final class Address {
         private Address() {
         }
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
-        public static SocketServer enter() {
-            return ours();
+        public static SocketServer enter(@Advice.This Object test) {
+            return destination((BaseRequestTest) test);
         }
 
         @Advice.OnMethodExit
@@ -202,6 +239,82 @@ public final class OurNode implements BeforeAllCallback {
                 throws ReflectiveOperationException, InterruptedException {
             awaitPropagation((Seq<?>) brokers);
             return true;
+        }
+    }
+
+    /** Servers that a test is told of may be one more. */
+    public static final class Servers {
+        private Servers() {
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.This Object harness,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Buffer<Object> returned)
+                throws ReflectiveOperationException {
+            returned = StandIn.with(returned, harness);
+        }
+    }
+
+    /** So may addresses. */
+    public static String withOurs(String addresses) {
+        return OF_ALL_ADDRESSES.contains(CurrentTest.name())
+            ? addresses + ",localhost:" + Integer.getInteger("controller.port")
+            : addresses;
+    }
+
+    /** The addresses of brokers and, in some tests, ours. */
+    public static final class Addresses {
+        private Addresses() {
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(@Advice.Return(readOnly = false) String returned) {
+            returned = withOurs(returned);
+        }
+    }
+
+    /** Instead of looking among the brokers for the one that is in charge. */
+    public static final class Controller {
+        private Controller() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static Object enter(@Advice.This Object harness) throws ReflectiveOperationException {
+            return StandIn.create(harness, new ArrayBuffer<>());
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.Enter Object standIn,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = standIn;
+        }
+    }
+
+    /** How many leaders our controller has elected that were not in sync, as the meter of Kafka's would count them. */
+    public static Meter uncleanElections() {
+        return Mockito.mock(
+            Meter.class,
+            Mockito.withSettings().mockMaker(MockMakers.SUBCLASS).stubOnly().defaultAnswer(
+                call -> EmbeddedZookeeper.figure("kafka_zk_controller_unclean_elections_total")));
+    }
+
+    /** Instead of a metric of Kafka's controller. */
+    public static final class UncleanElections {
+        private UncleanElections() {
+        }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        public static Meter enter() {
+            return uncleanElections();
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(
+                @Advice.Enter Meter ours,
+                @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
+            returned = ours;
         }
     }
 }

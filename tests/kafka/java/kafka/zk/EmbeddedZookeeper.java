@@ -1,12 +1,15 @@
 package kafka.zk;
 
+import java.io.BufferedReader;
 import java.io.Closeable;
 import java.io.File;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -29,6 +32,7 @@ import org.apache.zookeeper.server.ZooKeeperServer;
 public final class EmbeddedZookeeper implements Closeable {
     private static final int TICK_MS = 800;
     private static final int START_LIMIT_S = 60;
+    private static final int ATTEMPTS = 3;
     private static final AtomicInteger STARTED = new AtomicInteger();
 
     /**
@@ -46,7 +50,7 @@ public final class EmbeddedZookeeper implements Closeable {
     private final NIOServerCnxnFactory factory = new NIOServerCnxnFactory();
     private final int port;
     private Path log;
-    private String brokerId;
+    private Properties settings;
     private Process controller;
     private boolean isShut;
 
@@ -60,8 +64,7 @@ public final class EmbeddedZookeeper implements Closeable {
             Path directory = Paths.get(System.getProperty("controller.directory"));
             String name = "controller-" + STARTED.incrementAndGet();
             log = directory.resolve(name + ".log");
-            controller = start(configuration(directory.resolve(name + ".properties")));
-            awaitClaim();
+            startController(directory.resolve(name + ".properties"));
             latest = this;
         } catch (IOException | InterruptedException | RuntimeException e) {
             shutdown();
@@ -76,6 +79,22 @@ public final class EmbeddedZookeeper implements Closeable {
         } catch (KeeperException.NoNodeException e) {
             return 0;
         }
+    }
+
+    /** A figure among the metrics of our controller, where the current test runs. */
+    public static long figure(String name) {
+        String url = "http://127.0.0.1:" + latest.settings.getProperty("http.port") + "/metrics";
+        try (var lines = new BufferedReader(new InputStreamReader(new URL(url).openStream(), StandardCharsets.UTF_8))) {
+            String line = lines.lines().filter(each -> each.startsWith(name + " ")).findFirst().orElseThrow();
+            return (long) Double.parseDouble(line.substring(name.length()));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** What our node was told where the current test runs. */
+    public static Properties settings() {
+        return latest.settings;
     }
 
     public int port() {
@@ -130,7 +149,7 @@ public final class EmbeddedZookeeper implements Closeable {
     private void watchCharge() {
         String holder = read("/controller");
         String epoch = read("/controller_epoch");
-        if (!holder.replace(" ", "").contains("\"brokerid\":" + brokerId + ",")) {
+        if (!holder.replace(" ", "").contains("\"brokerid\":" + settings.getProperty("broker.id") + ",")) {
             outOfCharge("our controller was not in charge in the end, but: " + holder);
         } else if (!epoch.equals(String.valueOf(ourClaims()))) {
             outOfCharge("another controller was in charge for a while: epoch " + epoch);
@@ -157,6 +176,21 @@ public final class EmbeddedZookeeper implements Closeable {
         }
     }
 
+    /** Ports that were free may be taken by others before they are used. */
+    private void startController(Path file) throws IOException, InterruptedException {
+        for (int attempt = 1;; attempt++) {
+            controller = start(configuration(file));
+            try {
+                awaitClaim();
+                return;
+            } catch (IllegalStateException e) {
+                if (attempt == ATTEMPTS || !e.getMessage().contains("cannot listen")) {
+                    throw e;
+                }
+            }
+        }
+    }
+
     private Process start(Path configuration) throws IOException {
         ProcessBuilder builder = new ProcessBuilder(
             "sh", "-c", UNTIL_END_OF_INPUT, "sh", System.getProperty("controller.python"),
@@ -176,17 +210,18 @@ public final class EmbeddedZookeeper implements Closeable {
                 }
             }
         }
-        brokerId = properties.getProperty("broker.id");
         properties.setProperty("zookeeper.connect", "127.0.0.1:" + port);
         int ours = freePort();
-        String listeners = "PLAINTEXT://127.0.0.1:" + ours;
+        String listeners = properties.getProperty("listeners", "PLAINTEXT://localhost:0").replace(":0", ":" + ours);
         if (properties.getProperty("listener.security.protocol.map", "").contains("LOGIN:")) {
             int login = freePort();
-            listeners += ",LOGIN://127.0.0.1:" + login;
+            listeners += ",LOGIN://localhost:" + login;
             System.setProperty("controller.login.port", String.valueOf(login));
         }
         properties.setProperty("listeners", listeners);
         System.setProperty("controller.port", String.valueOf(ours));
+        properties.setProperty("http.port", String.valueOf(freePort()));
+        settings = properties;
         try (var out = Files.newBufferedWriter(file)) {
             properties.store(out, null);
         }
