@@ -17,7 +17,7 @@ from metrics.replay.output import Output
 from metrics.replay.reduction import Engine
 from metrics.replay.sources import size_of, stored_files
 from metrics.replay.splits import Split, plan
-from metrics.replay.state import DEFAULT_SPLIT_BYTES, survey
+from metrics.replay.state import survey
 from metrics.replay.znodes import Period
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import LOG, StoredFile

@@ -13,9 +13,10 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 from msgspec import structs
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, index_of
 from metrics.replay.sources import NothingToRead, stored_files, version_of
 from metrics.replay.splits import Standing, plan
-from metrics.replay.state import DEFAULT_SPLIT_BYTES, History, history_of, index_of
+from metrics.replay.state import History, history_of
 from metrics.replay.zookeeper_source import OneSplit, read_split
 from zk_layout.storage.files import LOG, StoredFile
 from zk_layout.storage.log_index import Index

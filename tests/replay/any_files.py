@@ -14,6 +14,7 @@ import pyarrow.dataset as ds  # type: ignore[import-untyped,unused-ignore]  # ha
 
 from metrics.replay import bulk, bulk_moves, lives, min_isr
 from metrics.replay.edges import joined
+from metrics.replay.indexing import DEFAULT_RANGE_BYTES
 from metrics.replay.sources import stored_files
 from metrics.replay.splits import plan
 from metrics.replay.state import survey
@@ -71,9 +72,11 @@ class InMemory(bulk.Tables):
         self.write("partitions", joined(self.read("edges").to_table()))
 
 
-def tables_of(paths: Iterable[Path], split_bytes: int, chroot: str = "") -> Tables:
+def tables_of(
+    paths: Iterable[Path], split_bytes: int, chroot: str = "", range_bytes: int = DEFAULT_RANGE_BYTES
+) -> Tables:
     """Every table that needs no SQL, computed without Spark."""
-    history = survey(stored_files(map(str, paths)), split_bytes)
+    history = survey(stored_files(map(str, paths)), split_bytes, range_bytes=range_bytes)
     planned = plan(history, split_bytes, chroot)
     held = InMemory()
     held.write_damage([*history.damage, *planned.damage])

@@ -64,6 +64,11 @@ def split_bytes(chosen: Random) -> int:
     return chosen.choice((900, 3000, 10_000, 40_000, 1 << 40))
 
 
+def range_bytes(chosen: Random) -> int:
+    """Where logs are cut to be indexed, which need not be between two records."""
+    return chosen.choice((20, 333, 5000, 70_000, 1 << 40))
+
+
 def copies(version: str, home: Path, chosen: Random) -> list[Path]:
     """Up to three servers: one has everything, though one byte may be wrong that another has right; others less."""
     all_of_it = records(version)
@@ -96,7 +101,7 @@ def check_copies(seed: int) -> None:
     version = chosen.choice(("2.4.1", "2.8.2"))
     with TemporaryDirectory() as home:
         paths = copies(version, Path(home), chosen)
-        found = tables_of(paths, split_bytes(chosen), CHROOTS[version])
+        found = tables_of(paths, split_bytes(chosen), CHROOTS[version], range_bytes(chosen))
     lines = differing(without_damage(whole(version)), without_damage(found))
     assert not lines, "\n".join((f"seed {seed}", *lines))
 
@@ -125,7 +130,7 @@ def check_damage(seed: int) -> None:
     with TemporaryDirectory() as home:
         version = damaged_files(Path(home), chosen)
         once = tables_of([Path(home)], 1 << 40, CHROOTS[version])
-        again = tables_of([Path(home)], split_bytes(chosen), CHROOTS[version])
+        again = tables_of([Path(home)], split_bytes(chosen), CHROOTS[version], range_bytes(chosen))
     lines = differing(once, again)
     assert not lines, "\n".join((f"seed {seed}", *lines))
 
