@@ -308,7 +308,7 @@ class PartitionAudit:
         elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and _is_foreign(event, term):
             verdict, rule = LISTED, "by hand"
             why = f"session {event.session:#x} wrote it, neither the controller's nor a broker's; else: {why}"
-        return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours)
+        return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours, event.session)
 
 
 def _is_foreign(event: Happened, term: Term) -> bool:

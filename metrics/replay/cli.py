@@ -16,14 +16,14 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
     from rich.progress import Progress, TaskID
 
     from metrics.replay.jobs import Job, Looked
     from metrics.replay.output import Output
-    from metrics.replay.reduction import Engine
     from metrics.replay.report import Summary
     from metrics.replay.state import History
+    from metrics.replay.tasks import Engine
 
 INTERRUPTED = 130  # as a shell counts what a signal ended
 MOST_NAMED = 5
@@ -161,7 +161,7 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _run(job: Job, engine: str, start: Callable[[bool], SparkSession]) -> int:
+def _run(job: Job, engine: str, start: Callable[[bool], SparkContext]) -> int:
     """The number of damaged places."""
     from metrics.replay.jobs import is_brief, result_names
     from metrics.replay.output import Output
@@ -197,7 +197,7 @@ def _here(job: Job) -> tuple[Summary, int]:
         return _computed(Local(), job, look(job, Local.cores), bars, bar)
 
 
-def _with_spark(job: Job, output: Output, start: Callable[[], SparkSession]) -> tuple[Summary, int]:
+def _with_spark(job: Job, output: Output, start: Callable[[], SparkContext]) -> tuple[Summary, int]:
     """The same by Spark; what it and its Java say is kept only if it fails."""
     from metrics.replay import session
 
@@ -231,30 +231,36 @@ def _is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or (cause is not None and _is_interruption(cause))
 
 
-def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkSession:
+def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkContext:
     from metrics.replay import session
 
-    return session.start(master or session.HERE, settings, is_brief=is_brief)
+    return session.context(master or session.HERE, settings, is_brief=is_brief)
 
 
-def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Progress) -> tuple[Summary, int]:
+def _on_spark(job: Job, start: Callable[[], SparkContext], said: int, bars: Progress) -> tuple[Summary, int]:
     """Look at the files while Spark starts, compute the tables and write the report; and how many tables there are."""
     from metrics.replay import session
-    from metrics.replay.engines import OnSpark
+    from metrics.replay.engines import OnSpark, UntilThere
     from metrics.replay.jobs import look
 
     bar = bars.add_task("starting Spark", total=None)
+    work, engine = UntilThere(), None
     with ThreadPoolExecutor(max_workers=1) as pool:
-        looking = pool.submit(look, job, os.cpu_count() or 1)
-        with warnings.catch_warnings(), session.aside(said):
-            warnings.simplefilter("ignore")
-            spark = start()
-    session.end_at_interruption()
-    try:
-        return _computed(OnSpark(spark), job, looking.result(), bars, bar)
-    finally:
-        with suppress(Exception):  # Java may be gone already
-            spark.stop()
+        looking = pool.submit(look, job, os.cpu_count() or 1, work)
+        try:
+            with warnings.catch_warnings(), session.aside(said):
+                warnings.simplefilter("ignore")
+                spark = start()
+            engine = OnSpark(spark)
+        finally:
+            work.give(engine)
+        session.end_at_interruption()
+        try:
+            bars.update(bar, description="looking through the logs")
+            return _computed(engine, job, looking.result(), bars, bar)
+        finally:
+            with suppress(Exception):  # Java may be gone already
+                spark.stop()
 
 
 def _computed(engine: Engine, job: Job, looked: Looked, bars: Progress, bar: TaskID) -> tuple[Summary, int]:

@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from metrics.replay.intervals import GONE
 from metrics.replay.min_isr import Setting, in_pieces
-from metrics.replay.reduction import Engine, Reduction, Source, as_time, exploded, grouped, ms, reduced, whole
+from metrics.replay.reduction import Reduction, Source, as_time, exploded, grouped, ms, reduced, whole
 from metrics.replay.schemas import TIME
+from metrics.replay.tasks import Engine
 
 # What brokers ask for where nobody set anything.
 DEFAULTS = (Setting(None, 1, "option"),)

@@ -10,14 +10,14 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct, structs
 
-from metrics.replay import bulk, bulk_moves, growth, health, lives, min_isr, znodes
+from metrics.replay import bulk, growth, health, histories, lives, min_isr, znodes
 from metrics.replay.as_of import as_time
-from metrics.replay.audit_table import write_audit
-from metrics.replay.output import Output
-from metrics.replay.reduction import Engine
-from metrics.replay.sources import size_of, stored_files
-from metrics.replay.splits import Split, plan
+from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, Work, here
+from metrics.replay.output import MANIFEST, Output
+from metrics.replay.sources import located, size_of, stored_files
+from metrics.replay.splits import Split, Whereabouts, plan
 from metrics.replay.state import survey
+from metrics.replay.tasks import Engine
 from metrics.replay.znodes import Period
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import LOG, StoredFile
@@ -54,6 +54,11 @@ class Job(Struct, frozen=True):
     max_znode_bytes: int = growth.DEFAULT_LIMIT_BYTES
     split_bytes: int | None = None
 
+    def __post_init__(self) -> None:
+        """Places are named so that every process finds them, wherever it was started."""
+        structs.force_setattr(self, "paths", tuple(map(located, self.paths)))
+        structs.force_setattr(self, "out", located(self.out))
+
 
 class Result(Struct, frozen=True):
     """Where each table is, and how long it took."""
@@ -66,6 +71,7 @@ class Looked(Struct, frozen=True):
     """What is to be read, found before Spark is needed."""
 
     splits: tuple[Split, ...]
+    whereabouts: Whereabouts
     damage: tuple[Damage, ...]
     seconds: float
 
@@ -85,8 +91,10 @@ class Looked(Struct, frozen=True):
             raise ValueError(f"--since is after the history ends, at {as_time(last)}")
 
 
-def look(job: Job, cores: int) -> Looked:
+def look(job: Job, cores: int, work: Work = here) -> Looked:
     """Go through the logs: where they can be cut, what is damaged or missing, where each topic was written.
+
+    `work` is where this is done.
 
     Raises:
         NothingToRead: there are no files of ZooKeeper.
@@ -95,9 +103,11 @@ def look(job: Job, cores: int) -> Looked:
     begun = time.monotonic()
     files = stored_files(job.paths)
     split_bytes = job.split_bytes or split_bytes_for(files, cores)
-    history = survey(files, split_bytes)
+    history = survey(files, split_bytes, work)
     planned = plan(history, split_bytes, job.chroot)
-    return Looked(planned.splits, (*history.damage, *planned.damage), time.monotonic() - begun)
+    return Looked(
+        planned.splits, planned.whereabouts, (*history.damage, *planned.damage), time.monotonic() - begun
+    )  # fmt: skip
 
 
 def is_brief(job: Job) -> bool:
@@ -141,16 +151,26 @@ def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked | None
     total = len(wanted) + 3
     if looked is None:
         progress("looking through the logs", 0, total)
-        looked = look(job, engine.cores)
+        looked = look(job, engine.cores, engine.work)
     seconds["plan"] = looked.seconds
+    engine.check_reach([f"{job.out}/{MANIFEST}", *_files_of(looked.splits)])
     _read_logs(engine, job, looked, seconds, lambda name, done: progress(name, done, total))
     for number, name in enumerate(wanted, 3):
+        if name == histories.AUDIT and histories.MOVES in wanted:
+            continue  # it was written with the moves
         progress(name, number, total)
         begun = time.monotonic()
         _write(engine, job, name)
         seconds[name] = time.monotonic() - begun
+    bulk.clear(job.out, result_names(job))
     progress("done", total, total)
     return seconds
+
+
+def _files_of(splits: Iterable[Split]) -> list[str]:
+    """The files that are read."""
+    snapshots = (split.snapshot.path for split in splits if split.snapshot is not None)
+    return [*dict.fromkeys((*snapshots, *(piece.file for split in splits for piece in split.pieces)))]
 
 
 def _read_logs(
@@ -159,12 +179,11 @@ def _read_logs(
     """Write what is read from the logs themselves, and join what spans two splits."""
     progress("reading", 1)
     begun = time.monotonic()
-    bulk.run(engine.each, looked.splits, job.out, job.chroot, looked.damage)
+    bulk.run(engine, looked.splits, looked.whereabouts, job.out, job.chroot, looked.damage)
     seconds["read"] = time.monotonic() - begun
     progress("joining", 2)
     begun = time.monotonic()
-    if not bulk.join_edges(job.out, engine.most_edges):
-        engine.join_edges(job.out)
+    bulk.join_edges(engine, job.out)
     seconds["join"] = time.monotonic() - begun
 
 
@@ -178,10 +197,8 @@ def _write(engine: Engine, job: Job, name: str) -> None:
     """Write a table from those that are there."""
     out = job.out
     period = Period(job.since_ms, job.until_ms)
-    if name == "audit":
-        write_audit(engine, out, period)
-    elif name == "reassignments":
-        bulk_moves.run(engine.each, out, bulk_moves.Window(_until_ms(job), job.since_ms or 0), engine.cores)
+    if name in (histories.MOVES, histories.AUDIT):
+        histories.write(engine, out, histories.Window(_until_ms(job), job.since_ms or 0), _judged_with(job, name))
     elif name == "min_isr":
         bulk.write_table(out, name, min_isr.as_table(_settings(job)))
     elif name in _LIVES:
@@ -192,6 +209,11 @@ def _write(engine: Engine, job: Job, name: str) -> None:
         bulk.write_table(out, name, _sized(engine, job, name, period))
     else:
         bulk.write_table(out, name, _health(engine, job, name))
+
+
+def _judged_with(job: Job, name: str) -> tuple[str, ...]:
+    """What is written from the same histories."""
+    return tuple(table for table in (histories.MOVES, histories.AUDIT) if table in job.tables) or (name,)
 
 
 def _sized(engine: Engine, job: Job, name: str, period: Period) -> pa.Table:

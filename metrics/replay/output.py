@@ -17,6 +17,8 @@ import msgspec
 import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
+from metrics.replay.sources import located
+
 MANIFEST = "replay.json"
 MADE_BY = "kafka-zk-controller replay"
 _UNFINISHED, _FORMER, _PLANNED = "replay-unfinished", "replay-former", "planned.json"
@@ -297,7 +299,10 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     """What reads and writes there, and the path as it knows it."""
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
-    files, inside = fs.FileSystem.from_uri(path)
+    try:
+        files, inside = fs.FileSystem.from_uri(located(path))
+    except (ValueError, OSError) as wrong:  # it knows no such store, or lacks what speaks to it
+        raise ValueError(f"{path} cannot be written to: {wrong}") from None
     return files, str(inside)
 
 

@@ -18,7 +18,8 @@ from metrics.replay import health
 from metrics.replay.bulk import written
 from metrics.replay.jobs import Job, Result
 from metrics.replay.output import Output
-from metrics.replay.reduction import Engine, Reduction, Source, grouped, ms, reduced
+from metrics.replay.reduction import Reduction, Source, grouped, ms, reduced
+from metrics.replay.tasks import Engine
 from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION
 
 REPORT = "report.html"

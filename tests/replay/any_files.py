@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.dataset as ds  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-from metrics.replay import bulk, bulk_moves, lives, min_isr
+from metrics.replay import audit_table, bulk, histories, lives, min_isr, reassignments
 from metrics.replay.edges import joined
 from metrics.replay.indexing import DEFAULT_RANGE_BYTES
 from metrics.replay.sources import stored_files
@@ -59,8 +59,9 @@ class InMemory(bulk.Tables):
         """Add rows to a table."""
         self._held.setdefault(table, []).append(rows)
 
-    def close(self) -> None:
+    def close(self) -> bulk.Attempt:
         """They stay."""
+        return ()
 
     def read(self, table: str) -> Any:
         """As `written` reads a table from files."""
@@ -81,7 +82,7 @@ def tables_of(
     held = InMemory()
     held.write_damage([*history.damage, *planned.damage])
     for split in planned.splits:
-        bulk.carry_out(split, held, chroot)
+        bulk.carry_out(split, held, chroot, planned.whereabouts)
     held.join_edges()
     events = held.read("events").to_table()
     seen = lives.in_order(events)
@@ -94,9 +95,13 @@ def tables_of(
         "sessions": lives.sessions(seen),
         "min_isr": min_isr.as_table(min_isr.settings(r for r in events.to_pylist() if r["kind"] == "config")),
     }
-    moves = InMemory()
-    bulk_moves.carry_out(held.read, moves, bulk_moves.Window(2**60))
-    found["reassignments"] = moves.read("reassignments").to_table()
+    for name, schema in ((histories.MOVES, reassignments.SCHEMA), (histories.AUDIT, audit_table.SCHEMA)):
+        wanted = histories.Wanted((name,), histories.Window(2**60), histories.terms_of(held.read("events")))
+        judged = InMemory()
+        judged.write(name, schema.empty_table())
+        rows = [histories.history_of(table, held.read(table)) for table in ("events", "partitions")]
+        histories.judge(rows, wanted, judged)
+        found[name] = judged.read(name).to_table()
     return {name: in_order(table.to_pylist()) for name, table in found.items()}
 
 

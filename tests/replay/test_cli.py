@@ -79,7 +79,7 @@ def test_a_directory_with_files_of_a_persons_own_is_refused_before_anything_is_d
     shown = asked(CAPTURED, "--out", ".")
 
     assert (shown.exit_code, shown.output) == (
-        1, "Error: . holds what no replay has made (events): choose another directory\n",
+        1, f"Error: {tmp_path} holds what no replay has made (events): choose another directory\n",
     )  # fmt: skip
     assert (tmp_path / "events" / "mine").read_text() == "years of work"
 
@@ -229,7 +229,7 @@ def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytes
         started.append((master, settings, is_brief))
         raise RuntimeError("enough")
 
-    monkeypatch.setattr(session, "start", start)
+    monkeypatch.setattr(session, "context", start)
 
     asked(CAPTURED, "--out", tmp_path / "out", "--conf", "spark.app.name=a=b", "--conf", "spark.task.cpus=1")
     asked(CAPTURED, "--out", tmp_path / "out", "--master", "spark://there:7077")
