@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -31,14 +31,15 @@ AUTO, LOCAL, SPARK = "auto", "local", "spark"
 
 
 class _OrAsk(click.Command):
-    """The replay, or `ask` where that is the first word."""
+    """The replay, or `ask` or `browse` where that is the first word."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """That of the command that is meant."""
-        if args[:1] == [ask.name]:
-            return ask.make_context(f"{info_name} {ask.name}", args[1:], parent, **extra)
+        for command in (ask, browse):
+            if args[:1] == [command.name]:
+                return command.make_context(f"{info_name} {command.name}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -63,6 +64,56 @@ def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_js
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(msgspec.json.encode(told) if as_json else "\n".join(told.lines))
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="DIR…")
+@click.option("--as-of", "when", metavar="WHEN", help="The znodes after this time or zxid, by default the last.")
+@click.option(
+    "--run", "lines", multiple=True, metavar="COMMAND", help="Only this, such as 'cat /controller'; may be repeated."
+)
+@click.option("--chroot", default="", help="Kafka's path within ZooKeeper, to begin at.")
+@click.option("--json", "as_json", is_flag=True, help="Answers for a program, each a line.")
+def browse(paths: tuple[str, ...], when: str | None, lines: tuple[str, ...], chroot: str, *, as_json: bool) -> None:
+    """Look at what ZooKeeper held at a time or zxid: ls, cat, stat, find, grep, tree. Secrets are hidden."""
+    from metrics.replay.as_of import moment
+    from metrics.replay.browse import Browser, Wrong
+    from metrics.replay.sources import stored_files
+    from metrics.replay.state import END_OF_TIME, state_since, survey
+
+    try:
+        history = survey(stored_files(paths))
+        damage = [*history.damage]
+        tree, since = state_since(history, damage, END_OF_TIME if when is None else moment(history, when))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    for found in dict.fromkeys(damage):
+        click.echo(f"damaged: {found}", err=True)
+    click.echo(
+        f"as of zxid {tree.last_zxid:#x}" + (f", only what was written from {since:#x} on" if since else ""), err=True
+    )
+    browser, is_asking = Browser(tree.nodes, chroot.rstrip("/")), not lines
+    for line in lines or _asked_for(lambda: browser.at):
+        try:
+            for answer in browser.run(line):
+                click.echo(msgspec.json.encode(answer.value) if as_json else answer.line)
+        except Wrong as wrong:
+            if not is_asking:
+                raise click.ClickException(str(wrong)) from wrong
+            click.echo(str(wrong), err=True)
+
+
+def _asked_for(where: Callable[[], str]) -> Iterator[str]:
+    """What a person types, until the end."""
+    is_person = sys.stdin.isatty()
+    while True:
+        if is_person:
+            click.echo(f"{where()}> ", nl=False)
+        line = sys.stdin.readline()
+        if not line or line.strip() in ("exit", "quit"):
+            return
+        if line.strip():
+            yield line
 
 
 @click.command(cls=_OrAsk)
@@ -111,7 +162,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     DIR is a data directory of a ZooKeeper server, live or copied, or single files of it; give both where logs
     and snapshots are apart. Files are only read. Writes Parquet tables and report.html below --out.
 
-    `replay ask DIR… PARTITION WHEN` tells the story of one partition instead.
+    `replay ask DIR… PARTITION WHEN` tells the story of one partition instead, `replay browse DIR…` shows znodes.
     """
     try:
         from metrics.replay.as_of import time_ms
@@ -302,21 +353,23 @@ def _say_ignored(paths: tuple[str, ...]) -> None:
 
 
 def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, chroot: str) -> None:
-    from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_at, differences, moment
+    from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_of, differences, moment
     from metrics.replay.output import Output
+    from metrics.replay.settings_changes import setting_changes
     from metrics.replay.sources import stored_files
-    from metrics.replay.state import survey
+    from metrics.replay.state import state_since, survey
 
     _say_ignored(paths)
     history: History = survey(stored_files(paths))
     damage = [*history.damage]
-    zxid = moment(history, as_of)
-    state = cluster_at(history, damage, zxid, chroot)
+    tree, since = state_since(history, damage, moment(history, as_of))
+    state = cluster_of(tree, since, chroot)
     click.echo(f"as of zxid {state.zxid:#x}: {state.sentence}")
     only = None
     if diff is not None:
-        before = cluster_at(history, damage, moment(history, diff), chroot)
-        for line in differences(before, state):
+        earlier, since = state_since(history, damage, moment(history, diff))
+        before = cluster_of(earlier, since, chroot)
+        for line in (*differences(before, state), *setting_changes(earlier.nodes, tree.nodes, chroot.rstrip("/"))):
             click.echo(line)
         # The way back leads to what was, and only where that differs.
         only = changed_partitions(before, state)
