@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct, structs
 
-from metrics.replay import bulk, growth, health, histories, lives, min_isr, znodes
+from metrics.replay import bulk, growth, health, histories, lives, min_isr, shortages, znodes
 from metrics.replay.as_of import as_time
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, Work, here
 from metrics.replay.output import MANIFEST, Output
@@ -27,7 +27,7 @@ Progress = Callable[[str, int, int], None]
 # The tables in the order in which they are made.
 ALL = (
     "events", "partitions", "reassignments", "brokers", "controllers", "sessions", "min_isr", "topic_health",
-    "broker_health", "broker_load", "znodes", "znode_sizes", "znode_growth", "audit", "damage",
+    "broker_health", "broker_load", "shortages", "znodes", "znode_sizes", "znode_growth", "audit", "damage",
 )  # fmt: skip
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
@@ -230,6 +230,9 @@ def _health(engine: Engine, job: Job, name: str) -> pa.Table:
     window = health.Window(job.since_ms, job.until_ms)
     if name == "broker_load":
         return health.broker_load(engine, job.out, window)
+    if name == "shortages":
+        seen = lives.brokers(_seen(job))
+        return shortages.shortages(engine, job.out, window, _until_ms(job), _settings(job), seen)
     made = health.topic_health if name == "topic_health" else health.broker_health
     return made(engine, job.out, window, _until_ms(job), _settings(job))
 
@@ -242,14 +245,19 @@ def _settings(job: Job) -> list[min_isr.Setting]:
 
 
 def _lives(job: Job, name: str) -> pa.Table:
-    events = lives.in_order(bulk.written(job.out, "events").to_table(filter=pc.field("kind").isin(lives.KINDS)))
-    if job.until_ms is not None:
-        events = [e for e in events if e["time"].timestamp() * 1000 <= job.until_ms]
-    rows = _LIVES[name](events)
+    rows = _LIVES[name](_seen(job))
     if job.since_ms is not None and "ended_at" in rows.column_names:
         begin = pa.scalar(job.since_ms, pa.timestamp("ms", tz="UTC"))
         rows = rows.filter(pc.or_kleene(pc.is_null(rows["ended_at"]), pc.greater_equal(rows["ended_at"], begin)))
     return rows
+
+
+def _seen(job: Job) -> list[dict[str, Any]]:
+    """What tells of lives, terms and sessions, oldest first."""
+    is_one = pc.field("kind").isin(lives.KINDS)
+    if job.until_ms is not None:
+        is_one &= Period(None, job.until_ms).of("time")
+    return lives.in_order(bulk.written(job.out, "events").to_table(columns=[*lives.COLUMNS], filter=is_one))
 
 
 _LIVES: dict[str, Callable[[Sequence[dict[str, Any]]], Any]] = {

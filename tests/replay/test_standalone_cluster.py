@@ -40,18 +40,14 @@ pytestmark = [
 def started(home: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     """One of Spark's own servers; what it says goes to a file."""
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
-    environment = {
-        **os.environ,
-        "SPARK_NO_DAEMONIZE": "1",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_HOME": str(JARS.parent),
-    }
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(JARS.parent)}
     opened = [f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in ("java.lang", "java.nio", "sun.nio.ch", "java.util")]
     home.mkdir(exist_ok=True)
-    return subprocess.Popen(
-        [str(java), "-Xmx256m", *opened, "-cp", f"{JARS}/*", f"{DEPLOY}.{name}", *arguments],
-        cwd=home, env=environment, stdout=subprocess.DEVNULL, stderr=(home / "said").open("wb"), start_new_session=True,
-    )  # fmt: skip
+    with (home / "said").open("wb") as said:
+        return subprocess.Popen(
+            [str(java), "-Xmx256m", *opened, "-cp", f"{JARS}/*", f"{DEPLOY}.{name}", *arguments],
+            cwd=home, env=environment, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
+        )  # fmt: skip
 
 
 def heard(home: Path, pattern: str) -> str:
