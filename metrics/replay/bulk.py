@@ -40,6 +40,7 @@ from zk_layout.storage.damage import Damage
 ROWS_A_GROUP = 250_000
 SCHEMAS = WRITTEN
 JOINED = 1_000_000  # the number of the file with the joined edges, behind those of the tasks
+SURVEY = 999_999  # and of that with what was damaged or missing before any of them
 MOST_EDGES = 1_000_000
 
 # The files that one attempt at a task has written, as `table/file`, under names that no reader sees.
@@ -53,7 +54,7 @@ def run(
     """Carry out all splits. Each writes one Parquet file a table below `out`; `damage` is written besides."""
     for table in SCHEMAS:
         make_directory(f"{out}/{table}")
-    survey = Files(out, len(splits))
+    survey = Files(out, SURVEY)
     survey.write_damage([*damage])
     settle(out, [survey.close()])
     settle(out, engine.work(partial(_carry_out_to, out, chroot, engine.share(whereabouts)), splits))

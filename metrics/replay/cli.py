@@ -140,6 +140,9 @@ def _asked_for(where: Callable[[], str]) -> Iterator[str]:
     "--jute-maxbuffer", default=0xFFFFF, show_default=True, metavar="BYTES", help="ZooKeeper's limit for one znode."
 )
 @click.option("--table", "tables", multiple=True, help="Only this table; may be repeated.")
+@click.option(
+    "--anew", is_flag=True, help="Read everything, also what the last replay into the same directory has read."
+)
 @click.option("--damage-is-fatal", is_flag=True, help="End with 2 if any file is damaged or missing.")
 def replay(  # noqa: PLR0913  # click gives each option as an argument
     paths: tuple[str, ...],
@@ -155,6 +158,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     min_isr: int,
     jute_maxbuffer: int,
     tables: tuple[str, ...],
+    anew: bool,
     damage_is_fatal: bool,
 ) -> None:
     """A cluster's history from ZooKeeper's own files.
@@ -183,7 +187,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             paths, out, chroot,
             None if since is None else time_ms(since),
             None if until is None else time_ms(until),
-            named(tables) or ALL, min_isr, jute_maxbuffer,
+            named(tables) or ALL, min_isr, jute_maxbuffer, None, anew,
         )  # fmt: skip
         damaged = _run(job, engine, lambda is_brief: _start(master, settings, is_brief=is_brief))
     except (OSError, ValueError) as error:
@@ -214,12 +218,12 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
 
 def _run(job: Job, engine: str, start: Callable[[bool], SparkContext]) -> int:
     """The number of damaged places."""
-    from metrics.replay.jobs import is_brief, result_names
+    from metrics.replay.jobs import TO_GO_ON, is_brief, result_names
     from metrics.replay.output import Output
     from metrics.replay.report import REPORT
 
     output = Output(job.out)
-    output.claim((*result_names(job), REPORT))
+    output.claim((*result_names(job), *TO_GO_ON, REPORT))
     is_short = is_brief(job)
     is_local = engine == LOCAL or (engine == AUTO and is_short)
     try:
@@ -322,6 +326,10 @@ def _computed(engine: Engine, job: Job, looked: Looked, bars: Progress, bar: Tas
         bars.update(bar, description=name, completed=done, total=total + 1)
 
     looked.check(job)
+    if looked.known is not None:
+        bars.console.print(
+            f"read before: all up to zxid {looked.known.last:#x}; only what is new is read (--anew: all)"
+        )
     result = run(engine, job, show, looked)
     bars.update(bar, description="report")
     return write_report(engine, job, result), len(result.tables)

@@ -71,6 +71,27 @@ def index_of(file: StoredFile, split_bytes: int = DEFAULT_SPLIT_BYTES, offset: i
     return _part_of(Range(file, offset, None, _step(file, split_bytes)), is_lost=False).index
 
 
+def index_again(file: StoredFile, known: Index, split_bytes: int = DEFAULT_SPLIT_BYTES) -> Index | None:
+    """What a log holds that has grown since it was looked through; None if it is not as it was.
+
+    Its last section is gone through again, so that a log that was cut back in between is noticed.
+    """
+    if file.compression or not known.sections:
+        return None
+    last = known.sections[-1]
+    more = index_of(file, split_bytes, last.offset)
+    if not more.sections or more.sections[0].offset != last.offset or more.sections[0].first != last.first:
+        return None
+    if more.end < known.end:
+        return None
+    return Index(
+        known.sections[:-1] + more.sections,
+        tuple(write for write in known.writes if write.offset < last.offset) + more.writes,
+        tuple(found for found in known.damage if found.offset < last.offset) + more.damage,
+        more.end,
+    )
+
+
 def _step(file: StoredFile, split_bytes: int) -> int:
     return _NO_CUT if file.compression else split_bytes  # what is compressed cannot be cut
 

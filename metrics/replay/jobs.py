@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 from metrics.replay import bulk, growth, health, histories, lives, min_isr, shortages, znodes
 from metrics.replay.as_of import as_time
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, Work, here
-from metrics.replay.output import MANIFEST, Output
+from metrics.replay.output import MANIFEST, REMEMBERED, Output
+from metrics.replay.remembered import Remembered, identity_of, keep, recalled, remember, runs_of, survey_again
 from metrics.replay.sources import located, size_of, stored_files
-from metrics.replay.splits import Split, Whereabouts, plan
-from metrics.replay.state import survey
+from metrics.replay.splits import Done, Split, Whereabouts, plan
 from metrics.replay.tasks import Engine
 from metrics.replay.znodes import Period
 from zk_layout.storage.damage import Damage
@@ -31,6 +31,7 @@ ALL = (
 )  # fmt: skip
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
+TO_GO_ON = ("edges", REMEMBERED)  # what a later replay needs to read only what is new
 # Up to here one process is done before Spark has started.
 BRIEF_BYTES = 64 << 20
 LARGEST_SPLIT_BYTES = 128 << 20
@@ -41,7 +42,8 @@ class Job(Struct, frozen=True):
 
     Shape:
         `since` and `until` (milliseconds) choose what is shown; everything before is read all the same, because
-        a state follows from what came before. `tables` are names from ALL.
+        a state follows from what came before. `tables` are names from ALL. What a replay into the same directory has
+        read is not read again, unless it `is_anew`.
     """
 
     paths: tuple[str, ...]
@@ -53,6 +55,7 @@ class Job(Struct, frozen=True):
     min_isr: int = 1
     max_znode_bytes: int = growth.DEFAULT_LIMIT_BYTES
     split_bytes: int | None = None
+    is_anew: bool = False
 
     def __post_init__(self) -> None:
         """Places are named so that every process finds them, wherever it was started."""
@@ -68,12 +71,20 @@ class Result(Struct, frozen=True):
 
 
 class Looked(Struct, frozen=True):
-    """What is to be read, found before Spark is needed."""
+    """What is to be read, found before Spark is needed.
+
+    Shape:
+        `times_ms` are the earliest and the latest time of all transactions, None where there are none. `known` is what
+        was read before and still holds; its splits are not among `splits`.
+    """
 
     splits: tuple[Split, ...]
     whereabouts: Whereabouts
     damage: tuple[Damage, ...]
     seconds: float
+    times_ms: tuple[int, int] | None
+    remembered: Remembered
+    known: Remembered | None = None
 
     def check(self, job: Job) -> None:
         """See whether anything happened in the time that is to be shown.
@@ -81,10 +92,9 @@ class Looked(Struct, frozen=True):
         Raises:
             ValueError: nothing did.
         """
-        times = [split.times_ms for split in self.splits if split.pieces]
-        if not times:
+        if self.times_ms is None:
             return
-        first, last = min(first for first, _ in times), max(last for _, last in times)
+        first, last = self.times_ms
         if job.until_ms is not None and job.until_ms < first:
             raise ValueError(f"--until is before the history begins, at {as_time(first)}")
         if job.since_ms is not None and job.since_ms > last:
@@ -94,7 +104,7 @@ class Looked(Struct, frozen=True):
 def look(job: Job, cores: int, work: Work = here) -> Looked:
     """Go through the logs: where they can be cut, what is damaged or missing, where each topic was written.
 
-    `work` is where this is done.
+    `work` is where this is done. What a former replay has gone through is not gone through again.
 
     Raises:
         NothingToRead: there are no files of ZooKeeper.
@@ -103,10 +113,20 @@ def look(job: Job, cores: int, work: Work = here) -> Looked:
     begun = time.monotonic()
     files = stored_files(job.paths)
     split_bytes = job.split_bytes or split_bytes_for(files, cores)
-    history = survey(files, split_bytes, work)
-    planned = plan(history, split_bytes, job.chroot)
+    known = None if job.is_anew else recalled(job.out, job.chroot)
+    history, logs = survey_again(files, split_bytes, work, known)
+    done = Done(known.last, known.splits) if known else None
+    planned = plan(history, split_bytes, job.chroot, done=done)
+    runs, beginning = runs_of(history.pieces), identity_of(planned.beginning)
+    if known is not None and not known.is_begin_of(runs, beginning):
+        known = None
+    splits = tuple(s for s in planned.splits if known is None or (s.pieces and s.pieces[0].first > known.last))
+    count = max((split.number + 1 for split in planned.splits), default=0)
+    times = [time_ms for piece in history.pieces for time_ms in (piece.from_ms, piece.to_ms)]
     return Looked(
-        planned.splits, planned.whereabouts, (*history.damage, *planned.damage), time.monotonic() - begun
+        splits, planned.whereabouts, (*history.damage, *planned.damage), time.monotonic() - begun,
+        (min(times), max(times)) if times else None,
+        Remembered(job.chroot, logs, runs, beginning, max(count, known.splits if known else 0)), known,
     )  # fmt: skip
 
 
@@ -130,7 +150,13 @@ def run(engine: Engine, job: Job, progress: Progress = lambda *_: None, looked: 
         NotOurs: there is something below `out` that no replay has made.
     """
     names = result_names(job)
-    with Output(job.out).aside(names) as place:
+    if looked is None:
+        progress("looking through the logs", 0, len(names))
+        looked = look(job, engine.cores, engine.work)
+    with Output(job.out).aside((*names, *TO_GO_ON)) as place:
+        if looked.known is not None:
+            keep(job.out, place)
+        remember(place, looked.remembered)
         seconds = _compute(engine, structs.replace(job, out=place), progress, looked)
     return Result({name: f"{job.out.rstrip('/')}/{name}" for name in names}, seconds)
 
@@ -144,14 +170,11 @@ def _wanted(job: Job) -> tuple[str, ...]:
     return tuple(name for name in ALL if name in job.tables and name not in FROM_LOGS)
 
 
-def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked | None) -> dict[str, float]:
+def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked) -> dict[str, float]:
     """Write all tables below `out`, which is empty; how long each took."""
     seconds: dict[str, float] = {}
     wanted = _wanted(job)
     total = len(wanted) + 3
-    if looked is None:
-        progress("looking through the logs", 0, total)
-        looked = look(job, engine.cores, engine.work)
     seconds["plan"] = looked.seconds
     engine.check_reach([f"{job.out}/{MANIFEST}", *_files_of(looked.splits)])
     _read_logs(engine, job, looked, seconds, lambda name, done: progress(name, done, total))
@@ -162,7 +185,7 @@ def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked | None
         begun = time.monotonic()
         _write(engine, job, name)
         seconds[name] = time.monotonic() - begun
-    bulk.clear(job.out, result_names(job))
+    bulk.clear(job.out, (*result_names(job), "edges"))
     progress("done", total, total)
     return seconds
 

@@ -20,13 +20,14 @@ from msgspec import Struct
 from metrics.replay.sources import located
 
 MANIFEST = "replay.json"
+REMEMBERED = "read.msgpack"
 MADE_BY = "kafka-zk-controller replay"
 _UNFINISHED, _FORMER, _PLANNED = "replay-unfinished", "replay-former", "planned.json"
 _SHOWN = 3
 # What a manifest may name, and the files that this project and Spark write below it.
-_RESULT = re.compile(r"[a-z][a-z_]*(?:\.html)?")
+_RESULT = re.compile(r"[a-z][a-z_]*(?:\.html)?|read\.msgpack")
 _WRITTEN = re.compile(
-    r"[^/]+/(?:.*/)?(?:_temporary/.*|\.?part-[^/]+|\.?_SUCCESS(?:\.crc)?|(?:replay|planned)\.json|report\.html)(?:\.unfinished)?"
+    r"[^/]+/(?:.*/)?(?:_temporary/.*|\.?part-[^/]+|\.?_SUCCESS(?:\.crc)?|(?:replay|planned)\.json|report\.html|read\.msgpack)(?:\.unfinished)?"
 )
 
 

@@ -98,34 +98,48 @@ class Plan(Struct, frozen=True):
     damage: tuple[Damage, ...]
     end: Standing
     whereabouts: Whereabouts
+    beginning: StoredFile | None = None
 
 
-def plan(
-    history: History, split_bytes: int, chroot: str = "", since: Standing | None = None, until: int = END_OF_TIME
-) -> Plan:
+class Done(Struct, frozen=True):
+    """What was read before: the transactions up to `last`, by splits whose numbers are below `splits`."""
+
+    last: int = -1
+    splits: int = 0
+
+
+def plan(  # the last three each bound what is planned
+    history: History, split_bytes: int, chroot: str = "", since: Standing | None = None, until: int = END_OF_TIME,
+    done: Done | None = None,
+) -> Plan:  # fmt: skip
     """Cut a history, or what is in it behind `since` and not behind `until`.
 
-    The splits are as long as sections allow, and no shorter than `split_bytes`.
+    The splits are as long as sections allow, and no shorter than `split_bytes`. None reaches across what is `done`.
     """
     damage: list[Damage] = []
     splits: list[Split] = []
+    beginning = Beginning()
     if since is None:
         beginning = beginning_of(history, damage, chroot, split_bytes)
-        known, first = beginning.known, history.first_zxid
         if beginning.snapshot is not None:
             for span in beginning.spans or (None,):
-                splits.append(Split(len(splits), snapshot=beginning.snapshot, before=first, span=span))
-    else:
-        known = dict(since.known)
-    whereabouts, writes = Whereabouts(known), _Writes(history, chroot)
-    after = -1 if since is None else since.zxid
-    for pieces in _cut([*_within(history.pieces, after, until)], split_bytes):
-        number, written = len(splits), writes.of(pieces)
-        stood = {path: where for path in written if (where := whereabouts.before(number, path)) is not None}
-        splits.append(Split(number, pieces, stood))
-        whereabouts.note(number + 1, written)
+                splits.append(Split(len(splits), snapshot=beginning.snapshot, before=history.first_zxid, span=span))
+    whereabouts, writes = Whereabouts(beginning.known if since is None else since.known), _Writes(history, chroot)
+    after, done = -1 if since is None else since.zxid, done or Done()
+    number = len(splits)
+    for first, pieces in (
+        (number, _within(history.pieces, after, min(done.last, until))),
+        (done.splits, _within(history.pieces, max(done.last, after), until)),
+    ):
+        number = max(number, first)
+        for cut in _cut([*pieces], split_bytes):
+            written = writes.of(cut)
+            stood = {path: where for path in written if (where := whereabouts.before(number, path)) is not None}
+            splits.append(Split(number, cut, stood))
+            number += 1
+            whereabouts.note(number, written)
     end = Standing(min(until, history.last_zxid), whereabouts.at_end())
-    return Plan(tuple(splits), tuple(damage), end, whereabouts)
+    return Plan(tuple(splits), tuple(damage), end, whereabouts, beginning.snapshot)
 
 
 def _within(pieces: Iterable[Piece], after: int, until: int) -> Iterator[Piece]:

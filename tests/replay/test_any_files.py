@@ -13,9 +13,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("pyspark")
 
+from metrics.replay.engines import Local
+from metrics.replay.jobs import Job, run
 from metrics.replay.live_directory import LiveDirectoryReader
 from metrics.replay.zookeeper_source import ZooKeeperReader
 from tests.replay.any_files import (
@@ -27,6 +30,7 @@ from tests.replay.any_files import (
     in_order,
     overlapping,
     records_of,
+    rows_of,
     spoilt,
     tables_of,
     write_log,
@@ -181,7 +185,30 @@ def streamed(home: Path, parts: Sequence[Sequence[bytes]], chosen: Random) -> Ro
     return in_order(rows)
 
 
-CHECKS: tuple[Callable[[int], None], ...] = (check_copies, check_damage, check_source)
+def check_growth(seed: int) -> None:
+    """A directory that is replayed again and again while files grow, come and are damaged: as if read at once."""
+    chosen = Random(seed)
+    version = chosen.choice(("2.4.1", "2.8.2"))
+    tables = ("events", "partitions", "damage", "reassignments", "audit")
+    with TemporaryDirectory() as made:
+        home, known = Path(made), records(version)
+        for part in cut_into_logs(known[: chosen.randrange(60, len(known))], chosen, most=4):
+            content = as_log(part)
+            if chosen.random() < 0.2:
+                content = spoilt(content, chosen)
+            path = write_log(home / chosen.choice(("files", "files/version-2")), part, damaged=b"")
+            for end in (*sorted(chosen.randrange(20, len(content)) for _ in range(chosen.randrange(2))), len(content)):
+                path.write_bytes(content[:end] + bytes(100))
+                job = Job((f"{home}/files",), f"{home}/out", CHROOTS[version], tables=tables, split_bytes=5000)
+                run(Local(), job)
+                whole = structs.replace(job, out=f"{home}/whole", is_anew=True)
+                run(Local(), whole)
+                found, once = ({n: in_order(rows_of(j.out, n)) for n in tables} for j in (job, whole))
+                lines = differing(once, found)
+                assert not lines, "\n".join((f"seed {seed}", *lines))
+
+
+CHECKS: tuple[Callable[[int], None], ...] = (check_copies, check_damage, check_source, check_growth)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
