@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -59,9 +58,7 @@ _OTHERS = {
 }
 
 
-def judged(
-    topic: str, partition: int, history: Iterable[Happened], terms: Terms, since_ms: int
-) -> Iterator[dict[str, Any]]:
+def judged(topic: str, partition: int, history: Iterable[Happened], terms: Terms, since_ms: int) -> Iterator[Judged]:
     """The rows of one partition's history."""
     for found in findings(topic, partition, history, terms):
         if found.time_ms >= since_ms:
@@ -71,28 +68,34 @@ def judged(
 def write_others(engine: Engine, out: str, terms: Terms, since_ms: int, until_ms: int) -> None:
     """Add to the table `audit` what is written to none of the partitions."""
     claims = (found for found in judged_claims(terms.sightings) if since_ms <= found.time_ms <= until_ms)
-    write_table(out, "audit", pa.Table.from_pylist([_row(found, None, None, terms) for found in claims], schema=SCHEMA))
+    write_table(out, "audit", table_of([_row(found, None, None, terms) for found in claims]))
     task = partial(_judge_others, out, Period(since_ms, until_ms), engine.share(terms))
     settle(out, engine.work(task, [*enumerate(written(out, "events").files, 1)]))
 
 
-def _row(found: Finding, topic: str | None, partition: int | None, terms: Terms) -> dict[str, Any]:
+# As SCHEMA, with the time in milliseconds.
+Judged = tuple[Any, ...]
+
+
+def _row(found: Finding, topic: str | None, partition: int | None, terms: Terms) -> Judged:
     broker, host = terms.whose(found.session)
-    return {
-        "zxid": found.zxid,
-        "time": datetime.fromtimestamp(found.time_ms / 1000, UTC),
-        "what": found.what,
-        "topic": topic,
-        "partition": partition,
-        "verdict": found.verdict,
-        "rule": found.rule,
-        "why": found.why,
-        "ours": found.ours or None,
-        "session": found.session or None,
-        "broker": broker,
-        "host": host,
-        "controller_epoch": terms.at(found.zxid).epoch or None,
-    }
+    return (
+        found.zxid, found.time_ms, found.what, topic, partition, found.verdict, found.rule, found.why,
+        found.ours or None, found.session or None, broker, host, terms.at(found.zxid).epoch or None,
+    )  # fmt: skip
+
+
+def table_of(rows: Sequence[Judged]) -> pa.Table:
+    """Rows as a table."""
+    if not rows:
+        return SCHEMA.empty_table()
+    columns = []
+    for field, values in zip(SCHEMA, zip(*rows, strict=True), strict=True):
+        if field.name == "time":
+            columns.append(pa.array(values, pa.timestamp("ms", tz="UTC")).cast(field.type))
+        else:
+            columns.append(pa.array(values, field.type))
+    return pa.table(columns, schema=SCHEMA)
 
 
 _JUDGED_ELSEWHERE = ["state", "assignment", "legacy_move", "broker", "controller", "controller_epoch"]

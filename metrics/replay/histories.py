@@ -97,13 +97,13 @@ def history_of(table: str, rows: Any, where: Any = True) -> pa.Table:
 
 def judge(rows: Iterable[pa.Table], wanted: Wanted, tables: Tables) -> None:
     """Write what follows from the histories of some partitions."""
-    made: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted.tables}
+    made: dict[str, list[Any]] = {name: [] for name in wanted.tables}
 
     def take(least: int) -> None:
         for name, found in made.items():
             if len(found) >= least:
-                schema = audit_table.SCHEMA if name == AUDIT else reassignments.SCHEMA
-                tables.write(name, pa.Table.from_pylist(found, schema=schema))
+                is_audit = name == AUDIT
+                tables.write(name, audit_table.table_of(found) if is_audit else _moves_table(found))
                 found.clear()
 
     def of_one(topic: str, partition: int, events: Iterable[Happened]) -> Iterable[dict[str, Any]]:
@@ -125,6 +125,10 @@ def moves(topic: str, partition: int, history: Sequence[Happened], wanted: Wante
     window, terms = wanted.window, wanted.terms
     found = (move for move in moves_of(history) if window.wants(move))
     return (reassignments.row_of(topic, partition, move, window.until_ms, terms) for move in found)
+
+
+def _moves_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=reassignments.SCHEMA)
 
 
 def _cut(out: str, buckets: int, shared: Shared, file: File) -> Iterable[tuple[int, pa.Table]]:

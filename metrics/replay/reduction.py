@@ -55,10 +55,17 @@ def _nothing(out: str, reduction: Reduction) -> pa.Table:
 def _of_file(out: str, reduction: Reduction, file: File) -> pa.Table:
     source, rows = reduction.sources[file[0]], read_file(out, file)
     parts = [source.part(rows.schema.empty_table().select(source.columns))]
+    waiting = 0
     for batch in rows.to_batches(columns=[*source.columns], filter=source.where):
         if batch.num_rows:
-            parts = [reduction.combine(pa.concat_tables([*parts, source.part(pa.Table.from_batches([batch]))]))]
-    return reduction.combine(parts[0])
+            parts.append(source.part(pa.Table.from_batches([batch])))
+            waiting += parts[-1].num_rows
+            if waiting > max(parts[0].num_rows, _FEW_ROWS):  # or what does not get shorter would be summed up again
+                parts, waiting = [reduction.combine(pa.concat_tables(parts))], 0
+    return reduction.combine(pa.concat_tables(parts))
+
+
+_FEW_ROWS = 50_000
 
 
 def grouped(rows: pa.Table, keys: Sequence[str], how: Mapping[str, str], order: Sequence[str] = ()) -> pa.Table:

@@ -18,6 +18,7 @@ from zk_layout.znodes.brokers import BrokerAddress, Registration
 NOBODY = BrokerId(-1)
 # Between what a broker's controlled shutdown makes the controller write, and the end of its session.
 SHUTDOWN_MS = 10 * 60_000
+_END_OF_TIME = 2**63 - 1
 _OF_TERMS = frozenset({"broker", "controller", "controller_epoch"})
 
 
@@ -78,6 +79,7 @@ class Terms:
         self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
         self._since = [term.since for term in self._terms]
         self._whose = _owners(seen)
+        self._found = (0, -1, 0)  # from behind which transaction to which, the term found last
         self._clusters: dict[int, Cluster] = {}
 
     def __reduce__(self) -> tuple[type[Terms], tuple[list[Sighting]]]:
@@ -99,7 +101,13 @@ class Terms:
 
     def position(self, zxid: int) -> int:
         """Which one held just before a transaction."""
-        return max(bisect_right(self._since, zxid - 1) - 1, 0)
+        since, until, position = self._found
+        if since < zxid <= until:  # most that are asked for come from one term
+            return position
+        position = max(bisect_right(self._since, zxid - 1) - 1, 0)
+        until = self._since[position + 1] if position + 1 < len(self._since) else _END_OF_TIME
+        self._found = self._since[position] if position else -2, until, position
+        return position
 
     def at(self, zxid: int) -> Term:
         """What held just before a transaction."""

@@ -41,7 +41,7 @@ from zk_layout.storage import operations as ops
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CHROOTS = {"2.4.1": "", "2.8.2": "/kafka", "3.9.1": ""}
-_TOLD_EVERY = 10
+_TOLD_EVERY, _GROWTH_EVERY = 10, 10
 SNAPSHOTS = {"2.4.1": "snapshot.b4.gz", "2.8.2": "snapshot.c2.gz"}
 
 
@@ -285,16 +285,19 @@ def test_a_history_does_not_depend_on_where_it_is_cut(tmp_path: Path, story: str
 
 
 def main(count: int, first: int = 0) -> None:
-    failed = 0
+    failed = tried = 0
     for done, seed in enumerate(range(first, first + count), 1):
         for check in CHECKS:
+            if check is check_growth and seed % _GROWTH_EVERY:
+                continue  # it replays a directory several times
+            tried += 1
             try:
                 check(seed)
             except Exception as wrong:  # every seed is to be tried
                 failed += 1
                 sys.stdout.write(f"{check.__name__}({seed}): {type(wrong).__name__}: {wrong}"[:3000] + "\n")
         if done % _TOLD_EVERY == 0 or done == count:
-            sys.stdout.write(f"{done} seeds, {failed} failures in {done * len(CHECKS)} cuts, copies and damages\n")
+            sys.stdout.write(f"{done} seeds, {failed} failures in {tried} cuts, copies, damages and growths\n")
         sys.stdout.flush()
 
 
