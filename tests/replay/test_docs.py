@@ -16,6 +16,7 @@ from metrics.replay.engines import Local
 from metrics.replay.jobs import ALL, Job, run
 from metrics.replay.reassignments import COLUMNS
 from metrics.replay.schemas import TABLES
+from tests.replay.notebook import NOTEBOOK, shown_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,23 +82,25 @@ def test_every_option_is_documented() -> None:
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.timeout(600, func_only=False)
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notebook = json.loads((DOCS / "replay.ipynb").read_text())
-    code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     monkeypatch.setattr(session, "start", lambda: spark)
     monkeypatch.setattr(spark, "stop", lambda: stopped.append(True))
     stopped: list[bool] = []
 
-    names: dict[str, object] = {}
-    for source in code:
-        exec(compile(source, "replay.ipynb", "exec"), names)
-        if "DATA" in names and "OUT" in names:
-            # Spark was not started in the notebook's own directory.
-            names.update(DATA=str(DOCS / "../tests/fixtures/storage"), OUT=str(tmp_path))
+    # Spark was not started in the notebook's own directory.
+    cells = list(shown_by({"DATA": str(DOCS / "../tests/fixtures/storage"), "OUT": str(tmp_path)}))
 
-    printed = capsys.readouterr().out
+    printed = "".join(shown for _, shown in cells)
     assert re.search(r"\|finished\| +api\| +2000\|", printed)
     assert "kafka's own way" in printed
     assert printed.count("/brokers/topics/") >= 2
     assert stopped
+
+
+def test_the_notebook_keeps_what_it_has_shown() -> None:
+    cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
+    kept = "".join(line for cell in cells for output in cell["outputs"] for line in output["text"])
+
+    assert "|finished|   api| 2000|" in kept
+    assert all(cell["outputs"] for cell in cells if "show(" in "".join(cell["source"]))
