@@ -17,7 +17,7 @@ import msgspec
 import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.sources import located
+from metrics.replay.sources import in_a_line, located
 
 MANIFEST = "replay.json"
 REMEMBERED = "read.msgpack"
@@ -303,7 +303,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     try:
         files, inside = fs.FileSystem.from_uri(located(path))
     except (ValueError, OSError) as wrong:  # it knows no such store, or lacks what speaks to it
-        raise ValueError(f"{path} cannot be written to: {wrong}") from None
+        raise ValueError(f"{path} cannot be written to: {in_a_line(wrong)}") from None
     return files, str(inside)
 
 

@@ -63,6 +63,14 @@ def located(path: str) -> str:
     return f"{_SCHEMES.get(scheme, scheme)}://{inside}"
 
 
+def in_a_line(wrong: Exception) -> str:
+    """What pyarrow says of a store that it cannot speak to; where Hadoop's library is missing it lists all places."""
+    text = str(wrong)
+    if "libhdfs" in text or "libjvm" in text:
+        return "Hadoop's libhdfs or its Java cannot be loaded: set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+    return text.partition("\n")[0]
+
+
 class Source:
     """The decompressed bytes of one file; what is wrong with the compression goes to `damage`."""
 
@@ -181,7 +189,7 @@ def _remote(path: str) -> tuple[Any, str]:
 
             return cast("tuple[Any, str]", fsspec.core.url_to_fs(path))
         except (ImportError, ValueError, OSError) as other:
-            raise NothingToRead(f"{path} cannot be opened: {wrong}; {other}") from None
+            raise NothingToRead(f"{path} cannot be opened: {in_a_line(wrong)}; {in_a_line(other)}") from None
 
 
 def _gunzipped(raw: Iterator[bytes], piece_bytes: int) -> Iterator[bytes]:

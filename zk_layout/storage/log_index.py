@@ -91,7 +91,7 @@ class Index(Value, frozen=True):
 class Indexer:
     """Feed it the file in order, from `offset` on: 0, where an earlier index ended, or with `is_lost` anywhere."""
 
-    def __init__(  # noqa: PLR0913  # where it reads, and how
+    def __init__(
         self, file: str, step_bytes: int, *, keep_data: bool = False, offset: int = 0, stop: int | None = None,
         is_lost: bool = False,
     ) -> None:  # fmt: skip
