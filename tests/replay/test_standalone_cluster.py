@@ -40,7 +40,12 @@ pytestmark = [
 def started(home: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     """One of Spark's own servers; what it says goes to a file."""
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(JARS.parent)}
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(JARS.parent),
+        "SPARK_SCALA_VERSION": "2.13",
+    }
     opened = [f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in ("java.lang", "java.nio", "sun.nio.ch", "java.util")]
     home.mkdir(exist_ok=True)
     with (home / "said").open("wb") as said:
