@@ -129,7 +129,7 @@ def test_two_workers_write_the_tables_that_one_process_writes(replay: Replay, lo
     assert (logs / "out" / "report.html").exists()
 
 
-def test_a_place_that_workers_do_not_see_is_refused(replay: Replay, logs: Path, master: str) -> None:
+def test_a_place_that_workers_do_not_see_is_refused(logs: Path, master: str) -> None:
     """A file that only the driver can open stands for a disk that the workers do not have."""
     program = f"""
 from metrics.replay import engines, session
