@@ -14,6 +14,7 @@ from zk_layout.facts import Fact
 from zk_layout.ids import NO_LEADER, TopicPartition
 from zk_layout.storage.cluster_facts import facts_of
 from zk_layout.storage.damage import Damage
+from zk_layout.storage.tree import Tree
 from zk_layout.znodes.controller import ControllerAddress, ControllerClaim, ControllerEpochAddress
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
@@ -75,7 +76,11 @@ class PointInTime(Struct, frozen=True):
 
 def cluster_at(history: History, damage: list[Damage], as_of: int = END_OF_TIME, chroot: str = "") -> PointInTime:
     """The cluster after the transaction `as_of`."""
-    tree, since = state_since(history, damage, as_of)
+    return cluster_of(*state_since(history, damage, as_of), chroot)
+
+
+def cluster_of(tree: Tree, since: int, chroot: str = "") -> PointInTime:
+    """The cluster that znodes show; `since` is from when on they are known."""
     return structs.replace(folded(facts_of(tree, chroot), tree.last_zxid), since=since)
 
 

@@ -135,8 +135,9 @@ def story(paths: Sequence[str], partition: str, when: str, chroot: str = "") -> 
     zxid = moment(history, when)
     with TemporaryDirectory(prefix="replay-ask-") as out:
         job = Job(tuple(paths), out, chroot)
-        bulk.run(Local().each, look(job, Local.cores).splits, out, chroot)
-        bulk.join_edges(out, Local.most_edges)
+        looked = look(job, Local.cores)
+        bulk.run(Local(), looked.splits, looked.whereabouts, out, chroot)
+        bulk.join_edges(Local(), out)
         events = _history(out, at)
         seen = bulk.written(out, "events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
     terms = Terms(sightings_of(seen.to_pylist()))

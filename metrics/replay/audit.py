@@ -78,7 +78,6 @@ class PartitionAudit:
             self._take(now, event)
             return None if event.op == "known" else self._first_sight(event, "state")
         cluster = self._terms.cluster(self._terms.position(event.zxid))
-        ours = self._ours(cluster)
         broken = broken_by_state(before, now, self._assignment, self._terms.at(event.zxid))
         if before is not None:
             broken = broken or broken_by_version(self._version, event.version, is_whole=True)
@@ -88,17 +87,19 @@ class PartitionAudit:
             judged = self._created(now, cluster)
         elif now.leader_epoch == before.leader_epoch:
             judged = self._isr_changed(before, now, cluster)
-        elif ours is not None and ours.state is not None and _same(ours.state, now):
+        elif (ours := self._ours(cluster)) is not None and ours.state is not None and _same(ours.state, now):
             judged = (EXPLAINED, "reassignment" if self._is_moving or self._is_untold else "election", ours.why)
         else:
             judged = self._as_kafka(before, now, event, cluster)
+        instead = self._instead(judged[0], cluster)
         self._take(now, event)
-        return self._finding(event, "state", judged, self._instead(judged[0], ours))
+        return self._finding(event, "state", judged, instead)
 
-    def _instead(self, verdict: str, ours: Change | None) -> str:
+    def _instead(self, verdict: str, cluster: Cluster) -> str:
         """What our rules would have done, where that is something else."""
         if verdict == EXPLAINED:
             return ""
+        ours = self._ours(cluster)
         if ours is not None:
             return ours.why
         return "no write: nothing of it calls for one" if verdict == KAFKA else ""
@@ -308,7 +309,7 @@ class PartitionAudit:
         elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and _is_foreign(event, term):
             verdict, rule = LISTED, "by hand"
             why = f"session {event.session:#x} wrote it, neither the controller's nor a broker's; else: {why}"
-        return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours)
+        return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours, event.session)
 
 
 def _is_foreign(event: Happened, term: Term) -> bool:

@@ -24,7 +24,7 @@ def judged_claims(sightings: Iterable[Sighting]) -> Iterator[Finding]:
         else:
             continue
         if seen.op != "known":
-            yield Finding(seen.zxid, seen.time_ms, seen.kind, *judged)
+            yield Finding(seen.zxid, seen.time_ms, seen.kind, *judged, session=seen.session)
 
 
 def _epoch(before: int | None, now: int) -> Judgement:

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +16,14 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
     from rich.progress import Progress, TaskID
 
     from metrics.replay.jobs import Job, Looked
     from metrics.replay.output import Output
-    from metrics.replay.reduction import Engine
     from metrics.replay.report import Summary
     from metrics.replay.state import History
+    from metrics.replay.tasks import Engine
 
 INTERRUPTED = 130  # as a shell counts what a signal ended
 MOST_NAMED = 5
@@ -31,14 +31,15 @@ AUTO, LOCAL, SPARK = "auto", "local", "spark"
 
 
 class _OrAsk(click.Command):
-    """The replay, or `ask` where that is the first word."""
+    """The replay, or `ask` or `browse` where that is the first word."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """That of the command that is meant."""
-        if args[:1] == [ask.name]:
-            return ask.make_context(f"{info_name} {ask.name}", args[1:], parent, **extra)
+        for command in (ask, browse):
+            if args[:1] == [command.name]:
+                return command.make_context(f"{info_name} {command.name}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -65,6 +66,56 @@ def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_js
     click.echo(msgspec.json.encode(told) if as_json else "\n".join(told.lines))
 
 
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="DIR…")
+@click.option("--as-of", "when", metavar="WHEN", help="The znodes after this time or zxid, by default the last.")
+@click.option(
+    "--run", "lines", multiple=True, metavar="COMMAND", help="Only this, such as 'cat /controller'; may be repeated."
+)
+@click.option("--chroot", default="", help="Kafka's path within ZooKeeper, to begin at.")
+@click.option("--json", "as_json", is_flag=True, help="Answers for a program, each a line.")
+def browse(paths: tuple[str, ...], when: str | None, lines: tuple[str, ...], chroot: str, *, as_json: bool) -> None:
+    """Look at what ZooKeeper held at a time or zxid: ls, cat, stat, find, grep, tree. Secrets are hidden."""
+    from metrics.replay.as_of import moment
+    from metrics.replay.browse import Browser, Wrong
+    from metrics.replay.sources import stored_files
+    from metrics.replay.state import END_OF_TIME, state_since, survey
+
+    try:
+        history = survey(stored_files(paths))
+        damage = [*history.damage]
+        tree, since = state_since(history, damage, END_OF_TIME if when is None else moment(history, when))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    for found in dict.fromkeys(damage):
+        click.echo(f"damaged: {found}", err=True)
+    click.echo(
+        f"as of zxid {tree.last_zxid:#x}" + (f", only what was written from {since:#x} on" if since else ""), err=True
+    )
+    browser, is_asking = Browser(tree.nodes, chroot.rstrip("/")), not lines
+    for line in lines or _asked_for(lambda: browser.at):
+        try:
+            for answer in browser.run(line):
+                click.echo(msgspec.json.encode(answer.value) if as_json else answer.line)
+        except Wrong as wrong:
+            if not is_asking:
+                raise click.ClickException(str(wrong)) from wrong
+            click.echo(str(wrong), err=True)
+
+
+def _asked_for(where: Callable[[], str]) -> Iterator[str]:
+    """What a person types, until the end."""
+    is_person = sys.stdin.isatty()
+    while True:
+        if is_person:
+            click.echo(f"{where()}> ", nl=False)
+        line = sys.stdin.readline()
+        if not line or line.strip() in ("exit", "quit"):
+            return
+        if line.strip():
+            yield line
+
+
 @click.command(cls=_OrAsk)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR…")
 @click.option("--out", default="replay", show_default=True, help="Where the tables and the report go.")
@@ -89,6 +140,9 @@ def ask(paths: tuple[str, ...], partition: str, when: str, chroot: str, *, as_js
     "--jute-maxbuffer", default=0xFFFFF, show_default=True, metavar="BYTES", help="ZooKeeper's limit for one znode."
 )
 @click.option("--table", "tables", multiple=True, help="Only this table; may be repeated.")
+@click.option(
+    "--anew", is_flag=True, help="Read everything, also what the last replay into the same directory has read."
+)
 @click.option("--damage-is-fatal", is_flag=True, help="End with 2 if any file is damaged or missing.")
 def replay(  # noqa: PLR0913  # click gives each option as an argument
     paths: tuple[str, ...],
@@ -104,6 +158,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     min_isr: int,
     jute_maxbuffer: int,
     tables: tuple[str, ...],
+    anew: bool,
     damage_is_fatal: bool,
 ) -> None:
     """A cluster's history from ZooKeeper's own files.
@@ -111,7 +166,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     DIR is a data directory of a ZooKeeper server, live or copied, or single files of it; give both where logs
     and snapshots are apart. Files are only read. Writes Parquet tables and report.html below --out.
 
-    `replay ask DIR… PARTITION WHEN` tells the story of one partition instead.
+    `replay ask DIR… PARTITION WHEN` tells the story of one partition instead, `replay browse DIR…` shows znodes.
     """
     try:
         from metrics.replay.as_of import time_ms
@@ -132,7 +187,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             paths, out, chroot,
             None if since is None else time_ms(since),
             None if until is None else time_ms(until),
-            named(tables) or ALL, min_isr, jute_maxbuffer,
+            named(tables) or ALL, min_isr, jute_maxbuffer, None, anew,
         )  # fmt: skip
         damaged = _run(job, engine, lambda is_brief: _start(master, settings, is_brief=is_brief))
     except (OSError, ValueError) as error:
@@ -161,14 +216,14 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _run(job: Job, engine: str, start: Callable[[bool], SparkSession]) -> int:
+def _run(job: Job, engine: str, start: Callable[[bool], SparkContext]) -> int:
     """The number of damaged places."""
-    from metrics.replay.jobs import is_brief, result_names
+    from metrics.replay.jobs import TO_GO_ON, is_brief, result_names
     from metrics.replay.output import Output
     from metrics.replay.report import REPORT
 
     output = Output(job.out)
-    output.claim((*result_names(job), REPORT))
+    output.claim((*result_names(job), *TO_GO_ON, REPORT))
     is_short = is_brief(job)
     is_local = engine == LOCAL or (engine == AUTO and is_short)
     try:
@@ -197,7 +252,7 @@ def _here(job: Job) -> tuple[Summary, int]:
         return _computed(Local(), job, look(job, Local.cores), bars, bar)
 
 
-def _with_spark(job: Job, output: Output, start: Callable[[], SparkSession]) -> tuple[Summary, int]:
+def _with_spark(job: Job, output: Output, start: Callable[[], SparkContext]) -> tuple[Summary, int]:
     """The same by Spark; what it and its Java say is kept only if it fails."""
     from metrics.replay import session
 
@@ -231,30 +286,36 @@ def _is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or (cause is not None and _is_interruption(cause))
 
 
-def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkSession:
+def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkContext:
     from metrics.replay import session
 
-    return session.start(master or session.HERE, settings, is_brief=is_brief)
+    return session.context(master or session.HERE, settings, is_brief=is_brief)
 
 
-def _on_spark(job: Job, start: Callable[[], SparkSession], said: int, bars: Progress) -> tuple[Summary, int]:
+def _on_spark(job: Job, start: Callable[[], SparkContext], said: int, bars: Progress) -> tuple[Summary, int]:
     """Look at the files while Spark starts, compute the tables and write the report; and how many tables there are."""
     from metrics.replay import session
-    from metrics.replay.engines import OnSpark
+    from metrics.replay.engines import OnSpark, UntilThere
     from metrics.replay.jobs import look
 
     bar = bars.add_task("starting Spark", total=None)
+    work, engine = UntilThere(), None
     with ThreadPoolExecutor(max_workers=1) as pool:
-        looking = pool.submit(look, job, os.cpu_count() or 1)
-        with warnings.catch_warnings(), session.aside(said):
-            warnings.simplefilter("ignore")
-            spark = start()
-    session.end_at_interruption()
-    try:
-        return _computed(OnSpark(spark), job, looking.result(), bars, bar)
-    finally:
-        with suppress(Exception):  # Java may be gone already
-            spark.stop()
+        looking = pool.submit(look, job, os.cpu_count() or 1, work)
+        try:
+            with warnings.catch_warnings(), session.aside(said):
+                warnings.simplefilter("ignore")
+                spark = start()
+            engine = OnSpark(spark)
+        finally:
+            work.give(engine)
+        session.end_at_interruption()
+        try:
+            bars.update(bar, description="looking through the logs")
+            return _computed(engine, job, looking.result(), bars, bar)
+        finally:
+            with suppress(Exception):  # Java may be gone already
+                spark.stop()
 
 
 def _computed(engine: Engine, job: Job, looked: Looked, bars: Progress, bar: TaskID) -> tuple[Summary, int]:
@@ -265,6 +326,10 @@ def _computed(engine: Engine, job: Job, looked: Looked, bars: Progress, bar: Tas
         bars.update(bar, description=name, completed=done, total=total + 1)
 
     looked.check(job)
+    if looked.known is not None:
+        bars.console.print(
+            f"read before: all up to zxid {looked.known.last:#x}; only what is new is read (--anew: all)"
+        )
     result = run(engine, job, show, looked)
     bars.update(bar, description="report")
     return write_report(engine, job, result), len(result.tables)
@@ -296,21 +361,23 @@ def _say_ignored(paths: tuple[str, ...]) -> None:
 
 
 def _show_state(paths: tuple[str, ...], out: str, as_of: str, diff: str | None, chroot: str) -> None:
-    from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_at, differences, moment
+    from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_of, differences, moment
     from metrics.replay.output import Output
+    from metrics.replay.settings_changes import setting_changes
     from metrics.replay.sources import stored_files
-    from metrics.replay.state import survey
+    from metrics.replay.state import state_since, survey
 
     _say_ignored(paths)
     history: History = survey(stored_files(paths))
     damage = [*history.damage]
-    zxid = moment(history, as_of)
-    state = cluster_at(history, damage, zxid, chroot)
+    tree, since = state_since(history, damage, moment(history, as_of))
+    state = cluster_of(tree, since, chroot)
     click.echo(f"as of zxid {state.zxid:#x}: {state.sentence}")
     only = None
     if diff is not None:
-        before = cluster_at(history, damage, moment(history, diff), chroot)
-        for line in differences(before, state):
+        earlier, since = state_since(history, damage, moment(history, diff))
+        before = cluster_of(earlier, since, chroot)
+        for line in (*differences(before, state), *setting_changes(earlier.nodes, tree.nodes, chroot.rstrip("/"))):
             click.echo(line)
         # The way back leads to what was, and only where that differs.
         only = changed_partitions(before, state)

@@ -5,16 +5,19 @@ Both run the same functions over the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+from msgspec import Struct
 
-from metrics.replay.audit_table import DDL, SCHEMA, History
-from metrics.replay.bulk import Each, Files
-from metrics.replay.partition_fold import Fold, batched, fold_partitions, folded, rows_of
-from metrics.replay.reduction import File, Part
+from metrics.replay.indexing import here
+from metrics.replay.sources import size_of
+from metrics.replay.tasks import Cut, Engine, File, Finish, NotShared, Part, Shared
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -25,57 +28,48 @@ class Local:
     """This process, one thing after the other."""
 
     cores = 1
-    most_edges = 2**62
 
-    def join_edges(self, out: str) -> None:
-        """All edges are held."""
+    def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
+        """Do something for each of several; what comes of them, in their order."""
+        return here(task, of)
 
-    @property
-    def each(self) -> Each:
-        """What does something for each of several."""
-        return _each
+    def share(self, value: Any) -> Shared:
+        """It is here."""
+        return _Here(value)
 
     def reduce(self, task: Callable[[File], pa.Table], files: Sequence[File], combine: Part) -> pa.Table | None:
         """What the task makes of each file, as one; None if there are no files."""
         return reduce(partial(_both, combine), map(task, files)) if files else None
 
-    def audit(self, out: str, history: History, judge: Fold) -> None:
-        """Judge each partition's history and add what was found to the table `audit` below `out`."""
-        files = Files(out, _JUDGED)
-        try:
-            for batch in batched(folded(rows_of(history.rows(out).to_batches()), judge), SCHEMA):
-                files.write("audit", pa.Table.from_batches([batch]))
-        finally:
-            files.close()
+    def in_buckets(
+        self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int,  # noqa: ARG002  # all are here
+    ) -> list[Any]:  # fmt: skip
+        """Go through the files once, and finish each bucket where all its rows have come together."""
+        held: dict[int, list[pa.Table]] = {}
+        for file in files:
+            for bucket, rows in cut(file):
+                held.setdefault(bucket, []).append(rows)
+        return [finish(bucket, pa.concat_tables(held.pop(bucket))) for bucket in sorted(held)]
+
+    def check_reach(self, paths: Sequence[str]) -> None:
+        """What is here is seen here."""
 
 
 class OnSpark:
     """Spark's tasks."""
 
     def __init__(self, spark: SparkContext | SparkSession) -> None:
-        """A context is enough for all but the audit, which gets a session from it; that takes seconds."""
+        """A context is enough: nothing here is SQL."""
         self.context: SparkContext = spark.sparkContext if hasattr(spark, "sparkContext") else spark
         self.cores: int = self.context.defaultParallelism
 
-    most_edges = 5_000_000
+    def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
+        """Do something for each of several; what comes of them, in their order."""
+        return self.context.parallelize(of, max(len(of), 1)).map(task).collect() if of else []
 
-    def join_edges(self, out: str) -> None:
-        """Join more edges than that, from the table `edges` below `out`."""
-        from metrics.replay import session
-        from metrics.replay.schemas import spark_schema
-        from metrics.replay.timelines import joined_edges
-
-        edges = session.of(self.context).read.schema(spark_schema("edges")).parquet(f"{out}/edges")
-        joined_edges(edges).write.mode("append").parquet(f"{out}/partitions")
-
-    @property
-    def each(self) -> Each:
-        """What does something for each of several."""
-
-        def do(task: Callable[[Any], None], of: Sequence[Any]) -> None:
-            self.context.parallelize(of, max(len(of), 1)).foreach(task)
-
-        return do
+    def share(self, value: Any) -> Shared:
+        """Have it where tasks run, once for each process there."""
+        return self.context.broadcast(value)
 
     def reduce(self, task: Callable[[File], pa.Table], files: Sequence[File], combine: Part) -> pa.Table | None:
         """What the task makes of each file, as one; None if there are no files."""
@@ -85,22 +79,101 @@ class OnSpark:
         found: pa.Table = tasks.treeReduce(partial(_both, combine))
         return found
 
-    def audit(self, out: str, history: History, judge: Fold) -> None:
-        """Judge each partition's history and add what was found to the table `audit` below `out`."""
-        from metrics.replay import session
+    def in_buckets(self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int) -> list[Any]:
+        """Go through the files once, and finish each bucket where all its rows have come together."""
+        if not files:
+            return []
+        pieces = self.context.parallelize(files, min(len(files), _TASKS_A_CORE * self.cores))
+        sent = pieces.flatMap(partial(_sent, cut)).partitionBy(buckets, _itself)
+        return sent.mapPartitions(partial(_finished, finish)).collect()
 
-        rows = history.on_spark(session.of(self.context), out)
-        fold_partitions(rows, judge, SCHEMA, DDL).write.mode("append").parquet(f"{out}/audit")
+    def check_reach(self, paths: Sequence[str]) -> None:
+        """Ask each worker for the files.
+
+        Raises:
+            NotShared: one does not see them.
+        """
+        if str(self.context.master).startswith("local"):
+            return
+        sizes = [(path, size_of(path)) for path in paths]
+        asked = range(_ASKED_A_CORE * self.cores)
+        unseen = self.context.parallelize(asked, len(asked)).flatMap(partial(_unseen, sizes)).collect()
+        if unseen:
+            host, path = unseen[0]
+            raise NotShared(
+                f"Spark's worker on {host} does not see {path} as it is here: give a place that all workers share, "
+                "such as a mounted directory, s3a://… or hdfs://…"
+            )
+
+
+class UntilThere:
+    """Work that is done here, one thing after the other, until an engine is there that does the rest."""
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+        self._is_there = Event()
+
+    def give(self, engine: Engine | None) -> None:
+        """The engine is there; None if it never will be."""
+        self._engine = engine
+        self._is_there.set()
+
+    def __call__(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
+        """Do something for each of several.
+
+        Raises:
+            RuntimeError: there will be no engine.
+        """
+        done: list[Any] = []
+        while len(done) < len(of) and not self._is_there.is_set():
+            done.append(task(of[len(done)]))
+        rest = of[len(done) :]
+        if rest and self._engine is None:
+            raise RuntimeError("there is no engine to go on with")
+        return done + (self._engine.work(task, rest) if rest and self._engine is not None else [])
+
+
+class _Here(Struct, frozen=True):
+    value: Any
 
 
 _TASKS_A_CORE = 4  # few enough to cost little themselves, enough to keep all cores busy to the end
-_JUDGED = 99_999  # the number of the file with what was judged, behind those of the other writes
-
-
-def _each(task: Callable[[Any], None], of: Iterable[Any]) -> None:
-    for one in of:
-        task(one)
+_ASKED_A_CORE = 3  # so that each worker is asked, most likely
 
 
 def _both(combine: Part, a: pa.Table, b: pa.Table) -> pa.Table:
     return combine(pa.concat_tables([a, b]))
+
+
+def _itself(bucket: int) -> int:
+    return bucket
+
+
+def _sent(cut: Cut, file: File) -> Iterator[tuple[int, bytes]]:
+    """The pieces of a file as they travel."""
+    for bucket, rows in cut(file):
+        if rows.num_rows:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+                stream.write_table(rows)
+            yield bucket, sink.getvalue().to_pybytes()
+
+
+def _finished(finish: Finish, pieces: Iterable[tuple[int, bytes]]) -> Iterator[Any]:
+    held: dict[int, list[pa.Table]] = {}
+    for bucket, piece in pieces:
+        held.setdefault(bucket, []).append(pa.ipc.open_stream(piece).read_all())
+    for bucket in sorted(held):
+        yield finish(bucket, pa.concat_tables(held.pop(bucket)))
+
+
+def _unseen(sizes: Sequence[tuple[str, int]], _: int) -> list[tuple[str, str]]:
+    """The first file that is not here as it is elsewhere, and where that is; a log that is being written may grow."""
+    for path, size in sizes:
+        try:
+            if size_of(path) >= size:
+                continue
+        except OSError:
+            pass
+        return [(f"{socket.gethostname()} (process {os.getpid()})", path)]
+    return []

@@ -18,8 +18,9 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
 from metrics.replay.kafka_events import GONE
-from metrics.replay.reduction import Engine, Part, Reduction, Source, grouped, ms, reduced, whole
+from metrics.replay.reduction import Reduction, Source, grouped, ms, reduced, whole
 from metrics.replay.schemas import TIME
+from metrics.replay.tasks import Engine, Part
 from metrics.replay.znodes import WRITES, Period, with_paths, writes
 
 DEFAULT_LIMIT_BYTES = 0xFFFFF

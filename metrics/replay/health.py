@@ -15,14 +15,15 @@ from msgspec import Struct
 
 from metrics.replay.intervals import GONE
 from metrics.replay.min_isr import Setting, in_pieces
-from metrics.replay.reduction import Engine, Reduction, Source, as_time, exploded, grouped, ms, reduced, whole
+from metrics.replay.reduction import Reduction, Source, as_time, exploded, grouped, ms, reduced, whole
 from metrics.replay.schemas import TIME
+from metrics.replay.tasks import Engine
 
 # What brokers ask for where nobody set anything.
 DEFAULTS = (Setting(None, 1, "option"),)
 _SHORTAGES = ("under_replicated_ms", "at_min_isr_ms", "under_min_isr_ms", "leaderless_ms")
 _OF_BROKERS = ("out_of_sync_ms", "catching_up_ms", "leading_ms", "hosting_ms", *_SHORTAGES)
-_COLUMNS = (
+COLUMNS = (
     "topic", "partition", "zxid", "started_at", "ended_at", "what", "leader", "isr", "replicas", "adding", "removing",
     "replication_factor",
 )  # fmt: skip
@@ -72,7 +73,7 @@ def topic_health(
         last = dict.fromkeys(_LATEST, "last")
         return grouped(rows, ("topic", "partition"), sums | last, order=_LATEST)
 
-    found = reduced(engine, out, Reduction({"partitions": Source(_COLUMNS, part)}, combine))
+    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
     found = found.append_column("partitions", pa.repeat(pa.scalar(1, pa.int64()), found.num_rows))
     sums = dict.fromkeys(("partitions", *_SHORTAGES), "sum")
     topics = grouped(found, ("topic",), sums | {"min_isr": "last", "changes": "sum"}, order=_LATEST[:3])
@@ -112,7 +113,7 @@ def broker_health(
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("broker",), dict.fromkeys(_OF_BROKERS, "sum"))
 
-    return reduced(engine, out, Reduction({"partitions": Source(_COLUMNS, part)}, combine)).sort_by("broker")
+    return reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine)).sort_by("broker")
 
 
 def broker_load(engine: Engine, out: str, window: Window) -> pa.Table:
@@ -128,7 +129,7 @@ def broker_load(engine: Engine, out: str, window: Window) -> pa.Table:
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("broker", "at"), {"leaders": "sum", "replicas": "sum"})
 
-    found = reduced(engine, out, Reduction({"partitions": Source(_COLUMNS, part)}, combine))
+    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
     changed = pc.or_(pc.not_equal(found["leaders"], 0), pc.not_equal(found["replicas"], 0))
     steps = found.filter(changed).sort_by([("broker", "ascending"), ("at", "ascending")])
     columns = steps.to_pydict()
@@ -179,7 +180,7 @@ def health_steps(engine: Engine, out: str) -> pa.Table:
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("at",), dict.fromkeys(names, "sum"))
 
-    found = reduced(engine, out, Reduction({"partitions": Source(_COLUMNS, part)}, combine))
+    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
     changed = pc.or_(pc.or_(*(pc.not_equal(found[n], 0) for n in names[:2])), pc.not_equal(found[names[2]], 0))
     return found.filter(changed).sort_by("at")
 

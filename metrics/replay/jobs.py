@@ -10,14 +10,14 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct, structs
 
-from metrics.replay import bulk, bulk_moves, growth, health, lives, min_isr, znodes
+from metrics.replay import bulk, growth, health, histories, lives, min_isr, shortages, znodes
 from metrics.replay.as_of import as_time
-from metrics.replay.audit_table import write_audit
-from metrics.replay.output import Output
-from metrics.replay.reduction import Engine
-from metrics.replay.sources import size_of, stored_files
-from metrics.replay.splits import Split, plan
-from metrics.replay.state import DEFAULT_SPLIT_BYTES, survey
+from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, Work, here
+from metrics.replay.output import MANIFEST, REMEMBERED, Output
+from metrics.replay.remembered import Remembered, identity_of, keep, recalled, remember, runs_of, survey_again
+from metrics.replay.sources import located, size_of, stored_files
+from metrics.replay.splits import Done, Split, Whereabouts, plan
+from metrics.replay.tasks import Engine
 from metrics.replay.znodes import Period
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import LOG, StoredFile
@@ -27,10 +27,11 @@ Progress = Callable[[str, int, int], None]
 # The tables in the order in which they are made.
 ALL = (
     "events", "partitions", "reassignments", "brokers", "controllers", "sessions", "min_isr", "topic_health",
-    "broker_health", "broker_load", "znodes", "znode_sizes", "znode_growth", "audit", "damage",
+    "broker_health", "broker_load", "shortages", "znodes", "znode_sizes", "znode_growth", "audit", "damage",
 )  # fmt: skip
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
+TO_GO_ON = ("edges", REMEMBERED)  # what a later replay needs to read only what is new
 # Up to here one process is done before Spark has started.
 BRIEF_BYTES = 64 << 20
 LARGEST_SPLIT_BYTES = 128 << 20
@@ -41,7 +42,8 @@ class Job(Struct, frozen=True):
 
     Shape:
         `since` and `until` (milliseconds) choose what is shown; everything before is read all the same, because
-        a state follows from what came before. `tables` are names from ALL.
+        a state follows from what came before. `tables` are names from ALL. What a replay into the same directory has
+        read is not read again, unless it `is_anew`.
     """
 
     paths: tuple[str, ...]
@@ -53,6 +55,12 @@ class Job(Struct, frozen=True):
     min_isr: int = 1
     max_znode_bytes: int = growth.DEFAULT_LIMIT_BYTES
     split_bytes: int | None = None
+    is_anew: bool = False
+
+    def __post_init__(self) -> None:
+        """Places are named so that every process finds them, wherever it was started."""
+        structs.force_setattr(self, "paths", tuple(map(located, self.paths)))
+        structs.force_setattr(self, "out", located(self.out))
 
 
 class Result(Struct, frozen=True):
@@ -63,11 +71,20 @@ class Result(Struct, frozen=True):
 
 
 class Looked(Struct, frozen=True):
-    """What is to be read, found before Spark is needed."""
+    """What is to be read, found before Spark is needed.
+
+    Shape:
+        `times_ms` are the earliest and the latest time of all transactions, None where there are none. `known` is what
+        was read before and still holds; its splits are not among `splits`.
+    """
 
     splits: tuple[Split, ...]
+    whereabouts: Whereabouts
     damage: tuple[Damage, ...]
     seconds: float
+    times_ms: tuple[int, int] | None
+    remembered: Remembered
+    known: Remembered | None = None
 
     def check(self, job: Job) -> None:
         """See whether anything happened in the time that is to be shown.
@@ -75,18 +92,19 @@ class Looked(Struct, frozen=True):
         Raises:
             ValueError: nothing did.
         """
-        times = [split.times_ms for split in self.splits if split.pieces]
-        if not times:
+        if self.times_ms is None:
             return
-        first, last = min(first for first, _ in times), max(last for _, last in times)
+        first, last = self.times_ms
         if job.until_ms is not None and job.until_ms < first:
             raise ValueError(f"--until is before the history begins, at {as_time(first)}")
         if job.since_ms is not None and job.since_ms > last:
             raise ValueError(f"--since is after the history ends, at {as_time(last)}")
 
 
-def look(job: Job, cores: int) -> Looked:
+def look(job: Job, cores: int, work: Work = here) -> Looked:
     """Go through the logs: where they can be cut, what is damaged or missing, where each topic was written.
+
+    `work` is where this is done. What a former replay has gone through is not gone through again.
 
     Raises:
         NothingToRead: there are no files of ZooKeeper.
@@ -95,9 +113,21 @@ def look(job: Job, cores: int) -> Looked:
     begun = time.monotonic()
     files = stored_files(job.paths)
     split_bytes = job.split_bytes or split_bytes_for(files, cores)
-    history = survey(files, split_bytes)
-    planned = plan(history, split_bytes, job.chroot)
-    return Looked(planned.splits, (*history.damage, *planned.damage), time.monotonic() - begun)
+    known = None if job.is_anew else recalled(job.out, job.chroot)
+    history, logs = survey_again(files, split_bytes, work, known)
+    done = Done(known.last, known.splits) if known else None
+    planned = plan(history, split_bytes, job.chroot, done=done)
+    runs, beginning = runs_of(history.pieces), identity_of(planned.beginning)
+    if known is not None and not known.is_begin_of(runs, beginning):
+        known = None
+    splits = tuple(s for s in planned.splits if known is None or (s.pieces and s.pieces[0].first > known.last))
+    count = max((split.number + 1 for split in planned.splits), default=0)
+    times = [time_ms for piece in history.pieces for time_ms in (piece.from_ms, piece.to_ms)]
+    return Looked(
+        splits, planned.whereabouts, (*history.damage, *planned.damage), time.monotonic() - begun,
+        (min(times), max(times)) if times else None,
+        Remembered(job.chroot, logs, runs, beginning, max(count, known.splits if known else 0)), known,
+    )  # fmt: skip
 
 
 def is_brief(job: Job) -> bool:
@@ -120,7 +150,13 @@ def run(engine: Engine, job: Job, progress: Progress = lambda *_: None, looked: 
         NotOurs: there is something below `out` that no replay has made.
     """
     names = result_names(job)
-    with Output(job.out).aside(names) as place:
+    if looked is None:
+        progress("looking through the logs", 0, len(names))
+        looked = look(job, engine.cores, engine.work)
+    with Output(job.out).aside((*names, *TO_GO_ON)) as place:
+        if looked.known is not None:
+            keep(job.out, place)
+        remember(place, looked.remembered)
         seconds = _compute(engine, structs.replace(job, out=place), progress, looked)
     return Result({name: f"{job.out.rstrip('/')}/{name}" for name in names}, seconds)
 
@@ -134,23 +170,30 @@ def _wanted(job: Job) -> tuple[str, ...]:
     return tuple(name for name in ALL if name in job.tables and name not in FROM_LOGS)
 
 
-def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked | None) -> dict[str, float]:
+def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked) -> dict[str, float]:
     """Write all tables below `out`, which is empty; how long each took."""
     seconds: dict[str, float] = {}
     wanted = _wanted(job)
     total = len(wanted) + 3
-    if looked is None:
-        progress("looking through the logs", 0, total)
-        looked = look(job, engine.cores)
     seconds["plan"] = looked.seconds
+    engine.check_reach([f"{job.out}/{MANIFEST}", *_files_of(looked.splits)])
     _read_logs(engine, job, looked, seconds, lambda name, done: progress(name, done, total))
     for number, name in enumerate(wanted, 3):
+        if name == histories.AUDIT and histories.MOVES in wanted:
+            continue  # it was written with the moves
         progress(name, number, total)
         begun = time.monotonic()
         _write(engine, job, name)
         seconds[name] = time.monotonic() - begun
+    bulk.clear(job.out, (*result_names(job), "edges"))
     progress("done", total, total)
     return seconds
+
+
+def _files_of(splits: Iterable[Split]) -> list[str]:
+    """The files that are read."""
+    snapshots = (split.snapshot.path for split in splits if split.snapshot is not None)
+    return [*dict.fromkeys((*snapshots, *(piece.file for split in splits for piece in split.pieces)))]
 
 
 def _read_logs(
@@ -159,12 +202,11 @@ def _read_logs(
     """Write what is read from the logs themselves, and join what spans two splits."""
     progress("reading", 1)
     begun = time.monotonic()
-    bulk.run(engine.each, looked.splits, job.out, job.chroot, looked.damage)
+    bulk.run(engine, looked.splits, looked.whereabouts, job.out, job.chroot, looked.damage)
     seconds["read"] = time.monotonic() - begun
     progress("joining", 2)
     begun = time.monotonic()
-    if not bulk.join_edges(job.out, engine.most_edges):
-        engine.join_edges(job.out)
+    bulk.join_edges(engine, job.out)
     seconds["join"] = time.monotonic() - begun
 
 
@@ -178,10 +220,8 @@ def _write(engine: Engine, job: Job, name: str) -> None:
     """Write a table from those that are there."""
     out = job.out
     period = Period(job.since_ms, job.until_ms)
-    if name == "audit":
-        write_audit(engine, out, period)
-    elif name == "reassignments":
-        bulk_moves.run(engine.each, out, bulk_moves.Window(_until_ms(job), job.since_ms or 0), engine.cores)
+    if name in (histories.MOVES, histories.AUDIT):
+        histories.write(engine, out, histories.Window(_until_ms(job), job.since_ms or 0), _judged_with(job, name))
     elif name == "min_isr":
         bulk.write_table(out, name, min_isr.as_table(_settings(job)))
     elif name in _LIVES:
@@ -192,6 +232,11 @@ def _write(engine: Engine, job: Job, name: str) -> None:
         bulk.write_table(out, name, _sized(engine, job, name, period))
     else:
         bulk.write_table(out, name, _health(engine, job, name))
+
+
+def _judged_with(job: Job, name: str) -> tuple[str, ...]:
+    """What is written from the same histories."""
+    return tuple(table for table in (histories.MOVES, histories.AUDIT) if table in job.tables) or (name,)
 
 
 def _sized(engine: Engine, job: Job, name: str, period: Period) -> pa.Table:
@@ -208,6 +253,9 @@ def _health(engine: Engine, job: Job, name: str) -> pa.Table:
     window = health.Window(job.since_ms, job.until_ms)
     if name == "broker_load":
         return health.broker_load(engine, job.out, window)
+    if name == "shortages":
+        seen = lives.brokers(_seen(job))
+        return shortages.shortages(engine, job.out, window, _until_ms(job), _settings(job), seen)
     made = health.topic_health if name == "topic_health" else health.broker_health
     return made(engine, job.out, window, _until_ms(job), _settings(job))
 
@@ -220,14 +268,19 @@ def _settings(job: Job) -> list[min_isr.Setting]:
 
 
 def _lives(job: Job, name: str) -> pa.Table:
-    events = lives.in_order(bulk.written(job.out, "events").to_table(filter=pc.field("kind").isin(lives.KINDS)))
-    if job.until_ms is not None:
-        events = [e for e in events if e["time"].timestamp() * 1000 <= job.until_ms]
-    rows = _LIVES[name](events)
+    rows = _LIVES[name](_seen(job))
     if job.since_ms is not None and "ended_at" in rows.column_names:
         begin = pa.scalar(job.since_ms, pa.timestamp("ms", tz="UTC"))
         rows = rows.filter(pc.or_kleene(pc.is_null(rows["ended_at"]), pc.greater_equal(rows["ended_at"], begin)))
     return rows
+
+
+def _seen(job: Job) -> list[dict[str, Any]]:
+    """What tells of lives, terms and sessions, oldest first."""
+    is_one = pc.field("kind").isin(lives.KINDS)
+    if job.until_ms is not None:
+        is_one &= Period(None, job.until_ms).of("time")
+    return lives.in_order(bulk.written(job.out, "events").to_table(columns=[*lives.COLUMNS], filter=is_one))
 
 
 _LIVES: dict[str, Callable[[Sequence[dict[str, Any]]], Any]] = {

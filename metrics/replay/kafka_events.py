@@ -29,7 +29,7 @@ from zk_layout.storage.operations import (
     Row,
 )
 from zk_layout.storage.snapshot import SnapshotRow
-from zk_layout.znodes import admin, configs, controller, partition_state, replica_deletions
+from zk_layout.znodes import admin, brokers, configs, controller, partition_state, replica_deletions
 from zk_layout.znodes.topics import Assignment
 
 # As STATE_COLUMNS; times in milliseconds.
@@ -45,7 +45,7 @@ STATE_COLUMNS = (
 OtherEvent = tuple[Any, ...]
 OTHER_COLUMNS = (
     "zxid", "time", "session", "part", "op", "kind", "topic", "partition", "broker", "controller_epoch",
-    "replicas", "adding", "removing", "version", "fence", "size_bytes", "path", "is_first", "min_isr",
+    "replicas", "adding", "removing", "version", "fence", "size_bytes", "path", "is_first", "min_isr", "host",
 )  # fmt: skip
 
 # What a snapshot shows of the time before the first log.
@@ -91,6 +91,9 @@ _DEFAULTS = "/config/brokers/<default>"
 T = TypeVar("T")
 _CACHED_PATHS = 500_000
 _Meaning = tuple[str, str | None, int | None, int | None]
+_Moves = dict[tuple[str, int], Replicas]
+# What stood at a path.
+LookUp = Callable[[str], bytes | None]
 
 
 class Meaning:
@@ -100,15 +103,20 @@ class Meaning:
         `states` and `others` grow; take and clear them after each call.
     """
 
-    def __init__(self, chroot: str = "", intervals: Intervals | None = None) -> None:
-        """With `intervals`, states and assignments go there too, and states nowhere else."""
+    def __init__(self, chroot: str = "", intervals: Intervals | None = None, before: LookUp | None = None) -> None:
+        """With `intervals`, states and assignments go there too, and states nowhere else.
+
+        `before` finds what a topic, or `/admin/reassign_partitions`, was at the start, by its path.
+        """
         self._intervals = intervals
+        self._before = before or _nothing
+        self._asked: set[str] = set()
         self.states: list[StateEvent] = []
         self.others: list[OtherEvent] = []
         self._chroot = chroot
         self._meanings: dict[str, _Meaning] = {}
         self._topics: dict[str, TopicContent] = {}
-        self._legacy_moves: dict[tuple[str, int], Replicas] = {}
+        self._legacy_moves: _Moves | None = None  # not asked for yet
         self._fence: tuple[int, int] = (-1, 0)  # the zxid of the multi, and the expected version
         self._epoch_path = f"{chroot}/controller_epoch"
 
@@ -166,13 +174,16 @@ class Meaning:
         known = self._assignment(topic, partition)
         self._intervals.first_state(row[7], (topic, partition), (row[0], row[5], row[1]), wrote, fields, known)
 
-    def know(self, path: str, data: bytes) -> None:
-        """Take what a topic, or `/admin/reassign_partitions`, was at the start."""
-        kind, topic, _, _ = self._meaning_of(path)
-        if kind == "topic" and topic is not None:
-            self._learn_topic(TopicContent(), topic, data)
-        elif kind == "legacy":
-            self._legacy_moves = _legacy_moves(data)
+    def _content(self, topic: str) -> TopicContent | None:
+        """The topic as it is; looked up once, when it is first asked for."""
+        content = self._topics.get(topic)
+        if content is None and topic not in self._asked:
+            self._asked.add(topic)
+            data = self._before(f"{self._chroot}/brokers/topics/{topic}")
+            if data is not None:
+                self._learn_topic(TopicContent(), topic, data)
+                content = self._topics.get(topic)
+        return content
 
     def _learn_topic(self, content: TopicContent, topic: str, data: bytes) -> Changed:
         """What the data changes; a topic that cannot be read is not known."""
@@ -185,7 +196,7 @@ class Meaning:
         return changed
 
     def _assignment(self, topic: str, partition: int) -> Assignment | None:
-        content = self._topics.get(topic)
+        content = self._content(topic)
         return None if content is None else content.assignment(PartitionId(partition))
 
     def _learn(self, path: str) -> _Meaning:
@@ -214,19 +225,16 @@ class Meaning:
         zxid, time_ms, session, cxid, _, part, _, path, data, version, owner, _, _ = row
         kind, topic, partition, broker = meaning
         op = _closed_by(cxid) if op == "expire" else op
-        epoch = replicas = min_isr = None
+        replicas = None
         if kind == "topic":
             self._topic(row, op, topic or "", fence)
         elif kind == "legacy":
             self._legacy(row, op, data, fence)
         elif kind == "znode_move":
             replicas = _requested(data, op)
-        elif kind == "config" and data and (topic or path.endswith(_DEFAULTS)):
-            min_isr = _min_isr(data)
         elif kind == "controller" and data:
             broker = _tried(lambda: int(controller.decode_claim(data).broker))
-        elif kind == "controller_epoch" and data:
-            epoch = _tried(lambda: int(controller.decode_epoch(data)))
+        epoch, min_isr, host = _said(kind, path if topic is None else _DEFAULTS, data)
         if kind == "state" and op in GONE and self._intervals is not None:
             self._intervals.gone(path, (topic or "", partition or 0), (zxid, part, time_ms), op)
         if op == "create":
@@ -237,15 +245,16 @@ class Meaning:
         self.others.append(
             (
                 zxid, time_ms, session, part, op, kind, topic, partition, broker, epoch, replicas, None, None,
-                version, fence, size, path, None, min_isr,
+                version, fence, size, path, None, min_isr, host,
             )
         )  # fmt: skip
 
     def _topic(self, row: Row, op: str, topic: str, fence: int | None) -> None:
         if op in GONE:
+            self._asked.add(topic)
             self._topics.pop(topic, None)
             return
-        content = self._topics.get(topic)
+        content = self._content(topic)
         is_first = content is None and op != "create"
         if content is None or op == "create":
             content = TopicContent()
@@ -265,13 +274,15 @@ class Meaning:
             self.others.append(
                 (
                     zxid, time_ms, session, part, op, "assignment", topic, partition, None, None,
-                    replicas, adding, removing, version, fence, None, None, is_first, None,
+                    replicas, adding, removing, version, fence, None, None, is_first, None, None,
                 )
             )  # fmt: skip
 
     def _legacy(self, row: Row, op: str, data: bytes | None, fence: int | None) -> None:
         """What the znode asks for anew; without replicas where it no longer asks."""
         now = _legacy_moves(data if op not in GONE else None)
+        if self._legacy_moves is None:
+            self._legacy_moves = _legacy_moves(self._before(f"{self._chroot}/admin/reassign_partitions"))
         before, self._legacy_moves = self._legacy_moves, now
         changed = {at: replicas for at, replicas in now.items() if before.get(at) != replicas}
         zxid, time_ms, session, part = row[0], row[1], row[2], row[5]
@@ -279,7 +290,7 @@ class Meaning:
             self.others.append(
                 (
                     zxid, time_ms, session, part, op, "legacy_move", topic, partition, None, None,
-                    replicas, (), (), None, fence, None, None, None, None,
+                    replicas, (), (), None, fence, None, None, None, None, None,
                 )
             )  # fmt: skip
 
@@ -302,7 +313,11 @@ def _closed_by(cxid: int) -> str:
     return "close" if cxid else "expire"
 
 
-def _legacy_moves(data: bytes | None) -> dict[tuple[str, int], Replicas]:
+def _nothing(_path: str) -> bytes | None:
+    return None
+
+
+def _legacy_moves(data: bytes | None) -> _Moves:
     """What `/admin/reassign_partitions` asks for."""
     reassignment = _tried(lambda: admin.decode_reassignment(data)) if data else None
     return {(str(m.topic), int(m.partition)): m.replicas for m in (reassignment.moves if reassignment else ())}
@@ -318,6 +333,24 @@ def _min_isr(data: bytes) -> int | None:
     """What a configuration sets `min.insync.replicas` to, if anything."""
     config = _tried(lambda: configs.decode(data).config)
     return _tried(lambda: int((config or {})[_MIN_ISR]))
+
+
+def _said(kind: str, path: str, data: bytes | None) -> tuple[int | None, int | None, str | None]:
+    """The controller epoch, the minimum ISR, or the host that a znode names."""
+    if not data:
+        return None, None, None
+    if kind == "controller_epoch":
+        return _tried(lambda: int(controller.decode_epoch(data))), None, None
+    if kind == "config" and path.endswith(_DEFAULTS):
+        return None, _min_isr(data), None
+    if kind == "broker":
+        return None, None, _tried(lambda: _host(brokers.decode(data)))
+    return None, None, None
+
+
+def _host(registered: brokers.Registration) -> str | None:
+    """Where a broker can be reached: the first of its listeners."""
+    return str(registered.endpoints[0]) if registered.endpoints else None
 
 
 def _number(text: str | None) -> int | None:

@@ -13,9 +13,10 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 from msgspec import structs
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, index_again, index_of
 from metrics.replay.sources import NothingToRead, stored_files, version_of
 from metrics.replay.splits import Standing, plan
-from metrics.replay.state import DEFAULT_SPLIT_BYTES, History, history_of, index_of
+from metrics.replay.state import History, history_of
 from metrics.replay.zookeeper_source import OneSplit, read_split
 from zk_layout.storage.files import LOG, StoredFile
 from zk_layout.storage.log_index import Index
@@ -82,13 +83,6 @@ class LiveDirectoryReader(DataSourceStreamReader):
         version, known = self._seen.get(file.path, ((-1, -1), Index()))
         now = version_of(file.path)
         if now != version:
-            if file.compression or not known.sections:
-                known = index_of(file, self._split_bytes)
-            else:
-                more = index_of(file, self._split_bytes, known.end)
-                known = structs.replace(
-                    more, sections=known.sections + more.sections, writes=known.writes + more.writes,
-                    end=more.end or known.end,
-                )  # fmt: skip
+            known = index_again(file, known, self._split_bytes) or index_of(file, self._split_bytes)
             self._seen[file.path] = now, known
         return known

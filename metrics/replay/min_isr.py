@@ -99,7 +99,8 @@ def as_table(found: Sequence[Setting]) -> pa.Table:
 def in_pieces(timeline: pa.Table, until_ms: int, found: Sequence[Setting]) -> pa.Table:
     """Each row of `partitions`, cut where what is asked for changed; those that still last end at `until_ms`.
 
-    Adds `min_isr`, no more than there are replicas, `lasted_ms`, and `is_begin` where it is the row's first piece.
+    Adds `min_isr`, no more than there are replicas, when the piece `began` and `ended` (milliseconds), `lasted_ms`,
+    whether it `is_open`, that is still lasts (0 or 1), and `is_begin` where it is the row's first piece.
     """
     rules = _rules(found)
     began = ms(timeline["started_at"])
@@ -115,15 +116,25 @@ def in_pieces(timeline: pa.Table, until_ms: int, found: Sequence[Setting]) -> pa
     began, ended, since, until = (pieces[name] for name in ("began", "ended", "since", "until"))
     is_begin = pc.and_(pc.greater_equal(began, since), pc.less(began, until))
     is_later = pc.and_(pc.greater(since, began), pc.less(since, ended))
-    lasted = pc.subtract(pc.min_element_wise(ended, until), pc.max_element_wise(began, since))
-    pieces = pieces.append_column("is_begin", is_begin).append_column("lasted_ms", lasted)
+    piece_began, piece_ended = pc.max_element_wise(began, since), pc.min_element_wise(ended, until)
+    pieces = pieces.append_column("is_begin", is_begin).append_column(
+        "lasted_ms", pc.subtract(piece_ended, piece_began)
+    )
+    pieces = pieces.set_column(pieces.schema.get_field_index("began"), "began", piece_began)
+    is_last = pc.equal(piece_ended, ended)
+    pieces = pieces.set_column(pieces.schema.get_field_index("ended"), "ended", piece_ended).append_column(
+        "is_last", is_last
+    )
     pieces = pieces.filter(pc.or_(is_begin, is_later))
     rows = timeline.take(pieces["place"])
     count = pc.list_value_length(rows["replicas"])
     asked = pieces["rule_min_isr"]
     least = pc.if_else(pc.fill_null(pc.greater(count, 0), False), pc.min_element_wise(asked, count), asked)
     rows = rows.append_column("min_isr", least).append_column("lasted_ms", pieces["lasted_ms"])
-    return rows.append_column("is_begin", pieces["is_begin"])
+    is_open = pc.and_(pc.is_null(rows["ended_at"]), pieces["is_last"]).cast(pa.int64())
+    for name in ("is_begin", "began", "ended"):
+        rows = rows.append_column(name, pieces[name])
+    return rows.append_column("is_open", is_open)
 
 
 def _rules(found: Sequence[Setting]) -> pa.Table:

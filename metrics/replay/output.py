@@ -17,14 +17,17 @@ import msgspec
 import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
+from metrics.replay.sources import in_a_line, located
+
 MANIFEST = "replay.json"
+REMEMBERED = "read.msgpack"
 MADE_BY = "kafka-zk-controller replay"
 _UNFINISHED, _FORMER, _PLANNED = "replay-unfinished", "replay-former", "planned.json"
 _SHOWN = 3
 # What a manifest may name, and the files that this project and Spark write below it.
-_RESULT = re.compile(r"[a-z][a-z_]*(?:\.html)?")
+_RESULT = re.compile(r"[a-z][a-z_]*(?:\.html)?|read\.msgpack")
 _WRITTEN = re.compile(
-    r"[^/]+/(?:.*/)?(?:_temporary/.*|\.?part-[^/]+|\.?_SUCCESS(?:\.crc)?|(?:replay|planned)\.json|report\.html)(?:\.unfinished)?"
+    r"[^/]+/(?:.*/)?(?:_temporary/.*|\.?part-[^/]+|\.?_SUCCESS(?:\.crc)?|(?:replay|planned)\.json|report\.html|read\.msgpack)(?:\.unfinished)?"
 )
 
 
@@ -297,7 +300,10 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     """What reads and writes there, and the path as it knows it."""
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
-    files, inside = fs.FileSystem.from_uri(path)
+    try:
+        files, inside = fs.FileSystem.from_uri(located(path))
+    except (ValueError, OSError) as wrong:  # it knows no such store, or lacks what speaks to it
+        raise ValueError(f"{path} cannot be written to: {in_a_line(wrong)}") from None
     return files, str(inside)
 
 

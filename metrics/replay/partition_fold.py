@@ -109,13 +109,12 @@ def _as_happened(rows: pa.Table) -> pa.Table:
     made = []
     for field in _HAPPENED:
         name, kind = field.name, field.type
-        source = "time" if name == "time_ms" else name
-        if source not in rows.column_names:
-            made.append(pa.nulls(rows.num_rows, kind))
+        if name in rows.column_names:
+            made.append(rows[name])
         elif name == "time_ms":
             made.append(pc.divide(rows["time"].cast(pa.int64()), 1000))
         else:
-            made.append(rows[source])
+            made.append(pa.nulls(rows.num_rows, kind))
     return pa.table(made, schema=pa.schema(_HAPPENED))
 
 

@@ -5,20 +5,16 @@ What is computed so is the same however the rows lie in files, and needs no more
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
-import pyarrow.dataset as ds  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.bulk import Each, written
-from metrics.replay.output import filesystem_of
-
-Part = Callable[[pa.Table], pa.Table]
-File = tuple[str, str]  # the table, and the path
+from metrics.replay.bulk import read_file, written
+from metrics.replay.tasks import Engine, File, Part
 
 
 class Source(Struct, frozen=True):
@@ -41,37 +37,6 @@ class Reduction(Struct, frozen=True):
     combine: Part
 
 
-class Engine(Protocol):
-    """Where the work is done: in this process, or by Spark."""
-
-    @property
-    def cores(self) -> int:
-        """How many tasks run at once."""
-        ...
-
-    @property
-    def each(self) -> Each:
-        """What does something for each of several."""
-        ...
-
-    @property
-    def most_edges(self) -> int:
-        """How many edges of splits one process should hold."""
-        ...
-
-    def join_edges(self, out: str) -> None:
-        """Join more edges than that, from the table `edges` below `out`."""
-        ...
-
-    def reduce(self, task: Callable[[File], pa.Table], files: Sequence[File], combine: Part) -> pa.Table | None:
-        """What the task makes of each file, as one; None if there are no files."""
-        ...
-
-    def audit(self, out: str, history: Any, judge: Any) -> None:
-        """Judge each partition's history and add what was found to the table `audit` below `out`."""
-        ...
-
-
 def reduced(engine: Engine, out: str, reduction: Reduction) -> pa.Table:
     """Sum up tables below `out`."""
     files = [(table, path) for table in reduction.sources for path in written(out, table).files]
@@ -88,14 +53,19 @@ def _nothing(out: str, reduction: Reduction) -> pa.Table:
 
 
 def _of_file(out: str, reduction: Reduction, file: File) -> pa.Table:
-    table, path = file
-    source = reduction.sources[table]
-    rows = ds.dataset(path, schema=written(out, table).schema, format="parquet", filesystem=filesystem_of(out)[0])
+    source, rows = reduction.sources[file[0]], read_file(out, file)
     parts = [source.part(rows.schema.empty_table().select(source.columns))]
+    waiting = 0
     for batch in rows.to_batches(columns=[*source.columns], filter=source.where):
         if batch.num_rows:
-            parts = [reduction.combine(pa.concat_tables([*parts, source.part(pa.Table.from_batches([batch]))]))]
-    return reduction.combine(parts[0])
+            parts.append(source.part(pa.Table.from_batches([batch])))
+            waiting += parts[-1].num_rows
+            if waiting > max(parts[0].num_rows, _FEW_ROWS):  # or what does not get shorter would be summed up again
+                parts, waiting = [reduction.combine(pa.concat_tables(parts))], 0
+    return reduction.combine(pa.concat_tables(parts))
+
+
+_FEW_ROWS = 50_000
 
 
 def grouped(rows: pa.Table, keys: Sequence[str], how: Mapping[str, str], order: Sequence[str] = ()) -> pa.Table:

@@ -18,7 +18,8 @@ from metrics.replay import health
 from metrics.replay.bulk import written
 from metrics.replay.jobs import Job, Result
 from metrics.replay.output import Output
-from metrics.replay.reduction import Engine, Reduction, Source, grouped, ms, reduced
+from metrics.replay.reduction import Reduction, Source, grouped, ms, reduced
+from metrics.replay.tasks import Engine
 from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION
 
 REPORT = "report.html"
@@ -69,6 +70,7 @@ def report_data(engine: Engine, out: str, result: Result) -> dict[str, Any]:
         "load": _load(ask),
         "health": _health(ask),
         "changes": _changes_by_topic(ask, span["from"], span["to"]),
+        "shortages": _shortages(ask),
         "controllers": ask.rows("controllers", "broker", *_FROM_TO, "controller_epoch", "vacancy_ms", "ended_by",
                                 order=[("from", "ascending")]),
         "brokers": ask.rows("brokers", "broker", *_FROM_TO, "ended_by",
@@ -351,6 +353,25 @@ def _sizes(ask: _Tables) -> list[dict[str, Any]]:
     return [{"path": path, "points": points[path]} for path in largest[:LINES]]
 
 
+def _shortages(ask: _Tables) -> list[dict[str, Any]]:
+    """The longest times in which something lacked."""
+
+    def longest(rows: pa.Table) -> pa.Table:
+        order = [("duration_ms", "descending")]
+        order += [(name, "ascending") for name in ("started_at", "kind", "topic", "partition", "broker")]
+        return rows.sort_by(order).slice(0, MOST_FINDINGS)
+
+    columns = ("kind", "topic", "partition", "broker", *_FROM_TO, "duration_ms")
+    return [
+        {
+            "kind": row["kind"], "duration_ms": row["duration_ms"],
+            "on_what": f"broker {row['broker']}" if row["topic"] is None else f"{row['topic']}-{row['partition']}",
+            **{_SHOWN_AS[name]: at and int(at.timestamp() * 1000) for name in _FROM_TO for at in (row[name],)},
+        }
+        for row in ask.reduced({"shortages": Source(columns, longest)}, longest)
+    ]  # fmt: skip
+
+
 def _verdicts(ask: _Tables) -> list[dict[str, Any]]:
     """How many writes have each verdict and rule, the gravest first; the example is the first of them."""
     shown = ("why", "ours", "zxid")
@@ -376,13 +397,16 @@ def _unexplained(ask: _Tables) -> list[dict[str, Any]]:
         order = [("verdict", "descending"), ("zxid", "ascending"), ("topic", "ascending"), ("partition", "ascending")]
         return rows.sort_by(order).slice(0, MOST_FINDINGS)
 
-    columns = ("zxid", "time", "what", "topic", "partition", "verdict", "rule", "why", "ours")
+    columns = ("zxid", "time", "what", "topic", "partition", "verdict", "rule", "why", "ours", "session", "broker",
+               "host", "controller_epoch")  # fmt: skip
     is_unexplained = pc.field("verdict").isin([VIOLATION, LISTED])
     return [
         {
             "zxid": r["zxid"], "at": int(r["time"].timestamp() * 1000), "what": r["what"],
             "on_what": (r["topic"] or "") if r["partition"] is None else f"{r['topic']}-{r['partition']}",
             "verdict": r["verdict"], "rule": r["rule"], "why": r["why"], "ours": r["ours"] or "",
+            "session": None if r["session"] is None else str(r["session"]), "broker": r["broker"], "host": r["host"],
+            "controller_epoch": r["controller_epoch"],
         }
         for r in ask.reduced({"audit": Source(columns, first, is_unexplained)}, first)
     ]  # fmt: skip

@@ -81,6 +81,7 @@ EVENTS = pa.schema(
         pa.field("path", pa.string()),
         pa.field("is_first", pa.bool_()),
         pa.field("min_isr", pa.int32()),
+        pa.field("host", pa.string()),
     ]
 )
 

@@ -63,6 +63,8 @@ def context(master: str = HERE, settings: dict[str, str] | None = None, *, is_br
         chosen["spark.sql.shuffle.partitions"] = str(2 * cores)
     else:
         chosen = {k: v for k, v in chosen.items() if not k.startswith("spark.driver.")}
+        if (_PROJECT / "pyproject.toml").exists():  # a checkout, which workers may share
+            chosen["spark.executorEnv.PYTHONPATH"] = str(_PROJECT)
     if is_brief:
         chosen["spark.driver.extraJavaOptions"] = _BRIEF
     conf = SparkConf().setMaster(master).setAppName("kafka-zk-controller replay")

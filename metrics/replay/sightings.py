@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 KINDS = ("broker", "controller", "controller_epoch", "deletion", "legacy", "session")
-COLUMNS = ("zxid", "part", "time", "kind", "op", "broker", "session", "controller_epoch", "version", "topic")
+COLUMNS = ("zxid", "part", "time", "kind", "op", "broker", "session", "controller_epoch", "version", "topic",
+           "host")  # fmt: skip
 
 
 def sightings(events: DataFrame) -> list[Sighting]:
@@ -28,6 +29,7 @@ def sightings_of(rows: Iterable[dict[str, Any]]) -> list[Sighting]:
         Sighting(
             r["zxid"], r["kind"], r["op"] not in GONE, r["broker"], r["session"],
             r["controller_epoch"] or 0, r["version"] or 0, r["topic"], round(r["time"].timestamp() * 1000), r["op"],
+            r["host"],
         )
         for r in with_ends(sorted(rows, key=lambda r: (r["zxid"], r["part"])))
         if r["op"] != "acl"

@@ -5,6 +5,7 @@ Files are only ever opened for reading, so a live server's directory is safe.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from zk_layout.storage.snappy import block_size, decompress, unframed
 
 CHUNK_BYTES = 8 << 20
 _GZIP_STEP_BYTES = 64 << 10
+# How Hadoop calls what pyarrow calls otherwise.
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _OF_ZOOKEEPER = frozenset({"acceptedEpoch", "currentEpoch", "myid", "initialize", "zookeeper_server.pid"})
 
 
@@ -32,7 +35,7 @@ def stored_files(paths: Iterable[str]) -> tuple[StoredFile, ...]:
     Raises:
         NothingToRead: there are none, or one of the places does not exist.
     """
-    wanted = tuple(paths)
+    wanted = tuple(map(located, paths))
     for path in wanted:
         if "://" not in path and not Path(path).exists():
             raise NothingToRead(f"{path}: no such file or directory")
@@ -44,8 +47,28 @@ def stored_files(paths: Iterable[str]) -> tuple[StoredFile, ...]:
 
 def ignored_files(paths: Iterable[str]) -> tuple[str, ...]:
     """What lies there and is named like no log and no snapshot, nor like anything else that ZooKeeper keeps there."""
-    found = (place for path in paths for place in ([path] if is_file(path) else _listed(path)))
+    found = (place for path in map(located, paths) for place in ([path] if is_file(path) else _listed(path)))
     return tuple(sorted(p for p in found if named(p) is None and p.rpartition("/")[2] not in _OF_ZOOKEEPER))
+
+
+def located(path: str) -> str:
+    """A place as every process names it: absolute, and with the scheme by which pyarrow knows it.
+
+    >>> located("s3a://bucket/data"), located("/var/lib/../log")
+    ('s3://bucket/data', '/var/log')
+    """
+    scheme, colon, inside = path.partition("://")
+    if not colon:
+        return os.path.abspath(path)  # resolve() would follow links that others may not have
+    return f"{_SCHEMES.get(scheme, scheme)}://{inside}"
+
+
+def in_a_line(wrong: Exception) -> str:
+    """What pyarrow says of a store that it cannot speak to; where Hadoop's library is missing it lists all places."""
+    text = str(wrong)
+    if "libhdfs" in text or "libjvm" in text:
+        return "Hadoop's libhdfs or its Java cannot be loaded: set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+    return text.partition("\n")[0]
 
 
 class Source:
@@ -160,10 +183,13 @@ def _remote(path: str) -> tuple[Any, str]:
 
     try:
         return cast("tuple[Any, str]", FileSystem.from_uri(path))
-    except (ValueError, OSError):
-        import fsspec  # type: ignore[import-not-found,unused-ignore]  # optional
+    except (ValueError, OSError) as wrong:
+        try:
+            import fsspec  # type: ignore[import-not-found,unused-ignore]  # optional
 
-        return cast("tuple[Any, str]", fsspec.core.url_to_fs(path))
+            return cast("tuple[Any, str]", fsspec.core.url_to_fs(path))
+        except (ImportError, ValueError, OSError) as other:
+            raise NothingToRead(f"{path} cannot be opened: {in_a_line(wrong)}; {in_a_line(other)}") from None
 
 
 def _gunzipped(raw: Iterator[bytes], piece_bytes: int) -> Iterator[bytes]:

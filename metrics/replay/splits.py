@@ -1,20 +1,22 @@
 """Into which splits is a history cut, what was there when each begins, and which rows does it have?
 
-A split knows how every topic, and `/admin/reassign_partitions`, stood before it. So it does not matter where a history
-is cut, nor by how many servers' logs it is told.
+A split can look up how every topic, and `/admin/reassign_partitions`, stood before it. So it does not matter where a
+history is cut, nor by how many servers' logs it is told.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
 from msgspec import Struct, structs
 
+from metrics.replay.indexing import DEFAULT_SPLIT_BYTES
 from metrics.replay.intervals import Intervals
 from metrics.replay.kafka_events import Meaning, known_rows
-from metrics.replay.sources import Source, open_for_reading
+from metrics.replay.sources import CHUNK_BYTES, Source, open_for_reading
 from metrics.replay.state import END_OF_TIME, History, check_fit, count_of, fit_of, read_pieces
 from zk_layout.storage.damage import Damage, Unreadable, not_read
 from zk_layout.storage.files import StoredFile, is_compressed
@@ -22,7 +24,7 @@ from zk_layout.storage.jute import int_at
 from zk_layout.storage.log_index import WholeWrite
 from zk_layout.storage.operations import Row, append_rows
 from zk_layout.storage.order import Piece, gap_between
-from zk_layout.storage.snapshot import SnapshotReader
+from zk_layout.storage.snapshot import SnapshotReader, SnapshotRow, row_size
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE
 
 # The data itself, or the log and the record that hold it.
@@ -33,8 +35,8 @@ class Split(Struct, frozen=True):
     """A run of transactions, or the snapshot before the first log; and what stood before it.
 
     Shape:
-        `before` is the first zxid of the logs for a snapshot, 0 otherwise. `known` has the znodes that are always
-        written whole, by path.
+        `before` is the first zxid of the logs for a snapshot, 0 otherwise; `span` is the part of it that is read, None
+        for all. `known` has what stood before of the znodes that are always written whole and that it writes, by path.
     """
 
     number: int
@@ -42,6 +44,7 @@ class Split(Struct, frozen=True):
     known: dict[str, Whole] = {}
     snapshot: StoredFile | None = None
     before: int = 0
+    span: tuple[int, int] | None = None
 
     @property
     def zxids(self) -> tuple[int, int]:
@@ -61,36 +64,82 @@ class Standing(Struct, frozen=True):
     known: dict[str, Whole] = {}
 
 
+class Whereabouts:
+    """Where each znode that is always written whole was last written before each split: one for all splits."""
+
+    def __init__(self, known: Mapping[str, Whole]) -> None:
+        """What stands before the first."""
+        self._written: dict[str, tuple[list[int], list[Whole | None]]] = {}
+        self.note(0, known)
+
+    def note(self, number: int, written: Mapping[str, Whole | None]) -> None:
+        """From this split on these are the last writes; None where the znode was deleted."""
+        for path, where in written.items():
+            numbers, places = self._written.setdefault(path, ([], []))
+            numbers.append(number)
+            places.append(where)
+
+    def before(self, number: int, path: str) -> Whole | None:
+        """What stood before a split; None for nothing."""
+        numbers, places = self._written.get(path, ((), ()))
+        position = bisect_right(numbers, number) - 1
+        return places[position] if position >= 0 else None
+
+    def at_end(self) -> dict[str, Whole]:
+        """What stands behind the last split."""
+        last = ((path, places[-1]) for path, (_, places) in self._written.items())
+        return {path: where for path, where in last if where is not None}
+
+
 class Plan(Struct, frozen=True):
     """Splits in the order of their transactions, what is missing at the beginning, and what stands at the end."""
 
     splits: tuple[Split, ...]
     damage: tuple[Damage, ...]
     end: Standing
+    whereabouts: Whereabouts
+    beginning: StoredFile | None = None
 
 
-def plan(
-    history: History, split_bytes: int, chroot: str = "", since: Standing | None = None, until: int = END_OF_TIME
-) -> Plan:
+class Done(Struct, frozen=True):
+    """What was read before: the transactions up to `last`, by splits whose numbers are below `splits`."""
+
+    last: int = -1
+    splits: int = 0
+
+
+def plan(  # the last three each bound what is planned
+    history: History, split_bytes: int, chroot: str = "", since: Standing | None = None, until: int = END_OF_TIME,
+    done: Done | None = None,
+) -> Plan:  # fmt: skip
     """Cut a history, or what is in it behind `since` and not behind `until`.
 
-    The splits are as long as sections allow, and no shorter than `split_bytes`.
+    The splits are as long as sections allow, and no shorter than `split_bytes`. None reaches across what is `done`.
     """
     damage: list[Damage] = []
     splits: list[Split] = []
+    beginning = Beginning()
     if since is None:
-        snapshot, known = beginning_of(history, damage, chroot)
-        if snapshot is not None:
-            splits.append(Split(0, snapshot=snapshot, before=history.first_zxid))
-    else:
-        known = dict(since.known)
-    writes = _Writes(history, chroot)
-    after = -1 if since is None else since.zxid
-    for pieces in _cut([*_within(history.pieces, after, until)], split_bytes):
-        splits.append(Split(len(splits), pieces, dict(known)))
-        for piece in pieces:
-            writes.apply(piece, known)
-    return Plan(tuple(splits), tuple(damage), Standing(min(until, history.last_zxid), known))
+        beginning = beginning_of(history, damage, chroot, split_bytes)
+        if beginning.snapshot is not None:
+            for span in beginning.spans or (None,):
+                splits.append(Split(len(splits), snapshot=beginning.snapshot, before=history.first_zxid, span=span))
+    whereabouts, writes = Whereabouts(beginning.known if since is None else since.known), _Writes(history, chroot)
+    after, done = -1 if since is None else since.zxid, done or Done()
+    number = len(splits)
+    for first, pieces in (
+        (number, _within(history.pieces, after, min(done.last, until))),
+        (done.splits, _within(history.pieces, max(done.last, after), until)),
+    ):
+        number = max(number, first)
+        for cut in _cut([*pieces], split_bytes):
+            written = writes.of(cut)
+            stood = {path: where for path in written if (where := whereabouts.before(number, path)) is not None}
+            splits.append(Split(number, cut, stood))
+            number += 1
+            whereabouts.note(number, written)
+    end = Standing(min(until, history.last_zxid), whereabouts.at_end())
+    return Plan(tuple(splits), tuple(damage), end, whereabouts, beginning.snapshot)
 
 
 def _within(pieces: Iterable[Piece], after: int, until: int) -> Iterator[Piece]:
@@ -100,32 +149,42 @@ def _within(pieces: Iterable[Piece], after: int, until: int) -> Iterator[Piece]:
             yield structs.replace(piece, first=first, last=last)
 
 
-# A snapshot, and what stands in it of the znodes that are always written whole.
-Beginning = tuple[StoredFile | None, dict[str, Whole]]
+class Beginning(Struct, frozen=True):
+    """The snapshot that a history begins with, if any, and what stands in it of the znodes always written whole.
+
+    Shape:
+        `spans` are the parts of it that can be read apart from each other; none where it is compressed, or not whole.
+    """
+
+    snapshot: StoredFile | None = None
+    known: dict[str, Whole] = {}
+    spans: tuple[tuple[int, int], ...] = ()
 
 
-def beginning_of(history: History, damage: list[Damage], chroot: str = "") -> Beginning:
-    """The snapshot that shows what was there before the first log; None if the log is complete, or there is none."""
+def beginning_of(
+    history: History, damage: list[Damage], chroot: str = "", split_bytes: int = DEFAULT_SPLIT_BYTES
+) -> Beginning:
+    """The snapshot that shows what was there before the first log; none if the log is complete, or there is none."""
     first = history.first_zxid
     if first == 1:
-        return None, {}
-    found = _first_usable((s for s in history.snapshots if s.zxid < first), history, damage, chroot)
+        return Beginning()
+    known_by = partial(_known_by, history=history, damage=damage, chroot=chroot, split_bytes=split_bytes)
+    found = _first_usable((s for s in history.snapshots if s.zxid < first), known_by)
     if not history.pieces:
-        return found or (next(iter(history.snapshots), None), {})
+        return found or Beginning(next(iter(history.snapshots), None))
     begin = history.pieces[0].file
-    if found is not None:
-        snapshot, _ = found
-        gap = gap_between(snapshot.zxid, first)
+    if found is not None and found.snapshot is not None:
+        gap = gap_between(found.snapshot.zxid, first)
         if gap is not None:
-            what = f"{count_of(gap)} missing before it, between {snapshot.path} and {first:#x}"
+            what = f"{count_of(gap)} missing before it, between {found.snapshot.path} and {first:#x}"
             damage.append(Damage(begin, 0, what))
         return found
     what = f"the history begins here, at {first:#x}, and no whole snapshot is from before: what was there is not known"
-    later = _first_usable((s for s in reversed(history.snapshots) if s.zxid >= first), history, damage, chroot)
-    if later is not None:
-        what += f", but for what {later[0].path} shows unchanged"
+    later = _first_usable((s for s in reversed(history.snapshots) if s.zxid >= first), known_by)
+    if later is not None and later.snapshot is not None:
+        what += f", but for what {later.snapshot.path} shows unchanged"
     damage.append(Damage(begin, 0, what))
-    return later or (None, {})
+    return later or Beginning()
 
 
 def rows_of(split: Split, damage: list[Damage]) -> Iterator[list[Row]]:
@@ -133,45 +192,49 @@ def rows_of(split: Split, damage: list[Damage]) -> Iterator[list[Row]]:
     yield from read_pieces(split.pieces, damage)
     if split.snapshot is None:
         return
-    reader, source = SnapshotReader(split.snapshot.path), Source(split.snapshot)
-    for chunk in source.chunks():
-        yield known_rows(reader.feed(chunk), split.before)
+    source = Source(split.snapshot)
+    start, stop = split.span or (0, None)
+    reader = SnapshotReader(split.snapshot.path, start)
+    for chunk in source.chunks(start, stop):
+        yield known_rows(reader.feed(chunk if stop is None else chunk[: stop - start]), split.before)
+        start += len(chunk)
+        if stop is not None and start >= stop:
+            break
 
 
-def meaning_of(split: Split, chroot: str = "", intervals: Intervals | None = None) -> Meaning:
-    """What decodes the rows of a split; it knows what stood before."""
-    meaning = Meaning(chroot, intervals)
-    by_file: dict[str, list[tuple[int, str]]] = {}
-    for path, where in split.known.items():
-        if isinstance(where, bytes):
-            meaning.know(path, where)
-        else:
-            by_file.setdefault(where[0], []).append((where[1], path))
-    for log, places in by_file.items():
-        with open_for_reading(log) as file:
-            for offset, path in sorted(places):
-                data = _written_at(file, offset, path)
-                if data is not None:
-                    meaning.know(path, data)
-    return meaning
+def meaning_of(
+    split: Split, chroot: str = "", intervals: Intervals | None = None, whereabouts: Whereabouts | None = None
+) -> Meaning:
+    """What decodes the rows of a split; it looks up what stood before in what the split itself knows, or else there."""
+
+    def look_up(path: str) -> bytes | None:
+        where = split.known.get(path)
+        if where is None and whereabouts is not None:
+            where = whereabouts.before(split.number, path)
+        if where is None or isinstance(where, bytes):
+            return where
+        return _written_at(*where, path)
+
+    # A snapshot itself shows what was there before.
+    return Meaning(chroot, intervals, look_up if split.snapshot is None else None)
 
 
 class _Writes:
-    """The writes of whole znodes in each log, followed in order."""
+    """The writes of whole znodes in each log."""
 
     def __init__(self, history: History, chroot: str) -> None:
         self._by_file = {path: _Cursor(index.writes) for path, index in history.indexes.items()}
         self._below = f"{chroot}/"
 
-    def apply(self, piece: Piece, known: dict[str, Whole]) -> None:
-        """Bring `known` to the end of a piece."""
-        for write in self._by_file[piece.file].within(piece):
-            if not write.path.startswith(self._below):
-                continue
-            if write.is_there:
-                known[write.path] = (piece.file, write.offset) if write.data is None else write.data
-            else:
-                known.pop(write.path, None)
+    def of(self, pieces: Iterable[Piece]) -> dict[str, Whole | None]:
+        """The last in these pieces of each znode; None where it was deleted."""
+        found: dict[str, Whole | None] = {}
+        for piece in pieces:
+            for write in self._by_file[piece.file].within(piece):
+                if write.path.startswith(self._below):
+                    where = (piece.file, write.offset) if write.data is None else write.data
+                    found[write.path] = where if write.is_there else None
+        return found
 
 
 class _Cursor:
@@ -202,16 +265,14 @@ def _cut(pieces: Sequence[Piece], split_bytes: int) -> Iterator[tuple[Piece, ...
 
 
 def _first_usable(
-    snapshots: Iterable[StoredFile], history: History, damage: list[Damage], chroot: str
-) -> tuple[StoredFile, dict[str, Whole]] | None:
-    for snapshot in snapshots:
-        known = _known_by(snapshot, history, damage, chroot)
-        if known is not None:
-            return snapshot, known
-    return None
+    snapshots: Iterable[StoredFile], known_by: Callable[[StoredFile], Beginning | None]
+) -> Beginning | None:
+    return next((found for snapshot in snapshots if (found := known_by(snapshot)) is not None), None)
 
 
-def _known_by(snapshot: StoredFile, history: History, damage: list[Damage], chroot: str) -> dict[str, Whole] | None:
+def _known_by(
+    snapshot: StoredFile, history: History, damage: list[Damage], chroot: str, split_bytes: int
+) -> Beginning | None:
     """What it shows from before the logs of the znodes that are always written whole; None if it is not whole itself.
 
     Raises:
@@ -220,7 +281,9 @@ def _known_by(snapshot: StoredFile, history: History, damage: list[Damage], chro
     topics, legacy = f"{chroot}/brokers/topics/", f"{chroot}/admin/reassign_partitions"
     before = history.first_zxid
     known: dict[str, Whole] = {}
-    source, reader, fit = Source(snapshot), SnapshotReader(snapshot.path), fit_of(snapshot, history)
+    source = Source(snapshot, min(CHUNK_BYTES, split_bytes))
+    reader, fit = SnapshotReader(snapshot.path), fit_of(snapshot, history)
+    cuts = [0]
     try:
         for chunk in source.chunks():
             rows = reader.feed(chunk)
@@ -229,6 +292,9 @@ def _known_by(snapshot: StoredFile, history: History, damage: list[Damage], chro
                 is_topic = path.startswith(topics) and "/" not in path[len(topics) :]
                 if data is not None and mzxid < before and (is_topic or path == legacy):
                     known[path] = data
+            is_due = reader.is_within_znodes and reader.offset - cuts[-1] >= split_bytes
+            if is_due and (cut := _cut_within(rows, reader.offset, topics)):
+                cuts.append(cut)
     except OSError as wrong:
         damage.append(not_read(snapshot.path, wrong))
         return None
@@ -237,17 +303,28 @@ def _known_by(snapshot: StoredFile, history: History, damage: list[Damage], chro
         damage += [*source.damage, *reader.damage]
         return None
     check_fit(snapshot, history, fit, damage)
-    return known
+    spans = () if snapshot.compression else tuple(pairwise([*cuts, reader.offset]))
+    return Beginning(snapshot, known, spans)
 
 
-def _written_at(file: Any, offset: int, path: str) -> bytes | None:
+def _cut_within(rows: Sequence[SnapshotRow], end: int, topics: str) -> int:
+    """Where the last topic among these znodes starts, which end at `end`: one topic is never cut; 0 for none."""
+    for row in reversed(rows):
+        end -= row_size(row)
+        if row[0].startswith(topics) and "/" not in row[0][len(topics) :]:
+            return end
+    return 0
+
+
+def _written_at(log: str, offset: int, path: str) -> bytes | None:
     """What the record at `offset` made of a znode."""
-    file.seek(offset)
-    header = file.read(RECORD_HEADER_SIZE)
     rows: list[Row] = []
-    try:
-        append_rows(file.read(int_at(header, 8)[0]), rows)
-    except Unreadable:
-        return None
+    with open_for_reading(log) as file:
+        file.seek(offset)
+        header = file.read(RECORD_HEADER_SIZE)
+        try:
+            append_rows(file.read(int_at(header, 8)[0]), rows)
+        except Unreadable:
+            return None
     written = [row[8] for row in rows if row[7] == path and row[8] is not None and row[12] is None]
     return written[-1] if written else None

@@ -6,20 +6,20 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from metrics.replay.indexing import DEFAULT_RANGE_BYTES, DEFAULT_SPLIT_BYTES, Work, here, indexed
 from metrics.replay.snapshot_fit import Fit, is_told
 from metrics.replay.sources import Source
 from zk_layout.storage.damage import Damage, Unreadable, not_read
 from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, named
-from zk_layout.storage.log_index import Index, Indexer
+from zk_layout.storage.log_index import Index
 from zk_layout.storage.operations import Row, append_rows, zxid_of
 from zk_layout.storage.order import Gap, Order, Piece, in_order
 from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.tree import Tree
 from zk_layout.storage.txnlog import HEADER_SIZE, Records, TxnLogReader
 
-DEFAULT_SPLIT_BYTES = 32 << 20
 END_OF_TIME = 2**63 - 1
 _PROBED_BYTES = 1 << 20
 
@@ -67,25 +67,20 @@ class History(Struct, frozen=True):
         return self.pieces[-1].last if self.pieces else 0
 
 
-def survey(files: tuple[StoredFile, ...], split_bytes: int = DEFAULT_SPLIT_BYTES) -> History:
+def survey(
+    files: tuple[StoredFile, ...],
+    split_bytes: int = DEFAULT_SPLIT_BYTES,
+    work: Work = here,
+    range_bytes: int = DEFAULT_RANGE_BYTES,
+) -> History:
     """Go through all logs once: what each holds, where it can be cut, and what is damaged or missing.
 
     Raises:
         NotOneCluster: two logs have different transactions of one zxid.
     """
-    indexes = {}
-    damage: list[Damage] = []
-    for file in files:
-        if file.kind == LOG:
-            try:
-                index = index_of(file, split_bytes)
-            except OSError as wrong:
-                damage.append(not_read(file.path, wrong))
-                continue
-            damage += index.damage
-            if index.sections:
-                indexes[file.path] = index
-    return history_of(files, indexes, damage)
+    found = indexed([file for file in files if file.kind == LOG], split_bytes, work, range_bytes)
+    damage = [damaged for index in found.values() for damaged in index.damage]
+    return history_of(files, {path: index for path, index in found.items() if index.sections}, damage)
 
 
 def history_of(files: tuple[StoredFile, ...], indexes: dict[str, Index], damage: list[Damage]) -> History:
@@ -114,17 +109,6 @@ def count_of(gap: Gap) -> str:
     if gap.missing is None:
         return "an unknown number of transactions"
     return f"{gap.missing} transaction{'' if gap.missing == 1 else 's'}"
-
-
-def index_of(file: StoredFile, split_bytes: int = DEFAULT_SPLIT_BYTES, offset: int = 0) -> Index:
-    """What one log holds, from a record on. A compressed one cannot be cut."""
-    source = Source(file)
-    step = END_OF_TIME if file.compression else split_bytes
-    indexer = Indexer(file.path, step, keep_data=bool(file.compression), offset=offset)
-    for chunk in source.chunks(offset):
-        indexer.feed(chunk)
-    index = indexer.result()
-    return structs.replace(index, damage=(*index.damage, *source.damage))
 
 
 def read_log(file: StoredFile, damage: list[Damage], start: int = 0, stop: int | None = None) -> Iterator[list[Row]]:

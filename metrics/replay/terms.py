@@ -18,6 +18,7 @@ from zk_layout.znodes.brokers import BrokerAddress, Registration
 NOBODY = BrokerId(-1)
 # Between what a broker's controlled shutdown makes the controller write, and the end of its session.
 SHUTDOWN_MS = 10 * 60_000
+_END_OF_TIME = 2**63 - 1
 _OF_TERMS = frozenset({"broker", "controller", "controller_epoch"})
 
 
@@ -27,7 +28,7 @@ class Sighting(Struct, frozen=True):
     Shape:
         `kind` is broker, controller, controller_epoch, deletion (the request to delete `topic`) or legacy
         (`/admin/reassign_partitions`); `is_there` is false when the znode went. `version` is that of the epoch's znode,
-        which fences writes.
+        which fences writes. `host` is what a broker registers.
     """
 
     zxid: int
@@ -40,6 +41,7 @@ class Sighting(Struct, frozen=True):
     topic: str | None = None
     time_ms: int = 0
     op: str = ""
+    host: str | None = None
 
 
 class Term(Struct, frozen=True):
@@ -76,10 +78,21 @@ class Terms:
                 self._ends.setdefault(s.broker, []).append(s)
         self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
         self._since = [term.since for term in self._terms]
+        self._whose = _owners(seen)
+        self._found = (0, -1, 0)  # from behind which transaction to which, the term found last
         self._clusters: dict[int, Cluster] = {}
 
     def __reduce__(self) -> tuple[type[Terms], tuple[list[Sighting]]]:
         return Terms, (self._sightings,)
+
+    @property
+    def sightings(self) -> Sequence[Sighting]:
+        """What it was made of, in order."""
+        return self._sightings
+
+    def whose(self, session: int) -> tuple[int | None, str | None]:
+        """The broker that had a session, or the controller, and its address; neither where it was somebody else's."""
+        return self._whose.get(session, (None, None))
 
     @property
     def all(self) -> Sequence[Term]:
@@ -88,7 +101,13 @@ class Terms:
 
     def position(self, zxid: int) -> int:
         """Which one held just before a transaction."""
-        return max(bisect_right(self._since, zxid - 1) - 1, 0)
+        since, until, position = self._found
+        if since < zxid <= until:  # most that are asked for come from one term
+            return position
+        position = max(bisect_right(self._since, zxid - 1) - 1, 0)
+        until = self._since[position + 1] if position + 1 < len(self._since) else _END_OF_TIME
+        self._found = self._since[position] if position else -2, until, position
+        return position
 
     def at(self, zxid: int) -> Term:
         """What held just before a transaction."""
@@ -126,6 +145,21 @@ class Terms:
         """Whether `/admin/reassign_partitions` was deleted between two transactions."""
         position = bisect_right(self._legacy_ends, since)
         return position < len(self._legacy_ends) and self._legacy_ends[position] <= zxid
+
+
+def _owners(sightings: Iterable[Sighting]) -> dict[int, tuple[int | None, str | None]]:
+    """By session, who registered a broker with it, or else who claimed to lead with it."""
+    registered: dict[int, tuple[int | None, str | None]] = {}
+    claimed: dict[int, tuple[int | None, str | None]] = {}
+    hosts: dict[int, str | None] = {}
+    for seen in sightings:
+        if seen.is_there and seen.session and seen.broker is not None and seen.op != "set":
+            if seen.kind == "broker":
+                hosts[seen.broker] = seen.host
+                registered[seen.session] = seen.broker, seen.host
+            elif seen.kind == "controller":
+                claimed[seen.session] = seen.broker, hosts.get(seen.broker)
+    return claimed | registered
 
 
 def _requested(sightings: Iterable[Sighting]) -> dict[str, list[tuple[int, float]]]:

@@ -15,7 +15,8 @@ class Finding(Struct, frozen=True):
     Shape:
         `verdict` is explained (our rules would write the same, or the cause is on record), kafka's own way (a
         write that ours would not need), listed (nothing explains it) or violation. `rule` names what explains it;
-        `ours` is what our rules would have done, empty where that is the same.
+        `ours` is what our rules would have done, empty where that is the same. `session` wrote it, 0 where that is
+        not known.
     """
 
     zxid: int
@@ -25,3 +26,4 @@ class Finding(Struct, frozen=True):
     rule: str
     why: str
     ours: str = ""
+    session: int = 0

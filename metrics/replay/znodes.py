@@ -9,8 +9,9 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # ha
 from msgspec import Struct
 
 from metrics.replay.intervals import STATE
-from metrics.replay.reduction import Engine, Reduction, Source, exploded, grouped, reduced
+from metrics.replay.reduction import Reduction, Source, exploded, grouped, reduced
 from metrics.replay.schemas import TIME
+from metrics.replay.tasks import Engine
 
 MOST = 1000
 _KNOWN = "known"

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from metrics.replay.indexing import DEFAULT_SPLIT_BYTES
 from metrics.replay.kafka_events import Meaning
 from metrics.replay.pushdown import Bounds, bounds_of
 from metrics.replay.schemas import (
@@ -37,7 +38,6 @@ from metrics.replay.schemas import (
 from metrics.replay.sources import Source, stored_files
 from metrics.replay.splits import Split, meaning_of, plan, rows_of
 from metrics.replay.state import (
-    DEFAULT_SPLIT_BYTES,
     END_OF_TIME,
     History,
     check_fit,

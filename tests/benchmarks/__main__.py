@@ -144,13 +144,28 @@ def reassignment_command(
 @main.command("replay")
 @click.option("--small", default=0, help="Transactions of a log of small writes (5000000 make 1.0 GB); 0 for none.")
 @click.option("--large", default=7880, help="Rewrites of a wide topic (7880 make 1.7 GB, 3940 0.4 GB); 0 for none.")
-@click.option("--master", "masters", multiple=True, default=["local[*]"], help="Spark's master; may be repeated.")
+@click.option(
+    "--master",
+    "masters",
+    multiple=True,
+    default=["local[*]"],
+    help="Spark's, or local for none; may be repeated.",
+)
+@click.option("--all", "is_whole", is_flag=True, help="All tables and the report too, not only the timeline.")
 @click.option("--directory", type=click.Path(path_type=Path), default=Path(".cache/big-logs"), help="For the logs.")
 @_runs
 @_patience
 @_output
 def replay_command(
-    small: int, large: int, masters: tuple[str, ...], directory: Path, runs: int, patience: float, output: str
+    small: int,
+    large: int,
+    masters: tuple[str, ...],
+    directory: Path,
+    runs: int,
+    patience: float,
+    output: str,
+    *,
+    is_whole: bool,
 ) -> None:
     """ZooKeeper's TxnLogToolkit, and the whole timeline of the same log, taking turns."""
     results: list[replaying.Replayed] = []
@@ -159,7 +174,9 @@ def replay_command(
             continue
         log = replaying.make_log(directory, kind, count)
         for _ in range(runs):
-            for turn in (partial(replaying.toolkit, log), *(partial(replaying.replay, log, m) for m in masters)):
+            kinds = [(master, is_all) for is_all in ((False, True) if is_whole else (False,)) for master in masters]
+            replays = (partial(replaying.replay, log, master, is_whole=is_all) for master, is_all in kinds)
+            for turn in (partial(replaying.toolkit, log), *replays):
                 machine.wait_until_quiet(patience)
                 result = turn()
                 click.echo(result, err=True)

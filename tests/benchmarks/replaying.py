@@ -1,7 +1,8 @@
 """Which is faster: ZooKeeper's own dump of a log, or its whole timeline?
 
-TxnLogToolkit prints every transaction to the null device. The replay writes what TIMELINE names - assignments, ISRs,
-leaders, moves, brokers, controllers, sessions - from the start of its process to its end, Spark's included.
+TxnLogToolkit prints every transaction to the null device. The replay is the command that users run, from the start of
+its process to its end, Spark's included: what TIMELINE names - assignments, ISRs, leaders, moves, brokers, controllers,
+sessions - or all tables, and the report.
 """
 
 from __future__ import annotations
@@ -23,23 +24,13 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # ha
 from controller.lab.jars import zookeeper_class_path
 from controller.lab.java import find_java
 from metrics.replay.bulk import written
-from metrics.replay.state import index_of
+from metrics.replay.indexing import index_of
+from metrics.replay.jobs import TIMELINE
 from tests.benchmarks import big_logs, machine
 from tests.replay.zk_tools import LOG_TOOL
 from zk_layout.storage.files import named
 
-_REPLAY = """
-import json, os, sys
-from concurrent.futures import ThreadPoolExecutor
-from metrics.replay import engines, jobs, session
-job = jobs.Job((sys.argv[1],), sys.argv[2], tables=jobs.TIMELINE)
-with ThreadPoolExecutor(max_workers=1) as pool:
-    looking = pool.submit(jobs.look, job, os.cpu_count() or 1)
-    spark = session.context(sys.argv[3], is_brief=True)
-result = jobs.run(engines.OnSpark(spark), job, looked=looking.result())
-spark.stop()
-print(json.dumps(result.seconds))
-"""
+LOCAL = "local"  # this process, without Spark
 _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER: a measurement ends with the last process, not with the first
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _EVERY_S = 0.1
@@ -92,20 +83,24 @@ def toolkit(directory: Path) -> Replayed:
         return _measured("TxnLogToolkit", log, java, nowhere.fileno())
 
 
-def replay(directory: Path, master: str) -> Replayed:
-    """The whole timeline; then it is made sure that no transaction is missing in it.
+def replay(directory: Path, master: str, *, is_whole: bool) -> Replayed:
+    """All tables and the report, or those of the timeline; then it is made sure that no transaction is missing.
 
     Raises:
         AssertionError: one is.
     """
     log = directory / "log.1"
+    tables = [] if is_whole else [word for name in TIMELINE for word in ("--table", name)]
+    engine = ["--engine", "local"] if master == LOCAL else ["--engine", "spark", "--master", master]
     with tempfile.TemporaryDirectory() as out, tempfile.TemporaryFile() as said:
-        argv = [sys.executable, "-c", _REPLAY, str(directory), out, master]
-        result = _measured(f"replay {master}", log, argv, said.fileno())
-        said.seek(0)
-        _assert_complete(log, out)
-        steps = msgspec.json.decode(said.read().splitlines()[-1], type=dict[str, float])
-    return msgspec.structs.replace(result, steps={name: round(seconds, 2) for name, seconds in steps.items()})
+        command = [sys.executable, "-m", "controller", "replay", str(directory), "--out", f"{out}/replay"]
+        name = f"{'all' if is_whole else 'timeline'}, {master}"
+        result = _measured(name, log, [*command, *engine, *tables], said.fileno())
+        _assert_complete(log, f"{out}/replay")
+        report = (Path(out) / "replay" / "report.html").read_text()
+    found = re.search(r'"seconds":(\{[^}]*\})', report)
+    steps = msgspec.json.decode(found[1], type=dict[str, float]) if found else {}
+    return msgspec.structs.replace(result, steps=steps)
 
 
 def _assert_complete(log: Path, out: str) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.dataset as ds  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-from metrics.replay import bulk, bulk_moves, lives, min_isr
+from metrics.replay import audit_table, bulk, histories, lives, min_isr, reassignments
 from metrics.replay.edges import joined
+from metrics.replay.indexing import DEFAULT_RANGE_BYTES
 from metrics.replay.sources import stored_files
 from metrics.replay.splits import plan
 from metrics.replay.state import survey
@@ -58,8 +59,9 @@ class InMemory(bulk.Tables):
         """Add rows to a table."""
         self._held.setdefault(table, []).append(rows)
 
-    def close(self) -> None:
+    def close(self) -> bulk.Attempt:
         """They stay."""
+        return ()
 
     def read(self, table: str) -> Any:
         """As `written` reads a table from files."""
@@ -71,14 +73,16 @@ class InMemory(bulk.Tables):
         self.write("partitions", joined(self.read("edges").to_table()))
 
 
-def tables_of(paths: Iterable[Path], split_bytes: int, chroot: str = "") -> Tables:
+def tables_of(
+    paths: Iterable[Path], split_bytes: int, chroot: str = "", range_bytes: int = DEFAULT_RANGE_BYTES
+) -> Tables:
     """Every table that needs no SQL, computed without Spark."""
-    history = survey(stored_files(map(str, paths)), split_bytes)
+    history = survey(stored_files(map(str, paths)), split_bytes, range_bytes=range_bytes)
     planned = plan(history, split_bytes, chroot)
     held = InMemory()
     held.write_damage([*history.damage, *planned.damage])
     for split in planned.splits:
-        bulk.carry_out(split, held, chroot)
+        bulk.carry_out(split, held, chroot, planned.whereabouts)
     held.join_edges()
     events = held.read("events").to_table()
     seen = lives.in_order(events)
@@ -91,9 +95,13 @@ def tables_of(paths: Iterable[Path], split_bytes: int, chroot: str = "") -> Tabl
         "sessions": lives.sessions(seen),
         "min_isr": min_isr.as_table(min_isr.settings(r for r in events.to_pylist() if r["kind"] == "config")),
     }
-    moves = InMemory()
-    bulk_moves.carry_out(held.read, moves, bulk_moves.Window(2**60))
-    found["reassignments"] = moves.read("reassignments").to_table()
+    for name, schema in ((histories.MOVES, reassignments.SCHEMA), (histories.AUDIT, audit_table.SCHEMA)):
+        wanted = histories.Wanted((name,), histories.Window(2**60), histories.terms_of(held.read("events")))
+        judged = InMemory()
+        judged.write(name, schema.empty_table())
+        rows = [histories.history_of(table, held.read(table)) for table in ("events", "partitions")]
+        histories.judge(rows, wanted, judged)
+        found[name] = judged.read(name).to_table()
     return {name: in_order(table.to_pylist()) for name, table in found.items()}
 
 

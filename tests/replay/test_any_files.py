@@ -13,9 +13,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("pyspark")
 
+from metrics.replay.engines import Local
+from metrics.replay.jobs import Job, run
 from metrics.replay.live_directory import LiveDirectoryReader
 from metrics.replay.zookeeper_source import ZooKeeperReader
 from tests.replay.any_files import (
@@ -27,6 +30,7 @@ from tests.replay.any_files import (
     in_order,
     overlapping,
     records_of,
+    rows_of,
     spoilt,
     tables_of,
     write_log,
@@ -37,7 +41,7 @@ from zk_layout.storage import operations as ops
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CHROOTS = {"2.4.1": "", "2.8.2": "/kafka", "3.9.1": ""}
-_TOLD_EVERY = 10
+_TOLD_EVERY, _GROWTH_EVERY = 10, 10
 SNAPSHOTS = {"2.4.1": "snapshot.b4.gz", "2.8.2": "snapshot.c2.gz"}
 
 
@@ -62,6 +66,11 @@ def without_damage(tables: Tables) -> Tables:
 
 def split_bytes(chosen: Random) -> int:
     return chosen.choice((900, 3000, 10_000, 40_000, 1 << 40))
+
+
+def range_bytes(chosen: Random) -> int:
+    """Where logs are cut to be indexed, which need not be between two records."""
+    return chosen.choice((20, 333, 5000, 70_000, 1 << 40))
 
 
 def copies(version: str, home: Path, chosen: Random) -> list[Path]:
@@ -96,7 +105,7 @@ def check_copies(seed: int) -> None:
     version = chosen.choice(("2.4.1", "2.8.2"))
     with TemporaryDirectory() as home:
         paths = copies(version, Path(home), chosen)
-        found = tables_of(paths, split_bytes(chosen), CHROOTS[version])
+        found = tables_of(paths, split_bytes(chosen), CHROOTS[version], range_bytes(chosen))
     lines = differing(without_damage(whole(version)), without_damage(found))
     assert not lines, "\n".join((f"seed {seed}", *lines))
 
@@ -125,7 +134,7 @@ def check_damage(seed: int) -> None:
     with TemporaryDirectory() as home:
         version = damaged_files(Path(home), chosen)
         once = tables_of([Path(home)], 1 << 40, CHROOTS[version])
-        again = tables_of([Path(home)], split_bytes(chosen), CHROOTS[version])
+        again = tables_of([Path(home)], split_bytes(chosen), CHROOTS[version], range_bytes(chosen))
     lines = differing(once, again)
     assert not lines, "\n".join((f"seed {seed}", *lines))
 
@@ -176,7 +185,30 @@ def streamed(home: Path, parts: Sequence[Sequence[bytes]], chosen: Random) -> Ro
     return in_order(rows)
 
 
-CHECKS: tuple[Callable[[int], None], ...] = (check_copies, check_damage, check_source)
+def check_growth(seed: int) -> None:
+    """A directory that is replayed again and again while files grow, come and are damaged: as if read at once."""
+    chosen = Random(seed)
+    version = chosen.choice(("2.4.1", "2.8.2"))
+    tables = ("events", "partitions", "damage", "reassignments", "audit")
+    with TemporaryDirectory() as made:
+        home, known = Path(made), records(version)
+        for part in cut_into_logs(known[: chosen.randrange(60, len(known))], chosen, most=4):
+            content = as_log(part)
+            if chosen.random() < 0.2:
+                content = spoilt(content, chosen)
+            path = write_log(home / chosen.choice(("files", "files/version-2")), part, damaged=b"")
+            for end in (*sorted(chosen.randrange(20, len(content)) for _ in range(chosen.randrange(2))), len(content)):
+                path.write_bytes(content[:end] + bytes(100))
+                job = Job((f"{home}/files",), f"{home}/out", CHROOTS[version], tables=tables, split_bytes=5000)
+                run(Local(), job)
+                whole = structs.replace(job, out=f"{home}/whole", is_anew=True)
+                run(Local(), whole)
+                found, once = ({n: in_order(rows_of(j.out, n)) for n in tables} for j in (job, whole))
+                lines = differing(once, found)
+                assert not lines, "\n".join((f"seed {seed}", *lines))
+
+
+CHECKS: tuple[Callable[[int], None], ...] = (check_copies, check_damage, check_source, check_growth)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -253,16 +285,19 @@ def test_a_history_does_not_depend_on_where_it_is_cut(tmp_path: Path, story: str
 
 
 def main(count: int, first: int = 0) -> None:
-    failed = 0
+    failed = tried = 0
     for done, seed in enumerate(range(first, first + count), 1):
         for check in CHECKS:
+            if check is check_growth and seed % _GROWTH_EVERY:
+                continue  # it replays a directory several times
+            tried += 1
             try:
                 check(seed)
             except Exception as wrong:  # every seed is to be tried
                 failed += 1
                 sys.stdout.write(f"{check.__name__}({seed}): {type(wrong).__name__}: {wrong}"[:3000] + "\n")
         if done % _TOLD_EVERY == 0 or done == count:
-            sys.stdout.write(f"{done} seeds, {failed} failures in {done * len(CHECKS)} cuts, copies and damages\n")
+            sys.stdout.write(f"{done} seeds, {failed} failures in {tried} cuts, copies, damages and growths\n")
         sys.stdout.flush()
 
 

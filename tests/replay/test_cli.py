@@ -79,7 +79,7 @@ def test_a_directory_with_files_of_a_persons_own_is_refused_before_anything_is_d
     shown = asked(CAPTURED, "--out", ".")
 
     assert (shown.exit_code, shown.output) == (
-        1, "Error: . holds what no replay has made (events): choose another directory\n",
+        1, f"Error: {tmp_path} holds what no replay has made (events): choose another directory\n",
     )  # fmt: skip
     assert (tmp_path / "events" / "mine").read_text() == "years of work"
 
@@ -184,7 +184,7 @@ finally:
 
     sentence, places, has_spark = run_it.stdout.splitlines()
     assert sentence.startswith("16 moves, 1 cancelled, the slowest, gone-1, took")
-    assert places == f"15 tables and report.html below {tmp_path}/out"
+    assert places == f"16 tables and report.html below {tmp_path}/out"
     assert has_spark == "False"
 
 
@@ -229,7 +229,7 @@ def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytes
         started.append((master, settings, is_brief))
         raise RuntimeError("enough")
 
-    monkeypatch.setattr(session, "start", start)
+    monkeypatch.setattr(session, "context", start)
 
     asked(CAPTURED, "--out", tmp_path / "out", "--conf", "spark.app.name=a=b", "--conf", "spark.task.cpus=1")
     asked(CAPTURED, "--out", tmp_path / "out", "--master", "spark://there:7077")
@@ -260,3 +260,12 @@ def test_what_spark_logs_goes_to_a_file(tmp_path: Path, capfd: pytest.CaptureFix
 
     assert "reentrant call" in (tmp_path / "log").read_text()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("place", ["nonsense://a/b", "hdfs://nowhere:1/x"])
+def test_a_store_that_cannot_be_reached_is_refused_in_one_line(tmp_path: Path, place: str) -> None:
+    if place.startswith("hdfs") and os.environ.get("HADOOP_HOME"):
+        pytest.skip("Hadoop is installed here")
+    for shown in (asked(CAPTURED, "--out", place), asked(place, "--out", tmp_path / "out")):
+        assert (shown.exit_code, shown.output.count("\n")) == (1, 1), shown.output
+        assert shown.output.startswith(f"Error: {place} cannot be ")

@@ -25,6 +25,9 @@ DATA: dict[str, Any] = {
     "load": [{"broker": 7, "points": [[T, 1, 2], [T + 5000, 2, 3]]}],
     "health": [[T, 1, 0, 2], [T + 9000, 0, 0, 1]],
     "changes": {"from": T, "width": 125, "topics": ["orders"], "buckets": 80, "cells": [[0, 3, 4]]},
+    "shortages": [
+        {"kind": "leaderless", "on_what": "orders-9", "from": T + 1000, "to": None, "duration_ms": 9000},
+    ],
     "controllers": [{"broker": 1, "from": T, "to": None, "controller_epoch": 4, "vacancy_ms": 12, "ended_by": None}],
     "brokers": [{"broker": 7, "from": T, "to": T + 4000, "ended_by": "expire"}],
     "topics": [], "broker_health": [], "znodes": [],
@@ -40,25 +43,29 @@ DATA: dict[str, Any] = {
     "findings": [
         {
             "zxid": 9, "at": T, "what": "state", "on_what": "o-1", "verdict": "listed", "rule": "isr", "why": "w",
-            "ours": "",
+            "ours": "", "session": "-1", "broker": None, "host": None, "controller_epoch": 4,
         }
     ],
 }  # fmt: skip
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-def test_the_report_is_drawn_to_its_end(tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
+def drawn(home: Path, at: str = "") -> str:
+    """What the browser shows of the report, once its script has run."""
+    report = home / "report.html"
     report.write_text(page({**DATA, "sentence": sentence(DATA)}))
-
     dom = subprocess.run(
         [
-            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
-            "--virtual-time-budget=3000", "--dump-dom", report.as_uri(),
+            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}/profile",
+            "--virtual-time-budget=3000", "--dump-dom", report.as_uri() + at,
         ],
         capture_output=True, text=True, timeout=90, check=True,
     ).stdout  # fmt: skip
-    shown = re.sub(r"<script>.*</script>", "", dom, flags=re.DOTALL)
+    return re.sub(r"<script>.*</script>", "", dom, flags=re.DOTALL)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_the_report_is_drawn_to_its_end(tmp_path: Path) -> None:
+    shown = drawn(tmp_path)
 
     assert "2 moves, 1 stalled, 1 unfinished, the slowest, orders-3, took 9 s; 0 fail-overs; 0 violations" in shown
     assert "/brokers/topics/orders fills 76% of what ZooKeeper takes" in shown
@@ -68,3 +75,15 @@ def test_the_report_is_drawn_to_its_end(tmp_path: Path) -> None:
     assert re.search(r'id="k-growth".*/brokers/topics/orders', shown)
     assert "or&lt;/script&gt;ders-3" in shown
     assert re.search(r'id="k-load".*broker 7', shown)
+    assert "orders-9" in shown
+    assert "session 0xffffffffffffffff" in shown
+    assert re.search(r'id="t-legend".*payments.*id="t-moves"', shown, re.DOTALL)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_an_address_with_times_shows_only_these(tmp_path: Path) -> None:
+    """Of the two moves one has ended by then."""
+    shown = drawn(tmp_path, "#2026-09-21T14:13:29.500Z/2026-09-21T14:13:30Z")
+
+    assert "1 of 2 moves" in shown
+    assert not re.search(r'id="t-moves".*ders-3.*id="health"', shown, re.DOTALL)

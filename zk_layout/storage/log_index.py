@@ -89,14 +89,17 @@ class Index(Value, frozen=True):
 
 
 class Indexer:
-    """Feed it the file in order, from `offset` on: 0, or where an earlier index ended."""
+    """Feed it the file in order, from `offset` on: 0, where an earlier index ended, or with `is_lost` anywhere."""
 
-    def __init__(self, file: str, step_bytes: int, *, keep_data: bool = False, offset: int = 0) -> None:
-        """No section is longer than `step_bytes` by more than one record.
+    def __init__(
+        self, file: str, step_bytes: int, *, keep_data: bool = False, offset: int = 0, stop: int | None = None,
+        is_lost: bool = False,
+    ) -> None:  # fmt: skip
+        """No section is longer than `step_bytes` by more than one record; records start before `stop`.
 
         With `keep_data` the data of whole writes is kept, for files in which nothing can be looked up later.
         """
-        self._records = Records(file, self._take, offset)
+        self._records = Records(file, self._take, offset, stop, is_lost=is_lost)
         self._step = step_bytes
         self._keep_data = keep_data
         self._sections: list[Section] = []
@@ -117,9 +120,15 @@ class Indexer:
         self._tail = (across if len(chunk) < len(_LEGACY) else chunk)[-len(_LEGACY) :]
         self._records.feed(chunk)
 
+    @property
+    def records(self) -> Records:
+        """Where it stands."""
+        return self._records
+
     def result(self) -> Index:
-        """Everything, when there are no more bytes."""
-        self._records.finish()
+        """Everything, when there are no more bytes, or all before `stop` was read."""
+        if not self._records.is_done:
+            self._records.finish()
         self._close()
         end = max(self._end, 0)
         return Index(tuple(self._sections), tuple(self._writes), tuple(self._records.damage), end)

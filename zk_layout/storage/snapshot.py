@@ -29,6 +29,12 @@ _STAT_SIZE = 68
 SnapshotRow = tuple[str, bytes | None, int, int, int, int, int, int, int, int, int, int]
 
 
+def row_size(row: SnapshotRow) -> int:
+    """How many bytes of the file a znode takes up."""
+    path, data = row[0], row[1]
+    return 8 + (0 if path == "/" else len(path.encode())) + len(data or b"") + _STAT_SIZE
+
+
 class _State(Enum):
     HEADER = "header"
     SESSIONS = "sessions"
@@ -50,7 +56,8 @@ class SnapshotReader:
         where the server wrote none, `last_zxid` likewise. A snapshot `is_whole` when its checksum was right.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, offset: int = 0) -> None:
+        """From its first byte, or from where a znode starts; what is then read shows no sessions, nor is it checked."""
         self.file = file
         self.damage: list[Damage] = []
         self.sessions: dict[int, int] = {}
@@ -58,12 +65,17 @@ class SnapshotReader:
         self.digest: tuple[int, int, int] | None = None
         self.last_zxid: int | None = None
         self.is_whole = False
-        self.offset = 0
-        self._state = _State.HEADER
+        self.offset = offset
+        self._state = _State.ZNODES if offset else _State.HEADER
         self._left = -1  # of the list being read; -1 before its count
         self._rest = b""
         self._checksum = 1
         self._is_broken = False
+
+    @property
+    def is_within_znodes(self) -> bool:
+        """Whether more znodes are to come; `offset` is then where the next one starts."""
+        return self._state is _State.ZNODES
 
     def feed(self, chunk: bytes) -> list[SnapshotRow]:
         """The znodes that are complete now."""

@@ -106,9 +106,12 @@ class Records:
     """Feed it the file's bytes in order; `take` is called for each intact record that starts before `stop`.
 
     It starts at `offset`, 0 or the start of a record, and reports to `damage` what is neither record nor padding.
+    Anywhere else, `is_lost`, it looks for the next record first.
     """
 
-    def __init__(self, file: str, take: Take, offset: int = 0, stop: int | None = None) -> None:
+    def __init__(
+        self, file: str, take: Take, offset: int = 0, stop: int | None = None, *, is_lost: bool = False
+    ) -> None:
         self.file = file
         self.damage: list[Damage] = []
         self.count = 0
@@ -117,8 +120,18 @@ class Records:
         self._padding_at = offset
         self._stop = stop
         self._rest = b""
-        self._state = _State.READING
+        self._state = _State.LOST if is_lost else _State.READING
         self._is_ending = False
+
+    @property
+    def is_at_record(self) -> bool:
+        """Whether a record is to come next, and neither padding nor what follows damage."""
+        return self._state is _State.READING
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether zeros came last."""
+        return self._state is _State.PADDED
 
     @property
     def offset(self) -> int:

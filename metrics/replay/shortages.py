@@ -1,0 +1,111 @@
+"""From when to when was a partition under-replicated, under its minimum ISR or without a leader, or a broker not there?
+
+Source: `health`, which sums up the same; `lives`, for brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
+
+from metrics.replay.health import COLUMNS, Window, is_under_replicated
+from metrics.replay.min_isr import Setting, in_pieces
+from metrics.replay.reduction import Reduction, Source, as_time, grouped, reduced
+from metrics.replay.schemas import TIME
+from metrics.replay.tasks import Engine
+
+UNDER_REPLICATED, UNDER_MIN_ISR, LEADERLESS, OFFLINE = (
+    "under-replicated", "under min ISR", "leaderless", "offline broker",
+)  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.string()), pa.field("topic", pa.string()), pa.field("partition", pa.int32()),
+        pa.field("broker", pa.int32()), pa.field("started_at", TIME), pa.field("ended_at", TIME),
+        pa.field("duration_ms", pa.int64()), pa.field("started_zxid", pa.int64()),
+    ]
+)  # fmt: skip
+_KEYS = ("kind", "topic", "partition")
+_SPAN = ("began", "ended", "is_open", "zxid")
+
+
+def shortages(
+    engine: Engine, out: str, window: Window, until_ms: int, settings: Sequence[Setting], lives: pa.Table
+) -> pa.Table:
+    """One row for each time without a break in which something lacked, oldest first; what still does has no end.
+
+    `lives` is the table `brokers`.
+    """
+
+    def part(timeline: pa.Table) -> pa.Table:
+        rows = window.clipped(timeline)
+        pieces = in_pieces(rows.filter(rows["isr"].is_valid()), until_ms, settings)
+        in_sync = pc.list_value_length(pieces["isr"])
+        lacks = (
+            (UNDER_REPLICATED, is_under_replicated(pieces)),
+            (UNDER_MIN_ISR, pc.less(in_sync, pieces["min_isr"])),
+            (LEADERLESS, pc.less(pieces["leader"], 0)),
+        )
+        return combine(pa.concat_tables([_lacking(pieces, kind, pc.fill_null(when, False)) for kind, when in lacks]))
+
+    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
+    lasted = pc.subtract(found["ended"], found["began"])
+    made = {
+        "kind": found["kind"], "topic": found["topic"], "partition": found["partition"],
+        "broker": pa.nulls(found.num_rows, pa.int32()), "started_at": as_time(found["began"]),
+        "ended_at": pc.if_else(pc.greater(found["is_open"], 0), pa.scalar(None, TIME), as_time(found["ended"])),
+        "duration_ms": lasted, "started_zxid": found["zxid"],
+    }  # fmt: skip
+    partitions = pa.table(made).select(SCHEMA.names).cast(SCHEMA).filter(pc.greater(lasted, 0))
+    offline = pa.Table.from_pylist(_offline(lives.to_pylist(), until_ms), schema=SCHEMA)
+    order = [(name, "ascending") for name in ("started_at", "kind", "topic", "partition", "broker")]
+    return pa.concat_tables([partitions, window.clipped(offline)]).sort_by(order)
+
+
+def _lacking(pieces: pa.Table, kind: str, when: Any) -> pa.Table:
+    rows = pieces.select(["topic", "partition", *_SPAN]).filter(when)
+    return rows.append_column("kind", pa.repeat(pa.scalar(kind), rows.num_rows))
+
+
+def combine(rows: pa.Table) -> pa.Table:
+    """Spans that meet are one.
+
+    >>> of_one = {"kind": "k", "topic": "t", "partition": 0, "is_open": 0, "zxid": 9}
+    >>> spans = [{**of_one, "began": a, "ended": b} for a, b in ((5, 7), (1, 3), (3, 4))]
+    >>> combine(pa.Table.from_pylist(spans)).select(["began", "ended"]).to_pylist()
+    [{'began': 1, 'ended': 4}, {'began': 5, 'ended': 7}]
+    """
+    if not rows.num_rows:
+        return rows.select([*_KEYS, *_SPAN])
+    rows = rows.sort_by([(name, "ascending") for name in (*_KEYS, "began", "ended")]).combine_chunks()
+    count = rows.num_rows
+    before = pa.array([None, *range(count - 1)], pa.int64())
+    same = [pc.equal(rows[name].take(before), rows[name]) for name in _KEYS]
+    meets = pc.greater_equal(rows["ended"].take(before), rows["began"])
+    is_new = pc.invert(pc.fill_null(pc.and_(pc.and_(same[0], same[1]), pc.and_(same[2], meets)), False))
+    rows = rows.append_column("span", pc.cumulative_sum(is_new.cast(pa.int64())))
+    how = {"began": "min", "ended": "max", "is_open": "max", "zxid": "min"}
+    return grouped(rows, (*_KEYS, "span"), how).select([*_KEYS, *_SPAN])
+
+
+def _offline(lives: Sequence[dict[str, Any]], until_ms: int) -> list[dict[str, Any]]:
+    """The times between two lives of a broker, and behind its last."""
+    found: list[dict[str, Any]] = []
+    for broker in sorted({life["broker"] for life in lives}):
+        own = sorted((life for life in lives if life["broker"] == broker), key=lambda life: int(life["started_zxid"]))
+        for life, following in pairwise([*own, None]):
+            if life is None or life["ended_at"] is None:
+                continue
+            back = following["started_at"] if following else None
+            until = back.timestamp() * 1000 if back else until_ms
+            lasted = max(0, round(until - life["ended_at"].timestamp() * 1000))
+            found.append(
+                {
+                    "kind": OFFLINE, "broker": broker, "started_at": life["ended_at"], "ended_at": back,
+                    "duration_ms": lasted, "started_zxid": life["ended_zxid"],
+                }
+            )  # fmt: skip
+    return found

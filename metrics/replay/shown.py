@@ -1,0 +1,73 @@
+"""What of a znode may be shown to a person? Everything but secrets: passwords, keys, and what they can be guessed from.
+
+Kafka keeps credentials of SCRAM with their salts in `/config/users`, the HMACs of delegation tokens, and passwords of
+brokers' listeners, which it encrypts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+HIDDEN = "(hidden)"
+# Names of settings, and of members of Kafka's JSON.
+_SECRET = re.compile(
+    r"password|passphrase|secret|hmac|jaas|keystore\.key|^SCRAM-|credential|salt|stored_key|server_key", re.IGNORECASE
+)
+_ITERATIONS = re.compile(r"iterations=(\d+)")
+_WITH_SECRETS = ("/delegation_token/tokens/", "/config/users/", "/config/brokers/")
+
+
+def content(path: str, data: bytes | None) -> Any:
+    """What a znode holds: JSON as values, other text as text, and of anything else how much it is.
+
+    >>> content("/config/users/ann", b'{"config":{"SCRAM-SHA-256":"salt=a,stored_key=b,server_key=c,iterations=4096"}}')
+    {'config': {'SCRAM-SHA-256': '(hidden), iterations=4096'}}
+    >>> content("/a", b"7"), content("/a", b"\\xff"), content("/a", None)
+    (7, '1 bytes that are no text', None)
+    """
+    if not data:
+        return None
+    try:
+        value = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return _text(path, data)
+    return _masked(value)
+
+
+def setting(name: str, value: str) -> str:
+    """The value of one setting.
+
+    >>> setting("listener.name.a.ssl.keystore.password", "x"), setting("retention.ms", "1")
+    ('(hidden)', '1')
+    """
+    if not _SECRET.search(name):
+        return value
+    iterations = _ITERATIONS.search(value)
+    return f"{HIDDEN}, {iterations[0]}" if iterations else HIDDEN
+
+
+def _text(path: str, data: bytes) -> str:
+    if any(place in path for place in _WITH_SECRETS):
+        return HIDDEN  # what cannot be read may hold anything
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"{len(data)} bytes that are no text"
+
+
+def _masked(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _of(name, inside) for name, inside in value.items()}
+        case list():
+            return [_masked(inside) for inside in value]
+    return value
+
+
+def _of(name: str, value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return _masked(value)
+    return setting(name, value) if isinstance(value, str) else value
