@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from controller.core.replies import ReassignmentsListed
 from controller.core.requests import ListReassignments
 from controller.server.connection import Door
 from controller.server.limits import Limits
-from controller.server.listener import ListenerSettings
+from controller.server.listener import ListenerSettings, Server
 from controller.wire.frames import framed
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.server.clients import Desk, connected, serving
@@ -88,5 +89,27 @@ def test_who_says_nothing_is_given_up(identity: Path) -> None:
         async with serving(Limits(request_s=0.2), listeners=secured(identity)) as server, connected(server) as client:
             with pytest.raises(ConnectionResetError):
                 await client.reader.read(1)
+
+    asyncio.run(story())
+
+
+def test_brokers_on_their_own_listener_do_not_wait_for_the_handshakes_of_strangers(identity: Path) -> None:
+    async def story() -> None:
+        door, is_over = Door(Tls(servers(identity))), threading.Event()
+        listeners = [ListenerSettings(name, "127.0.0.1", 0, door=door) for name in ("INSIDE", "OUTSIDE")]
+        async with serving(listeners=listeners, inter_broker_listener="INSIDE") as server:
+            server._service.handshakes.submit(is_over.wait)  # as many that are dear
+            try:
+                stranger = asyncio.create_task(shaken(server, "OUTSIDE"))
+                async with asyncio.timeout(5):
+                    await shaken(server, "INSIDE")
+                assert not stranger.done()
+            finally:
+                is_over.set()
+            await stranger
+
+    async def shaken(server: Server, listener: str) -> None:
+        async with connected(server, listener, clients(identity)):
+            pass
 
     asyncio.run(story())
