@@ -115,6 +115,25 @@ def test_who_is_not_let_in_hears_why(kdc: Kdc, tmp_path: Path) -> None:
     assert "no ticket for the broker" in outcome(as_("carol", carol), brokers)
 
 
+def test_one_ticket_is_enough_until_it_ends(kdc: Kdc) -> None:
+    own = by_ticket(kdc.keytab("kafka/localhost"))
+
+    def fetched() -> int:
+        return kdc.process.output_since_start().count(b"TGS_REQ")
+
+    assert [outcome(own, own) for _ in range(3)] == [""] * 3
+    assert fetched() == 1
+
+    kdc.krb5_conf.write_text(f"[libdefaults]\n  ticket_lifetime = 1s\n{kdc.krb5_conf.read_text()}")
+    short = by_ticket(kdc.keytab("kafka/other"))
+    short[LOGIN] = kerberos_login("kafka/other", kdc.directory / "kafka-other.keytab")
+    assert outcome(short, own) == ""
+    before = fetched()
+    time.sleep(1.5)
+    assert outcome(short, own) == ""
+    assert fetched() > before
+
+
 def test_nothing_else_waits_while_no_kerberos_server_answers(kdc: Kdc) -> None:
     """The library waits for it, for seconds."""
     own = by_ticket(kdc.keytab("kafka/localhost"))
