@@ -24,9 +24,15 @@ LONG   := tests/simulation tests/replay
 REAL   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST) $(LONG)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
+# Of Debian and Ubuntu; elsewhere somebody has to install MIT Kerberos.
+KDC     := /usr/sbin/krb5kdc
+APT     := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o DPkg::Lock::Timeout=60
+AS_ROOT := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=noninteractive timeout 300 $(APT) \
+  install --yes --no-install-recommends gcc libkrb5-dev krb5-kdc krb5-admin-server
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls clients clients-recovery containers versions kafka-tests lab replay fuzz nightly mutants format lock setup clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants format lock setup kerberos clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -37,7 +43,9 @@ test: static  ## everything: coverage, simulation, replay, conformance, real ser
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null; rm -f "$$shown"' EXIT; trap 'exit 130' INT TERM; \
+	nice -n 10 $(MAKE) --no-print-directory kerberos & prepared=$$!; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
+	wait $$prepared; \
 	$(PYTEST) $(REAL) $(ARGS) || status=$$?; \
 	wait $$beside || status=$$?; \
 	cat "$$shown"; \
@@ -70,11 +78,14 @@ chaos: $(READY)  ## faults on real servers, for MINUTES=…; what each costs, an
 conformance: $(READY)  ## simulated servers against the real ones
 	$(PYTEST) $(call present,tests/conformance) $(ARGS)
 
-cluster: $(READY)  ## real ZooKeeper, real brokers, real clients
+cluster: $(READY) kerberos  ## real ZooKeeper, real brokers, real clients
 	$(PYTEST) $(call present,tests/cluster) $(ARGS)
 
 acls: $(READY)  ## our decisions about rights against Kafka's own authorizers: SETS=20000 sets of each, in minutes
 	$(BIN)/python -m tests.acls $(if $(SETS),--sets $(SETS)) $(ARGS)
+
+secured: $(READY) kerberos  ## TLS, SCRAM, ACLs and Kerberos on real brokers 2.4.1, 2.8.2 and 3.9.1
+	$(PYTEST) -m "thorough or not thorough" tests/cluster/test_secured_listeners.py tests/cluster/test_kerberos.py tests/cluster/test_secured_zookeeper.py $(ARGS)
 
 # All of them renew the page; some, as in CLIENTS=java,kafkajs, only show their table.
 clients: $(READY)  ## what clients of all kinds see of our controller, beside the native one; renews docs/clients.md
@@ -82,6 +93,9 @@ clients: $(READY)  ## what clients of all kinds see of our controller, beside th
 
 clients-recovery: $(READY)  ## how long clients are without a controller after SIGKILL; renews its section of docs/clients.md
 	$(BIN)/python -m tests.clients --recovery $(if $(CLIENTS),--clients '$(CLIENTS)',--output docs/clients.md) $(ARGS)
+
+clients-secured: $(READY) kerberos  ## which client logs in by which mechanism; renews docs/secured-clients.md
+	$(BIN)/python -m tests.clients.secured --output docs/secured-clients.md $(ARGS)
 
 containers: $(READY)  ## our own image in containers, where an engine answers
 	$(PYTEST) $(call present,tests/containers) $(ARGS)
@@ -127,14 +141,27 @@ $(READY): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Root installs what the package is compiled with; without Kerberos, or offline, its tests are skipped.
+kerberos: $(READY)  ## a Kerberos server and its Python package, where this machine can have them
+	@$(BIN)/python -c 'import gssapi' 2>/dev/null && command -v $(KDC) >/dev/null || { \
+	  echo "setting up Kerberos (once; about a minute)"; \
+	  mkdir -p .cache; { command -v $(KDC) && command -v krb5-config || $(AS_ROOT); } >.cache/kerberos.log 2>&1; \
+	  $(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements-kerberos.lock \
+	    >>.cache/kerberos.log 2>&1; \
+	} || echo "no Kerberos here: its tests will be skipped; .cache/kerberos.log says why"
+
 lock:  ## renew the locked versions (ARGS=--upgrade for newer ones)
 	@test -x .cache/lock/bin/uv || { $(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv; }
 	$(call compile,--extra dev,requirements-dev.lock)
 	$(call compile,,requirements.lock)
+	@# Beside one of the others: what cannot be compiled everywhere.
+	$(PYTHON) -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["kerberos"])' \
+	  | $(call compile,--constraint requirements-dev.lock,requirements-kerberos.lock,-)
 
 define compile
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --custom-compile-command "make lock" $(ARGS) $(1) pyproject.toml -o $(2)
+	  --no-emit-index-url --custom-compile-command "make lock" $(ARGS) $(1) $(or $(3),pyproject.toml) -o $(2)
 endef
 
 clean:  ## remove everything that can be made again, also the environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -163,12 +164,13 @@ def _now_ms() -> int:
 
 
 def _default_realm() -> str:
-    """Of this host's Kerberos; empty where it has none."""
-    try:
-        found = _REALM.search(Path(os.environ.get("KRB5_CONFIG", "/etc/krb5.conf")).read_text())
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return found[1] if found is not None else ""
+    """Of this host's Kerberos, by the first of its files that names one; empty where none does."""
+    for path in os.environ.get("KRB5_CONFIG", "/etc/krb5.conf").split(os.pathsep):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            found = _REALM.search(Path(path).read_text())
+            if found is not None:
+                return found[1]
+    return ""
 
 
 def _say(what: str, detail: str) -> None:

@@ -6,11 +6,14 @@ Source: Kafka's SaslClientAuthenticator; KIP-152.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import struct
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from controller.core.errors import ErrorCode
@@ -33,6 +36,7 @@ _VERSION: Final = 1  # of both requests: every broker from 2.4 on answers it
 _LARGEST_ANSWER: Final = 512 * 1024
 _SIZE = struct.Struct(">i")
 
+_T = TypeVar("_T")
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -174,7 +178,7 @@ async def _log_in(streams: Streams, mechanism: str, login: ClientLogin) -> int:
     if handshake.error:
         enabled = ", ".join(handshake.mechanisms)
         raise AuthenticationFailed(f"the broker refuses the mechanism ({_named(handshake.error)}); it has {enabled}")
-    token: bytes | None = login.first_token()
+    token: bytes | None = await _said(login, login.first_token)
     number = lasts_ms = 0
     while token is not None:
         number += 1
@@ -182,8 +186,36 @@ async def _log_in(streams: Streams, mechanism: str, login: ClientLogin) -> int:
         answer = decode_authenticate_answer(_VERSION, await _answer(streams, encode_authenticate(asked, token)))
         if answer.error:
             raise AuthenticationFailed(f"the broker refuses the login: {answer.message or _named(answer.error)}")
-        token, lasts_ms = login.next_token(answer.auth_bytes), answer.session_lifetime_ms
+        token = await _said(login, partial(login.next_token, answer.auth_bytes))
+        lasts_ms = answer.session_lifetime_ms
     return lasts_ms
+
+
+async def _said(login: ClientLogin, say: Callable[[], _T]) -> _T:
+    """On a thread of its own where others are asked first; nobody waits for that one when the process ends."""
+    if not login.asks_others:
+        return say()
+    loop = asyncio.get_running_loop()
+    said: asyncio.Future[_T] = loop.create_future()
+
+    def tell(result: _T | None, error: Exception | None) -> None:
+        if said.done():
+            return  # nobody waits any more
+        if error is not None:
+            said.set_exception(error)
+        else:
+            said.set_result(cast("_T", result))
+
+    def run() -> None:
+        try:
+            outcome: tuple[_T | None, Exception | None] = say(), None
+        except Exception as error:
+            outcome = None, error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, *outcome)
+
+    threading.Thread(target=run, name="kerberos", daemon=True).start()
+    return await said
 
 
 async def _answer(streams: Streams, question: bytes) -> bytes:

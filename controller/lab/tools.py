@@ -3,6 +3,7 @@
 import subprocess
 import time
 import zipfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -70,8 +71,9 @@ class ToolResult(msgspec.Struct, frozen=True):
 class KafkaTools:
     """Kafka's own command line tools of one version. One call costs a Java start, a second or more."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, java_options: Sequence[str] = ()) -> None:
         self.version = version
+        self.java_options = tuple(java_options)
 
     def run(self, tool: str, *args: str, stdin: str = "", timeout_s: float = 120.0) -> ToolResult:
         """Run a tool by its script's name (`kafka-topics`) or its class, and wait for its end.
@@ -97,7 +99,7 @@ class KafkaTools:
         main_class = tool if "." in tool else find_main_class(self.version, tool)
         class_path = ":".join(map(str, kafka_class_path(self.version)))
         java = find_java(newest=NEWEST_JAVA)
-        options = ["-Xmx256m", *QUICK_START, f"-Dlog4j.configuration={_LOGGING.as_uri()}"]
+        options = ["-Xmx256m", *QUICK_START, f"-Dlog4j.configuration={_LOGGING.as_uri()}", *self.java_options]
         return [str(java.executable), *options, "-cp", class_path, main_class, *args]
 
 

@@ -72,11 +72,16 @@ _OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|
 
 
 class ClientSettings(Struct, frozen=True):
-    """How to reach a cluster: arguments of kafka-python, and how long to try. Never shown: there are secrets in it."""
+    """How to reach a cluster: arguments of kafka-python, and how long to try. Never shown: there are secrets in it.
+
+    Shape:
+        `environment` are variables that the Kerberos library reads: kafka-python hands no keytab to it.
+    """
 
     arguments: dict[str, Any] = {}
     timeout_ms: int = DEFAULT_API_TIMEOUT_MS
     ignored: tuple[str, ...] = ()
+    environment: Mapping[str, str] = {}
 
     @property
     def security_protocol(self) -> str:
@@ -125,7 +130,8 @@ def client_settings(properties: Mapping[str, str]) -> ClientSettings:
     if protocol.startswith("SASL"):
         arguments |= _sasl(properties)
     timeout_ms = _number(properties, "default.api.timeout.ms") if "default.api.timeout.ms" in properties else None
-    return ClientSettings(arguments, timeout_ms or DEFAULT_API_TIMEOUT_MS, ignored)
+    environment = _keytab(properties) if arguments.get("sasl_mechanism") == "GSSAPI" else {}
+    return ClientSettings(arguments, timeout_ms or DEFAULT_API_TIMEOUT_MS, ignored, environment)
 
 
 def _unknown(key: str) -> str:
@@ -156,7 +162,7 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
     text = properties.get("sasl.jaas.config")
     if text is None:
         raise Unusable(f"sasl.mechanism={mechanism} needs sasl.jaas.config with username and password")
-    options = {key: _unquoted(double, single, bare) for key, double, single, bare in _OPTION.findall(text)}
+    options = _options(text)
     lacking = [key for key in ("username", "password") if key not in options]
     if lacking:
         raise Unusable(
@@ -164,6 +170,18 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
             'username="..." password="...";'
         )
     return found | {"sasl_plain_username": options["username"], "sasl_plain_password": options["password"]}
+
+
+def _keytab(properties: Mapping[str, str]) -> dict[str, str]:
+    """Tickets are fetched with it and kept in memory; without one those count that somebody else has fetched."""
+    options = _options(properties.get("sasl.jaas.config", ""))
+    if options.get("useKeyTab", "").lower() != "true" or "keyTab" not in options:
+        return {"KRB5CCNAME": options["ticketCache"]} if "ticketCache" in options else {}
+    return {"KRB5_CLIENT_KTNAME": options["keyTab"], "KRB5CCNAME": "MEMORY:"}
+
+
+def _options(jaas: str) -> dict[str, str]:
+    return {key: _unquoted(double, single, bare) for key, double, single, bare in _OPTION.findall(jaas)}
 
 
 def _unquoted(double: str, single: str, bare: str) -> str:

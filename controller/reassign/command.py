@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from msgspec import structs
 from rich.console import Console
 
 from controller.reassign.answer import Answer
@@ -168,7 +169,7 @@ def connect(options: Options, answer: Answer) -> Cluster:
         if settings.ignored:
             answer.warn(f"ignored, because they do not concern this tool: {', '.join(settings.ignored)}")
     if options.timeout is not None:
-        settings = ClientSettings(settings.arguments, options.timeout, settings.ignored)
+        settings = structs.replace(settings, timeout_ms=options.timeout)
     if not options.is_through_brokers:
         from controller.reassign import zookeeper_cluster
 

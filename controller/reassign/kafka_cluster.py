@@ -7,6 +7,7 @@ it changes, or does not answer, the new one is looked for until time is up.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -76,6 +77,7 @@ class KafkaCluster:
         self._troubles = _Troubles()
         self._is_sasl = settings.security_protocol.startswith("SASL")
         arguments = {"client_id": CLIENT_ID, **settings.arguments}
+        os.environ.update(settings.environment)
         self._net = NetworkSelector(**arguments)
         try:
             self._manager = KafkaConnectionManager(

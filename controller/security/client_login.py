@@ -1,7 +1,7 @@
 """What do we say when we log in at a broker ourselves?
 
-The mechanisms are kafka-python's; what Kafka's own clients do beyond them is added here: names with a comma or an
-equals sign in SCRAM, and delegation tokens.
+The mechanisms are kafka-python's, but for GSSAPI, which knows no keytab there; what Kafka's own clients do beyond them
+is added here: names with a comma or an equals sign in SCRAM, and delegation tokens.
 
 Source: Kafka's SaslClientAuthenticator, ScramSaslClient, ScramLoginModule, PlainLoginModule.
 """
@@ -16,6 +16,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
+from controller.security.gssapi_login import GssapiLogin, initiating
 from controller.security.jaas import LoginModule
 
 TokenSource = Callable[[], tuple[str, Mapping[str, str]]]
@@ -29,7 +30,8 @@ class ClientLogin:
     """Our side of one login: `first_token`, then `next_token` for each answer until it is None.
 
     Shape:
-        After None the login `is_done`: the server has said all that the mechanism wants of it.
+        After None the login `is_done`: the server has said all that the mechanism wants of it. One that `asks_others`
+        waits for a Kerberos server in between, and is not for the event loop's thread.
     """
 
     def __init__(
@@ -48,19 +50,17 @@ class ClientLogin:
         """
         if mechanism not in _SUPPORTED:
             raise UnusableSecurity(f"sasl.mechanism: {mechanism} is not supported")
-        if mechanism == "OAUTHBEARER":
-            arguments: dict[str, Any] = {
-                "sasl_oauth_token_provider": _Provider(_needed(bearer_token, "a token source"))
-            }
-        elif mechanism == "GSSAPI":
-            service = service_name or module.option("serviceName")
-            arguments = {"sasl_kerberos_service_name": _needed(service, "sasl.kerberos.service.name"), "host": host}
+        self.asks_others = mechanism == "GSSAPI"
+        arguments: dict[str, Any] = {}
+        if mechanism == "GSSAPI":
+            service = _needed(service_name or module.option("serviceName"), "sasl.kerberos.service.name")
+            self._exchange: Any = GssapiLogin(initiating(module, service, host))
+        elif mechanism == "OAUTHBEARER":
+            arguments = {"sasl_oauth_token_provider": _Provider(_needed(bearer_token, "a token source"))}
+            self._exchange = get_sasl_mechanism(mechanism)(sasl_mechanism=mechanism, **arguments)
         else:
             arguments = _user_and_password(mechanism, module)
-        try:
             self._exchange = get_sasl_mechanism(mechanism)(sasl_mechanism=mechanism, **arguments)
-        except RuntimeError as error:
-            raise UnusableSecurity(f"{mechanism}: {error}") from error
         if isinstance(self._exchange, SaslMechanismScram) and _is_token(module):
             self._exchange._scram_client = _TokenClient(
                 arguments["sasl_plain_username"], arguments["sasl_plain_password"], mechanism
@@ -79,6 +79,8 @@ class ClientLogin:
         """
         try:
             self._exchange.receive(answer)
+        except AuthenticationFailed:
+            raise
         except Exception as error:  # kafka-python lets through whatever its parsing meets
             raise AuthenticationFailed(f"the broker's answer is not understood: {type(error).__name__}") from error
         if not self._exchange.is_done():
@@ -91,7 +93,9 @@ class ClientLogin:
     def _said(self) -> bytes:
         try:
             return bytes(self._exchange.auth_bytes())
-        except Exception as error:  # of a token source, or of Kerberos
+        except AuthenticationFailed:
+            raise
+        except Exception as error:  # of a token source
             raise AuthenticationFailed(f"no token for the broker: {type(error).__name__}") from error
 
 

@@ -91,7 +91,7 @@ def accepting(module: LoginModule) -> Callable[[], Context]:
         UnusableSecurity: the package `gssapi` is not installed, or the key of the principal is not there.
     """
     try:
-        import gssapi  # type: ignore[import-not-found,unused-ignore]
+        import gssapi
     except (ImportError, OSError) as error:
         raise UnusableSecurity(f"GSSAPI needs the Python package gssapi and MIT Kerberos: {error}") from error
     principal, keytab = module.option("principal"), module.option("keyTab")
@@ -101,4 +101,4 @@ def accepting(module: LoginModule) -> Callable[[], Context]:
         credentials = gssapi.Credentials(name=name, usage="accept", store=store)
     except gssapi.exceptions.GSSError as error:
         raise UnusableSecurity(f"sasl.jaas.config: no key for the principal in the keytab: {error}") from error
-    return lambda: gssapi.SecurityContext(creds=credentials, usage="accept")  # type: ignore[no-any-return,unused-ignore]
+    return lambda: gssapi.SecurityContext(creds=credentials, usage="accept")

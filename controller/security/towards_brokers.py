@@ -38,8 +38,7 @@ class TowardsBrokers:
                     "sasl.mechanism.inter.broker.protocol=OAUTHBEARER: this controller fetches no tokens for itself "
                     "yet; give it a listener of the brokers with another mechanism"
                 )
-            if settings.mechanism != "GSSAPI":
-                self.login("")  # what is missing is told at the start
+            self.login("")  # what is missing is told at the start
 
     def context(self) -> ssl.SSLContext | None:
         """For the next connection; None where nothing is encrypted."""

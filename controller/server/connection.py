@@ -193,7 +193,9 @@ class Service:
         self.expected: dict[str, bool] = {}
         """Clients that are looked out for, by name, and whether they have come."""
         self.handshakes = ThreadPoolExecutor(1, "handshakes")
-        """Where TLS handshakes are computed, one at a time."""
+        self.brokers_handshakes = ThreadPoolExecutor(1, "brokers-handshakes")
+        """Where TLS handshakes are computed, one at a time; however many strangers come, brokers do not wait for them
+        where they have a listener of their own."""
         self.beside = ThreadPoolExecutor(1, "requests")
         """Where what takes long is decoded and encoded: one request at a time, while the event loop goes on."""
 
@@ -311,7 +313,7 @@ class Connection:
             answer = await self._take(size)
             if answer is None:
                 return
-            connection.is_known, connection.since = True, loop.time()
+            connection.is_known, connection.since = self._entrance is None or self._entrance.is_open, loop.time()
             await self._give(answer)
             if self._throttle_s:
                 await self._mute()
@@ -337,14 +339,16 @@ class Connection:
         if head is None:
             return None
         key = int.from_bytes(head, "big", signed=True) if first == _KEY_BYTES else NO_KEY
-        if key in BROKERS_OWN:
-            self._connection.is_broker = True
         if self._entrance is not None and self._entrance.takes(key):
             return await self._log_in(self._entrance, size, head)
+        pool = key
+        if key in BROKERS_OWN:
+            self._connection.is_broker = self._is_a_brokers()
+            pool = key if self._connection.is_broker else NO_KEY
         if key == ApiKey.UPDATE_METADATA:
             return await self._acknowledge_unread(size, head)
-        check_size(size, service.limits.most_request_bytes)
-        async with service.pools.arriving(key, size) as held:
+        check_size(size, self._most_bytes())
+        async with service.pools.arriving(pool, size) as held:
             async with asyncio.timeout(self._patience_s) as limit:
                 held.hurry_with(limit)
                 frame = await wire.bytes_of(size - first, head)
@@ -352,7 +356,7 @@ class Connection:
                 return None
             held.is_complete = True
             try:
-                async with service.pools.opened(key, size):
+                async with service.pools.opened(pool, size):
                     return await self._timed(key, self._answer(frame))
             except NothingKnown:
                 if self._relay is None:
@@ -363,6 +367,16 @@ class Connection:
             # A broker may hang: what is reserved for reads that are answered here is given back first.
             async with service.pools.relayed(size):
                 return await self._timed(key, elsewhere)
+
+    def _most_bytes(self) -> int:
+        """Of a request; few of somebody who has not logged in and asks for the versions."""
+        most = self._service.limits.most_request_bytes
+        return most if self._entrance is None or self._entrance.is_open else min(most, LARGEST_BYTES)
+
+    def _is_a_brokers(self) -> bool:
+        """Whether whoever makes a request of brokers may make it."""
+        caller = Caller(self._listener, self._connection.address, "", self._who())
+        return self._service.is_allowed(caller, AclOperation.CLUSTER_ACTION, CLUSTER)
 
     async def _log_in(self, entrance: Entrance, size: int, head: bytes) -> Chunks | None:
         """Who fails is answered late, so that trying many passwords takes long."""
@@ -451,9 +465,11 @@ class Connection:
             reply = await self._with_all_configs(reply)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
 
+    def _who(self) -> str:
+        return self._principal if self._entrance is None else self._entrance.principal
+
     def _caller(self, header: RequestHeader) -> Caller:
-        principal = self._principal if self._entrance is None else self._entrance.principal
-        return Caller(self._listener, self._connection.address, header.client_id or "", principal)
+        return Caller(self._listener, self._connection.address, header.client_id or "", self._who())
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this with the cluster."""
@@ -462,7 +478,9 @@ class Connection:
     async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
         if not is_to_be_completed(reply):
             return reply
-        broker = await self._service.topic_configs.of_a_broker(self._listener)
+        # On the brokers' own listener, which this process can reach them on whatever the client's wants of it.
+        listener = self._service.quotas.inter_broker_listener or self._listener
+        broker = await self._service.topic_configs.of_a_broker(listener)
         return await self._beside(partial(completed, reply, broker), len(reply.results) * _TOPIC_BYTES)
 
     async def _describe(self, request: DescribeCluster, header: RequestHeader, caller: Caller) -> Chunks:

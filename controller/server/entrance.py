@@ -54,6 +54,11 @@ class Entrance:
         """Who it is; nobody known before the end of a login."""
         return self._login.principal or ANONYMOUS
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is known who it is."""
+        return self._login.is_open
+
     def takes(self, api_key: int) -> bool:
         """Whether the next message is a part of a login, or must not be there.
 

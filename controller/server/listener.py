@@ -102,8 +102,7 @@ class Server:
             raise
         for settings in self._listeners:
             welcome = self._welcome(settings)
-            is_brokers_own = settings.name == self._service.quotas.inter_broker_listener and len(self._listeners) > 1
-            rate = _UNLIMITED if is_brokers_own else self._limits.most_new_per_s
+            rate = _UNLIMITED if self._is_brokers_own(settings) else self._limits.most_new_per_s
             for listening in self._sockets[settings.name]:
                 acceptor = Acceptor(listening, welcome, rate, self._service.repeated)
                 self._acceptors.append(asyncio.create_task(acceptor.run()))
@@ -158,11 +157,15 @@ class Server:
             for listening in sockets:
                 listening.close()
         self._sockets.clear()
-        for pool in (self._service.beside, self._service.handshakes):
+        for pool in (self._service.beside, self._service.handshakes, self._service.brokers_handshakes):
             pool.shutdown(wait=False, cancel_futures=True)
 
+    def _is_brokers_own(self, settings: ListenerSettings) -> bool:
+        return settings.name == self._service.quotas.inter_broker_listener and len(self._listeners) > 1
+
     def _welcome(self, settings: ListenerSettings) -> Welcome:
-        loop, tls, handshakes = asyncio.get_running_loop(), settings.door.tls, self._service.handshakes
+        loop, tls, service = asyncio.get_running_loop(), settings.door.tls, self._service
+        handshakes = service.brokers_handshakes if self._is_brokers_own(settings) else service.handshakes
 
         def opening(accepted: socket.socket) -> Wire:
             return PlainWire(accepted) if tls is None else TlsWire(accepted, tls.context(), handshakes)

@@ -184,7 +184,7 @@ class Brokers:
         self._live_brokers = live_brokers
         self._live: Sequence[LiveBroker] = ()
         self._known: dict[LiveBroker, tuple[Ranges, float]] = {}
-        self._avoided: dict[BrokerId, float] = {}
+        self._avoided: dict[tuple[BrokerId, str], float] = {}
         self._repeated = RepeatedLines()
         self.dialer = dialer
         self._controller = controller
@@ -202,7 +202,7 @@ class Brokers:
         candidates = [
             (broker, endpoint)
             for broker in self._live
-            if broker.broker != self._own_id and self._avoided.get(broker.broker, 0.0) <= now
+            if broker.broker != self._own_id and self._avoided.get((broker.broker, listener), 0.0) <= now
             for endpoint in broker.endpoints
             if endpoint.listener == listener and self.dialer.reaches(endpoint)
         ]
@@ -236,11 +236,12 @@ class Brokers:
         self._known[broker] = (ranges, now + KNOWN_FOR_S)
         return ranges
 
-    def lost(self, broker: LiveBroker, *, is_avoided: bool) -> None:
-        """A connection broke, or (`is_avoided`) could not even be opened."""
+    def lost(self, broker: LiveBroker, avoided_on: str | None = None) -> None:
+        """A connection broke, or could not even be opened on a listener, where the broker is `avoided_on` for a while:
+        by another one it may well be reached."""
         self._known.pop(broker, None)
-        if is_avoided:
-            self._avoided[broker.broker] = asyncio.get_running_loop().time() + AVOIDED_FOR_S
+        if avoided_on is not None:
+            self._avoided[broker.broker, avoided_on] = asyncio.get_running_loop().time() + AVOIDED_FOR_S
 
     def nobody_asked(self, listener: str, reason: str) -> None:
         """A client is told what is believed, because no broker can be asked; every client that connects comes here."""
@@ -293,17 +294,17 @@ class Relay:
         try:
             await self._brokers.introduce(broker, connection)
         except Broken as error:
-            self._brokers.lost(broker, is_avoided=True)
+            self._brokers.lost(broker, self._listener)
             raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
         try:
             return framed(
                 await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=self._admit(pool))
             )
         except Unreachable as error:
-            self._brokers.lost(broker, is_avoided=True)
+            self._brokers.lost(broker, self._listener)
             raise NobodyToAsk(f"broker {broker.broker} cannot be reached: {error}") from None
         except Broken as error:
-            self._brokers.lost(broker, is_avoided=False)
+            self._brokers.lost(broker)
             raise NobodyToAsk(f"broker {broker.broker} was lost: {error}") from None
 
     async def ask_the_controller(self, header: RequestHeader, frame: bytes, pool: MemoryPool) -> bytes | None:
@@ -363,7 +364,7 @@ class Relay:
     def _give_up(self) -> None:
         """The chosen broker, if there is one, does not answer: another may be chosen."""
         if self._chosen is not None:
-            self._brokers.lost(self._chosen[0], is_avoided=True)
+            self._brokers.lost(self._chosen[0], self._listener)
             self.close()
             self._chosen = None
 

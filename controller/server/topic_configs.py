@@ -72,7 +72,7 @@ async def _described(brokers: Brokers, listener: str) -> BrokerConfigs:
         question = encode_question(broker.broker, ASKED, connection.next_correlation_id())
         return decode_answer(await connection.ask(question, timeout_s=WITHIN_S))
     except Broken:
-        brokers.lost(broker, is_avoided=True)  # the next answer need not wait for it
+        brokers.lost(broker, listener)  # the next answer need not wait for it
         raise
     finally:
         connection.drop()

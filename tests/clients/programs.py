@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.lab.errors import LabError
-from controller.lab.jars import clients_class_path
+from controller.lab.jars import clients_class_path, kafka_class_path
 from controller.lab.java import QUICK_START, find_java
 
 HERE = Path(__file__).parent
@@ -50,7 +50,7 @@ class Client(Struct, frozen=True):
         return "".join(letter if letter.isalnum() else "-" for letter in self.title.lower())
 
 
-def _python(script: str, *pins: str) -> Callable[[], Program]:
+def python(script: str, *pins: str) -> Callable[[], Program]:
     """A virtual environment of its own, made once for these pins."""
 
     def make_ready() -> Program:
@@ -65,11 +65,11 @@ def _python(script: str, *pins: str) -> Callable[[], Program]:
     return make_ready
 
 
-def _java(version: str) -> Callable[[], Program]:
+def java(version: str) -> Callable[[], Program]:
     def make_ready() -> Program:
         try:
             java = find_java()
-            jars = clients_class_path(version)
+            jars = [*clients_class_path(version), *_jackson()]
         except LabError as error:
             raise Unavailable(str(error)) from error
         if not (java.executable.parent / "javac").exists():
@@ -80,17 +80,22 @@ def _java(version: str) -> Callable[[], Program]:
     return make_ready
 
 
-def _go(program: str) -> Callable[[], Program]:
+def _jackson() -> list[Path]:
+    """Which Java's clients want for tokens of OAUTHBEARER, and do not bring."""
+    return [jar for jar in kafka_class_path("3.9.1") if jar.name.startswith("jackson-")]
+
+
+def go(program: str) -> Callable[[], Program]:
     def make_ready() -> Program:
-        go = _tool("go")
+        found = _tool("go")
         made = KEPT / "go" / program
-        _run([go, "build", "-mod=readonly", "-o", str(made), f"./{program}"], HERE / "go")
+        _run([found, "build", "-mod=readonly", "-o", str(made), f"./{program}"], HERE / "go")
         return Program((str(made),))
 
     return make_ready
 
 
-def _node(script: str) -> Callable[[], Program]:
+def node(script: str) -> Callable[[], Program]:
     """Packages are installed beside a copy of the lock, not into the sources."""
 
     def make_ready() -> Program:
@@ -139,15 +144,15 @@ def _without_our_path() -> dict[str, str]:
 
 
 CLIENTS: tuple[Client, ...] = (
-    Client("Java AdminClient", "2.8.2", _java("2.8.2")),
-    Client("Java AdminClient", "4.1.1", _java("4.1.1")),
-    Client("confluent-kafka", "2.3.0", _python("confluent.py", "confluent-kafka==2.3.0")),
-    Client("confluent-kafka", "2.16.1", _python("confluent.py", "confluent-kafka==2.16.1")),
+    Client("Java AdminClient", "2.8.2", java("2.8.2")),
+    Client("Java AdminClient", "4.1.1", java("4.1.1")),
+    Client("confluent-kafka", "2.3.0", python("confluent.py", "confluent-kafka==2.3.0")),
+    Client("confluent-kafka", "2.16.1", python("confluent.py", "confluent-kafka==2.16.1")),
     Client("kcat", "of this machine", _kcat),
-    Client("kafka-python", "3.0.12", _python("kafka_python.py", "kafka-python==3.0.12")),
-    Client("aiokafka", "0.14.0", _python("aiokafka_client.py", "aiokafka==0.14.0")),
-    Client("kafkajs", "2.2.4", _node("kafkajs.js")),
-    Client("@platformatic/kafka", "1.35.0", _node("platformatic.js")),
-    Client("franz-go", "1.22.2", _go("franz")),
-    Client("sarama", "1.61.1", _go("sarama")),
+    Client("kafka-python", "3.0.12", python("kafka_python.py", "kafka-python==3.0.12")),
+    Client("aiokafka", "0.14.0", python("aiokafka_client.py", "aiokafka==0.14.0")),
+    Client("kafkajs", "2.2.4", node("kafkajs.js")),
+    Client("@platformatic/kafka", "1.35.0", node("platformatic.js")),
+    Client("franz-go", "1.22.2", go("franz")),
+    Client("sarama", "1.61.1", go("sarama")),
 )

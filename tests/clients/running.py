@@ -5,6 +5,10 @@ uses), `operations` (their names, in order), `timeout_s` (for each of them) and 
 prints one JSON object a line: `operation`, and `result` or `"unsupported": true`. A failure is a result with `error`
 and, where there is one, `message`.
 
+Where somebody has to log in, `security` says how: `protocol` and `mechanism` (SSL is a certificate alone); `authority`,
+`certificate` and `key` (files, PEM), `user` and `password`, `token`, `keytab`; and `file`, all of it as properties of
+Java's clients.
+
 The operation `keep_asking` belongs to `recovery.py` alone: one admin client repeats a request that only the controller
 answers, for `ask_for_s` seconds with 100 ms in between, and prints a line for each attempt: `begun` and `ended` in ms
 of the wall clock, and `error`, which is null for a success.
@@ -35,6 +39,7 @@ class Plan(Struct, frozen=True):
     move_to: tuple[int, ...]
     timeout_s: float = OPERATION_TIMEOUT_S
     ask_for_s: float = 0.0
+    security: Mapping[str, str] | None = None
 
 
 def hangs(result: Any) -> bool:

@@ -62,6 +62,18 @@ class Authority:
         path.write_bytes(text + certificate.public_bytes(serialization.Encoding.PEM))
         return path
 
+    def pem_files(self, name: str) -> tuple[Path, Path]:
+        """Somebody's certificate and key, apart and open, as most clients want them."""
+        key, certificate = self._issued(name)
+        paths = self.folder / f"{name}.certificate.pem", self.folder / f"{name}.key.pem"
+        paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        paths[1].write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return paths
+
     def _issued(self, name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         key = ec.generate_private_key(ec.SECP256R1())
         words = [(NameOID.COMMON_NAME, name), (NameOID.ORGANIZATION_NAME, "lab")]

@@ -1,6 +1,10 @@
 // What does Java's AdminClient see? One source for its versions from 2.8 to 4: what they do not share is called by name.
 
+import java.io.IOException;
+import java.io.Reader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -62,6 +66,7 @@ public class JavaAdmin {
     private final String prefix;
     private final List<Integer> moveTo = new ArrayList<>();
     private final double askForS;
+    private final String securityFile;
     private final Admin admin;
     private final Map<String, Callable<Object>> operations = new HashMap<>();
 
@@ -107,11 +112,13 @@ public class JavaAdmin {
         return found.group(1);
     }
 
-    private JavaAdmin(String plan) {
+    private JavaAdmin(String plan) throws IOException {
         bootstrap = first(plan, "\"bootstrap\":\\s*\"([^\"]*)\"");
         prefix = first(plan, "\"prefix\":\\s*\"([^\"]*)\"");
         for (String broker : first(plan, "\"move_to\":\\s*\\[([^\\]]*)").split(",")) moveTo.add(Integer.valueOf(broker.trim()));
         askForS = Double.parseDouble(first(plan, "\"ask_for_s\":\\s*([0-9.]+)"));
+        Matcher secured = Pattern.compile("\"file\":\\s*\"([^\"]*)\"").matcher(plan);
+        securityFile = secured.find() ? secured.group(1) : "";
         admin = Admin.create(properties());
         operations.put("describe_cluster", this::describeCluster);
         operations.put("create_topic", () -> create(plain(), false));
@@ -179,8 +186,13 @@ public class JavaAdmin {
         });
     }
 
-    private Properties properties() {
+    private Properties properties() throws IOException {
         Properties properties = new Properties();
+        if (!securityFile.isEmpty()) {
+            try (Reader file = Files.newBufferedReader(Path.of(securityFile))) {
+                properties.load(file);
+            }
+        }
         properties.put("bootstrap.servers", bootstrap);
         return properties;
     }

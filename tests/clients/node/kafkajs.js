@@ -1,11 +1,24 @@
 // What does kafkajs see?
 
+import { readFileSync } from 'node:fs'
 import kafkajs from 'kafkajs'
 import { areInSync, keepAsking, perform, readPlan, until } from './speaking.js'
 
+// As kafkajs names it.
+function security (given) {
+  if (!given) return {}
+  const text = path => readFileSync(path, 'utf8')
+  const options = given.protocol.endsWith('SSL') ? { ssl: { ca: [text(given.authority)] } } : {}
+  if (given.mechanism === 'SSL') Object.assign(options.ssl, { cert: text(given.certificate), key: text(given.key) })
+  else if (given.mechanism === 'OAUTHBEARER') {
+    options.sasl = { mechanism: 'oauthbearer', oauthBearerProvider: async () => ({ value: given.token }) }
+  } else options.sasl = { mechanism: given.mechanism.toLowerCase(), username: given.user, password: given.password }
+  return { ...options, retry: { retries: 1 } }
+}
+
 const { ConfigResourceTypes, Kafka, logLevel } = kafkajs
 const plan = readPlan()
-const kafka = new Kafka({ brokers: plan.addresses, logLevel: logLevel.NOTHING })
+const kafka = new Kafka({ brokers: plan.addresses, logLevel: logLevel.NOTHING, ...security(plan.security) })
 const admin = kafka.admin()
 let connected
 const ready = () => (connected ??= admin.connect())

@@ -13,12 +13,32 @@ from speaking import Operation, Plan, Refused, perform, read_plan, until
 _REQUEST_S = 15.0
 
 
+def security(given: dict[str, str]) -> dict[str, Any]:
+    """As librdkafka names it."""
+    if not given:
+        return {}
+    mechanism = given["mechanism"]
+    options: dict[str, Any] = {"security.protocol": given["protocol"].lower(), "ssl.ca.location": given["authority"]}
+    if mechanism == "SSL":
+        return options | {"ssl.certificate.location": given["certificate"], "ssl.key.location": given["key"]}
+    options["sasl.mechanism"] = mechanism
+    if mechanism == "OAUTHBEARER":
+        options["oauth_cb"] = lambda _: (given["token"], time.time() + 600)
+    elif mechanism == "GSSAPI":
+        options |= {"sasl.kerberos.keytab": given["keytab"], "sasl.kerberos.principal": given["user"]}
+    else:
+        options |= {"sasl.username": given["user"], "sasl.password": given["password"]}
+    return options
+
+
 class Confluent:
     """One admin client for the whole run."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.admin = admin.AdminClient({"bootstrap.servers": plan.bootstrap, "log_level": 0})
+        self.admin = admin.AdminClient({"bootstrap.servers": plan.bootstrap, "log_level": 0, **security(plan.security)})
+        if plan.security.get("mechanism") == "OAUTHBEARER":
+            self.admin.poll(0)  # which asks for the token
 
     def describe_cluster(self) -> Any:
         cluster = self.admin.describe_cluster(request_timeout=_REQUEST_S).result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -13,7 +14,36 @@ from kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from speaking import Plan, perform, read_plan, until
+
+
+class Token(AbstractTokenProvider):
+    """One that is given."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+
+def security(given: dict[str, str]) -> dict[str, Any]:
+    """As kafka-python names it."""
+    if not given:
+        return {}
+    mechanism = given["mechanism"]
+    options: dict[str, Any] = {"security_protocol": given["protocol"], "ssl_cafile": given["authority"]}
+    if mechanism == "SSL":
+        return options | {"ssl_certfile": given["certificate"], "ssl_keyfile": given["key"]}
+    options["sasl_mechanism"] = mechanism
+    if mechanism == "GSSAPI":
+        os.environ.update({"KRB5_CLIENT_KTNAME": given["keytab"], "KRB5CCNAME": "MEMORY:"})
+    elif mechanism == "OAUTHBEARER":
+        options["sasl_oauth_token_provider"] = Token(given["token"])
+    else:
+        options |= {"sasl_plain_username": given["user"], "sasl_plain_password": given["password"]}
+    return options
 
 
 class KafkaPython:
@@ -26,7 +56,9 @@ class KafkaPython:
     @property
     def admin(self) -> Any:
         if self._admin is None:
-            self._admin = KafkaAdminClient(bootstrap_servers=self.plan.bootstrap.split(","))
+            self._admin = KafkaAdminClient(
+                bootstrap_servers=self.plan.bootstrap.split(","), **security(self.plan.security)
+            )
         return self._admin
 
     def describe_cluster(self) -> Any:

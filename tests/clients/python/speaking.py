@@ -26,6 +26,7 @@ class Plan:
         self.timeout_s: float = given["timeout_s"]
         self.move_to: list[int] = given["move_to"]
         self.ask_for_s: float = given["ask_for_s"]
+        self.security: dict[str, str] = given.get("security") or {}
 
     def named(self, what: str) -> str:
         """The name of something of this run."""

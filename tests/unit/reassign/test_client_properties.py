@@ -39,6 +39,23 @@ def test_passwords_are_unquoted_as_java_does(written: str, password: str) -> Non
     assert found.arguments["sasl_plain_password"] == password
 
 
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        ('useKeyTab=true keyTab="/k/ann.keytab"', {"KRB5_CLIENT_KTNAME": "/k/ann.keytab", "KRB5CCNAME": "MEMORY:"}),
+        ('useTicketCache=true ticketCache="/tmp/cc"', {"KRB5CCNAME": "/tmp/cc"}),
+        ("useTicketCache=true", {}),
+    ],
+)
+def test_a_keytab_or_a_ticket_cache_is_for_the_kerberos_library(options: str, environment: dict[str, str]) -> None:
+    jaas = f"com.sun.security.auth.module.Krb5LoginModule required {options};"
+
+    found = client_settings({"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": jaas})
+
+    assert found.arguments == {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}
+    assert found.environment == environment
+
+
 def test_time_outs_and_names_have_their_java_names() -> None:
     found = client_settings({"request.timeout.ms": "5000", "default.api.timeout.ms": "7000", "client.id": "me"})
 

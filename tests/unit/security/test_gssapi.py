@@ -9,6 +9,7 @@ import pytest
 
 from controller.security.failures import AuthenticationFailed
 from controller.security.gssapi import GssapiServer
+from controller.security.gssapi_login import GssapiLogin
 from controller.security.kerberos_names import ShortNames
 
 
@@ -19,7 +20,7 @@ class Played:
         self.replies = replies
         self.complete = False
 
-    def step(self, token: bytes) -> bytes:
+    def step(self, token: bytes | None = None) -> bytes:
         if token == b"bad":
             raise ValueError("a C library is not amused")
         reply = self.replies.pop(0)
@@ -31,6 +32,46 @@ class Played:
 
     def unwrap(self, message: bytes) -> Any:
         return SimpleNamespace(message=message[1:])
+
+
+def test_our_own_side_agrees_to_no_protection_and_says_no_other_name() -> None:
+    ours = GssapiLogin(lambda: Played([b"ticket", b""]))
+
+    assert ours.auth_bytes() == b"ticket"
+    ours.receive(b"reply")
+    assert ours.auth_bytes() == b""
+    ours.receive(b"w\x07\0\xff\xff")
+    assert (ours.auth_bytes(), ours.is_done()) == (b"w\x01\0\0\0", False)
+    ours.receive(b"")
+
+    assert (ours.is_done(), ours.is_authenticated()) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ([b"bad"], "token is refused: a C library is not amused"),
+        ([b"reply", b"w\x06\0\xff\xff"], "signed or encrypted"),
+        ([b"reply", b"w"], "signed or encrypted"),
+    ],
+)
+def test_what_a_broker_may_not_say_is_told(answers: list[bytes], reason: str) -> None:
+    ours = GssapiLogin(lambda: Played([b"ticket", b""]))
+    ours.auth_bytes()
+    *before, last = answers
+    for answer in before:
+        ours.receive(answer)
+
+    with pytest.raises(AuthenticationFailed, match=reason):
+        ours.receive(last)
+
+
+def test_no_ticket_is_told_with_its_reason() -> None:
+    def none() -> Played:
+        raise ValueError("Cannot contact any KDC\n for realm")
+
+    with pytest.raises(AuthenticationFailed, match="no ticket for the broker: Cannot contact any KDC for realm"):
+        GssapiLogin(none).auth_bytes()
 
 
 def server(*replies: bytes, rules: str = "DEFAULT") -> GssapiServer:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked
 from controller.core.replies import ReassignmentsListed
@@ -232,5 +233,80 @@ def test_who_waits_too_long_for_users_to_be_known_is_hung_up_on_and_not_refused(
         async with serving(Limits(request_s=0.1), listeners=listeners) as server, connected(server) as client:
             client.writer.write(encode_handshake(RequestHeader(ApiKey.SASL_HANDSHAKE, 1, 7, "a test"), "PLAIN"))
             assert await client.is_hung_up_on()
+
+    asyncio.run(story())
+
+
+ALTER_PARTITION = b"\0\x38"
+
+
+def crowded(is_allowed: Authorizer, *before: Callable[[Client], Any]) -> bool:
+    """Whether a broker still gets in on its listener, where each place is taken by somebody who does this."""
+    inside = [ListenerSettings("INSIDE", "127.0.0.1", 0, door=Door(None, login))]
+    limits, rights = Limits(most_connections=2), askable([], is_allowed=is_allowed)
+
+    async def story() -> bool:
+        async with (
+            serving(limits, rights, inside, "INSIDE") as server,
+            connected(server, "INSIDE") as first,
+            connected(server, "INSIDE") as second,
+        ):
+            for client in (first, second):
+                for step in before:
+                    await step(client)
+                client.writer.write(struct.pack(">i", 100) + ALTER_PARTITION)
+            await asyncio.sleep(0.05)
+            async with connected(server, "INSIDE") as broker:
+                try:
+                    return (await handshake(broker))[0] == ErrorCode.NONE
+                except (AssertionError, ConnectionResetError):
+                    return False
+
+    return asyncio.run(story())
+
+
+async def log_in(client: Client) -> None:
+    await handshake(client)
+    assert (await authenticate(client, ANN)).error == ErrorCode.NONE
+
+
+def test_who_only_says_that_it_is_a_broker_keeps_no_broker_out() -> None:
+    assert crowded(anybody)
+    assert crowded(lambda *_: False, log_in)
+    assert not crowded(lambda *_: True, log_in)  # those are brokers, and the limit is too low
+
+
+def test_who_has_not_logged_in_goes_before_a_client_that_has() -> None:
+    listeners = [ListenerSettings(name, "127.0.0.1", 0, door=Door(None, login)) for name in ("INSIDE", "OUTSIDE")]
+
+    async def story() -> None:
+        async with (
+            serving(Limits(most_connections=2), None, listeners, "INSIDE") as server,
+            connected(server) as ann,
+            connected(server) as stranger,
+        ):
+            await log_in(ann)
+            await stranger.ask(ApiVersionsRequest())
+            async with connected(server, "INSIDE") as broker:
+                assert (await handshake(broker))[0] == ErrorCode.NONE
+                assert await stranger.is_hung_up_on()
+                await handshake(ann)  # still answered
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(500_000, True), (600_000, False)])
+def test_strangers_are_not_listened_to_for_long(size: int, is_read: bool) -> None:
+    """Also where they ask for the versions, which anybody may."""
+
+    async def story() -> None:
+        async with serving(listeners=guarded()) as server, connected(server) as client:
+            client.writer.write(struct.pack(">ihhih", size, ApiKey.API_VERSIONS, 0, 1, -1))
+            if is_read:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        await client.reader.read(1)
+            else:
+                assert await client.is_hung_up_on()
 
     asyncio.run(story())

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
+import shutil
 import ssl
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +20,7 @@ from controller.core.replies import ReassignmentsListed
 from controller.core.requests import ListReassignments
 from controller.server.connection import Door
 from controller.server.limits import Limits
-from controller.server.listener import ListenerSettings
+from controller.server.listener import ListenerSettings, Server
 from controller.wire.frames import framed
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.server.clients import Desk, connected, serving
@@ -89,4 +94,91 @@ def test_who_says_nothing_is_given_up(identity: Path) -> None:
             with pytest.raises(ConnectionResetError):
                 await client.reader.read(1)
 
+    asyncio.run(story())
+
+
+def test_brokers_on_their_own_listener_do_not_wait_for_the_handshakes_of_strangers(identity: Path) -> None:
+    async def story() -> None:
+        door, is_over = Door(Tls(servers(identity))), threading.Event()
+        listeners = [ListenerSettings(name, "127.0.0.1", 0, door=door) for name in ("INSIDE", "OUTSIDE")]
+        async with serving(listeners=listeners, inter_broker_listener="INSIDE") as server:
+            server._service.handshakes.submit(is_over.wait)  # as many that are dear
+            try:
+                stranger = asyncio.create_task(shaken(server, "OUTSIDE"))
+                async with asyncio.timeout(5):
+                    await shaken(server, "INSIDE")
+                assert not stranger.done()
+            finally:
+                is_over.set()
+            await stranger
+
+    async def shaken(server: Server, listener: str) -> None:
+        async with connected(server, listener, clients(identity)):
+            pass
+
+    asyncio.run(story())
+
+
+def mutated_hellos(count: int) -> list[bytes]:
+    """What a client says first, broken in all kinds of ways."""
+    chance, leaving = random.Random(20), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), leaving, server_hostname="x").do_handshake()
+    hello = leaving.read()
+    found = []
+    for _ in range(count):
+        broken = bytearray(hello)
+        for _ in range(chance.randrange(1, 20)):
+            broken[chance.randrange(len(broken))] = chance.randrange(256)
+        found += [bytes(broken), hello + chance.randbytes(2000), chance.randbytes(2000), hello[: len(hello) // 2]]
+    return found
+
+
+def test_what_is_no_handshake_costs_only_its_own_connection(identity: Path) -> None:
+    async def story() -> None:
+        async with (
+            serving(Limits(request_s=1.0), listeners=secured(identity)) as server,
+            connected(server, tls=clients(identity)) as before,
+        ):
+            async with asyncio.TaskGroup() as strangers:
+                for hello in mutated_hellos(25):
+                    strangers.create_task(hung_up_on(server, hello))
+            async with connected(server, tls=clients(identity)) as after:
+                for client in (before, after):
+                    client.writer.write(framed(b"\0\x12\0\0\0\0\0\1\xff\xff"))
+                    assert await client.frame()
+
+    async def hung_up_on(server: Server, hello: bytes) -> None:
+        async with connected(server) as client:
+            client.writer.write(hello)
+            with contextlib.suppress(ConnectionResetError):
+                async with asyncio.timeout(10):
+                    await client.reader.read()
+
+    with capture_logs() as logs:
+        asyncio.run(story())
+
+    assert not [line for line in logs if line["log_level"] == "error"]
+
+
+def test_nobody_shakes_hands_again_on_the_same_connection(identity: Path) -> None:
+    """Up to TLS 1.2 a client could, over and over, at the server's expense."""
+
+    async def story() -> None:
+        async with serving(listeners=secured(identity)) as server:
+            command = ["openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{server.ports['OUTSIDE']}"]
+            client = await asyncio.create_subprocess_exec(
+                *command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+            assert client.stdin is not None
+            assert client.stderr is not None
+            client.stdin.write(b"R\n")
+            async with asyncio.timeout(20):
+                while b"no renegotiation" not in (line := await client.stderr.readline()):
+                    assert line, "the client ended before"
+            client.stdin.close()
+            await client.wait()
+
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl on this machine")
     asyncio.run(story())

@@ -16,11 +16,12 @@ from controller.core.replies import BrokerConfig, ConfigSource, TopicConfig, Top
 from controller.core.requests import CreateTopics, NewTopic
 from controller.core.topics.effective_configs import ASKED, SYNONYMS
 from controller.lab.listening import MessageServer
+from controller.lab.ports import free_port
 from controller.lab.wire.configs_broker_side import Question
 from controller.server.relay import Brokers
 from controller.server.topic_configs import completed
 from controller.wire.replies import encode_api_versions
-from controller.wire.requests import decode_header
+from controller.wire.requests import ApiVersionsRequest, decode_header
 from controller.wire.versions import ApiKey, VersionRange
 from tests.unit.server.clients import Desk, connected, serving
 from tests.unit.server.test_relay import askable
@@ -76,17 +77,37 @@ async def running(broker: Broker) -> AsyncIterator[None]:
         await broker.server.stop()
 
 
-async def created(brokers: Brokers | None, version: int = 7, reply: TopicsCreated = CREATED) -> TopicCreated:
+async def created(
+    brokers: Brokers | None, version: int = 7, reply: TopicsCreated = CREATED, inter_broker_listener: str | None = None
+) -> TopicCreated:
     """What a client is answered."""
     desk = Desk()
-    async with serving(brokers=brokers) as server, connected(server) as client:
+    serves = serving(brokers=brokers, inter_broker_listener=inter_broker_listener)
+    async with serves as server, connected(server) as client:
         server.begin_term(desk)
+        if inter_broker_listener is not None:
+            await client.ask(ApiVersionsRequest())  # for which a broker is asked on the client's listener
         header = client.send(ASK, version)
         (asked,) = await desk.until(1)
         desk.answer(server, asked, reply)
         answer = await client.receive(header)
     assert isinstance(answer, TopicsCreated)
     return answer.results[0]
+
+
+def test_a_broker_is_asked_on_the_listener_between_brokers_whatever_the_clients_is() -> None:
+    """A client's may want a login that this process has not got, or has wrong; it is tried there first."""
+
+    async def story() -> None:
+        broker, nobody = Broker(SAID), free_port()
+        async with running(broker):
+            inside = Endpoint("INSIDE", "127.0.0.1", broker.server.port)
+            live = LiveBroker(BrokerId(1), (Endpoint("OUTSIDE", "127.0.0.1", nobody), inside))
+            result = await created(askable([live]), inter_broker_listener="INSIDE")
+
+        assert (result.error, result.configs) == (ErrorCode.NONE, COMPLETE)
+
+    asyncio.run(story())
 
 
 def test_what_nobody_gave_a_topic_is_said_by_a_broker() -> None:

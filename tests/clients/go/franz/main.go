@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"clients/speaking"
 )
@@ -24,7 +28,11 @@ type franz struct {
 
 func main() {
 	plan := speaking.ReadPlan()
-	raw, err := kgo.NewClient(kgo.SeedBrokers(plan.Addresses()...))
+	secured, err := security(plan.Security)
+	if err != nil {
+		panic(err)
+	}
+	raw, err := kgo.NewClient(append(secured, kgo.SeedBrokers(plan.Addresses()...))...)
 	if err != nil {
 		panic(err)
 	}
@@ -60,6 +68,32 @@ func main() {
 		"delete_records":    client.deleteRecords,
 	})
 	speaking.Perform(plan, operations)
+}
+
+// security is as franz-go names it.
+func security(given map[string]string) (options []kgo.Opt, err error) {
+	if given == nil {
+		return nil, nil
+	}
+	if strings.HasSuffix(given["protocol"], "SSL") {
+		settings, err := speaking.TLS(given)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.DialTLSConfig(settings))
+	}
+	user, password := given["user"], given["password"]
+	switch given["mechanism"] {
+	case "PLAIN":
+		options = append(options, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	case "OAUTHBEARER":
+		options = append(options, kgo.SASL(oauth.Auth{Token: given["token"]}.AsMechanism()))
+	}
+	return options, nil
 }
 
 // What a user sees: the error, and the text that came with it.

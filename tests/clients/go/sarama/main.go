@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -55,20 +57,51 @@ func main() {
 	speaking.Perform(plan, operations)
 }
 
-func config() *sarama.Config {
+func config(given map[string]string) *sarama.Config {
 	config := sarama.NewConfig()
 	config.Version = sarama.V3_6_0_0
 	config.Producer.Return.Successes = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Partitioner = sarama.NewManualPartitioner
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	if given != nil {
+		secure(config, given)
+	}
 	return config
+}
+
+// As sarama names it.
+func secure(config *sarama.Config, given map[string]string) {
+	if strings.HasSuffix(given["protocol"], "SSL") {
+		settings, err := speaking.TLS(given)
+		if err != nil {
+			panic(err)
+		}
+		config.Net.TLS.Enable, config.Net.TLS.Config = true, settings
+	}
+	if given["mechanism"] == "SSL" {
+		return
+	}
+	sasl := &config.Net.SASL
+	sasl.Enable, sasl.Mechanism = true, sarama.SASLMechanism(given["mechanism"])
+	sasl.User, sasl.Password, sasl.TokenProvider = given["user"], given["password"], token(given["token"])
+	sasl.GSSAPI = sarama.GSSAPIConfig{
+		AuthType: sarama.KRB5_KEYTAB_AUTH, ServiceName: "kafka", Username: given["user"], Realm: given["realm"],
+		KeyTabPath: given["keytab"], KerberosConfigPath: os.Getenv("KRB5_CONFIG"), DisablePAFXFAST: true,
+	}
+}
+
+// A token that is given.
+type token string
+
+func (token token) Token() (*sarama.AccessToken, error) {
+	return &sarama.AccessToken{Token: string(token)}, nil
 }
 
 // The admin client of the whole run, opened at its first use.
 func (client *client) admin() (sarama.ClusterAdmin, error) {
 	if client.opened == nil {
-		opened, err := sarama.NewClusterAdmin(client.Addresses(), config())
+		opened, err := sarama.NewClusterAdmin(client.Addresses(), config(client.Security))
 		if err != nil {
 			return nil, err
 		}
@@ -276,7 +309,7 @@ func (collector collector) ConsumeClaim(session sarama.ConsumerGroupSession, cla
 var mutex = make(chan bool, 1)
 
 func (client *client) produceConsume() (any, error) {
-	producer, err := sarama.NewSyncProducer(client.Addresses(), config())
+	producer, err := sarama.NewSyncProducer(client.Addresses(), config(client.Security))
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +323,7 @@ func (client *client) produceConsume() (any, error) {
 			return nil, err
 		}
 	}
-	group, err := sarama.NewConsumerGroup(client.Addresses(), client.Named("group"), config())
+	group, err := sarama.NewConsumerGroup(client.Addresses(), client.Named("group"), config(client.Security))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@
 package speaking
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,6 +21,26 @@ type Plan struct {
 	MoveTo     []int32  `json:"move_to"`
 	TimeoutS   float64  `json:"timeout_s"`
 	AskForS    float64  `json:"ask_for_s"`
+	// How to log in, and nothing where nobody has to; see tests/clients/running.py.
+	Security map[string]string `json:"security"`
+}
+
+// TLS is whom to trust, and the own certificate where that is the way in.
+func TLS(security map[string]string) (*tls.Config, error) {
+	settings := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	trusted, err := os.ReadFile(security["authority"])
+	if err != nil {
+		return nil, err
+	}
+	settings.RootCAs.AppendCertsFromPEM(trusted)
+	if security["mechanism"] == "SSL" {
+		own, err := tls.LoadX509KeyPair(security["certificate"], security["key"])
+		if err != nil {
+			return nil, err
+		}
+		settings.Certificates = []tls.Certificate{own}
+	}
+	return settings, nil
 }
 
 // Addresses are the bootstrap servers, one by one.

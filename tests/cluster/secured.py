@@ -1,0 +1,212 @@
+"""How are brokers, we, and somebody with Kafka's tools on a secured listener of a real cluster?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import pbkdf2_hmac
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller.lab.cluster import ClusterSettings, LocalCluster
+from controller.lab.errors import JarsUnavailable, JavaUnavailable
+from controller.lab.java import SMALL_SERVER
+from controller.lab.kdc import REALM
+from controller.lab.ports import free_port
+from controller.lab.tools import KafkaTools, ToolResult
+from controller.lab.zookeeper import zookeeper_client
+from controller.security.jaas import KERBEROS_LOGIN
+from tests.cluster.certificates import TRUST_PASSWORD, Authority
+from tests.cluster.replica import Replica
+from zk_layout.znodes.configs import UserConfigAddress
+from zk_layout.znodes.scram import MECHANISMS, credential
+
+SCRAM = "SCRAM-SHA-512"
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PASSWORD_KEY = "listener.name.inside.scram-sha-512.sasl.jaas.config"
+VERSIONS = [pytest.param(version, marks=pytest.mark.thorough) for version in ("2.4.1", "2.8.2")] + ["3.9.1"]
+"""The last one in every run, all of them by `make secured`."""
+STORE_PASSWORD = "store-s3cret"
+PASSWORDS = {name: f"{name}-s3cret" for name in ("kafka", "controller", "alice", "bob", "carol")}
+MAPPING = r"RULE:^CN=([a-z0-9]+),.*$/$1/,DEFAULT"
+AUTHORIZER = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:kafka;User:controller",
+    "inter.broker.listener.name": "INSIDE",
+}
+
+
+def jaas(user: str, password: str | None = None) -> str:
+    return f'{MODULE} required username="{user}" password="{password or PASSWORDS[user]}";'
+
+
+def stores(authority: Authority, name: str) -> dict[str, Any]:
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": authority.pkcs12(name, STORE_PASSWORD),
+        "ssl.keystore.password": STORE_PASSWORD,
+        "ssl.key.password": STORE_PASSWORD,
+        **trust(authority),
+    }
+
+
+def trust(authority: Authority) -> dict[str, Any]:
+    return {
+        "ssl.truststore.type": "JKS",
+        "ssl.truststore.location": authority.trusted_jks,
+        "ssl.truststore.password": TRUST_PASSWORD,
+    }
+
+
+def by_password(authority: Authority, user: str) -> dict[str, Any]:
+    """How a broker, or we, are on a listener with SASL_SSL."""
+    return {
+        **AUTHORIZER,
+        **stores(authority, user),
+        "listener.security.protocol.map": "INSIDE:SASL_SSL",
+        "sasl.enabled.mechanisms": SCRAM,
+        "sasl.mechanism.inter.broker.protocol": SCRAM,
+        PASSWORD_KEY: jaas(user),
+        "delegation.token.master.key": PASSWORDS["kafka"],
+    }
+
+
+def by_certificate(authority: Authority, user: str) -> dict[str, Any]:
+    """How a broker, or we, are on a listener with SSL and certificates on both sides."""
+    return {
+        **AUTHORIZER,
+        **stores(authority, user),
+        "listener.security.protocol.map": "INSIDE:SSL",
+        "listener.name.inside.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": MAPPING,
+    }
+
+
+def by_ticket(keytab: Path) -> dict[str, Any]:
+    """How a broker, or we, are on a listener with Kerberos; one principal for all on this host, as `broker`."""
+    return {
+        **AUTHORIZER,
+        "super.users": "User:broker",
+        "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.principal.to.local.rules": "RULE:[2:$1](kafka)s/kafka/broker/,RULE:[1:$1](alice|bob)",
+        "listener.name.inside.gssapi.sasl.jaas.config": kerberos_login("kafka/localhost", keytab),
+    }
+
+
+def kerberos_login(principal: str, keytab: Path) -> str:
+    options = f'useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}@{REALM}"'
+    return f"{KERBEROS_LOGIN} required {options};"
+
+
+@contextmanager
+def running(version: str, settings: Mapping[str, Any], *java_options: str) -> Iterator[LocalCluster]:
+    """Two brokers, with users who are there before they start. The tools have the Java options, too."""
+    options = (*SMALL_SERVER, *java_options)
+    try:
+        cluster = LocalCluster(
+            ClusterSettings(version=version, broker_ids=(1, 2), overrides=settings, java_options=options)
+        )
+    except (JavaUnavailable, JarsUnavailable) as error:
+        pytest.skip(str(error))
+    cluster.tools = KafkaTools(version, java_options)
+    for broker in cluster.brokers.values():
+        broker.properties.update(_at(broker.port))
+    try:
+        cluster.zookeeper.start()
+        with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
+            for name in ("kafka", "controller", "alice", "bob"):
+                let_in(zookeeper, name)
+        cluster.start_brokers(cluster.brokers)
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+def _at(port: int, beside: str = "") -> dict[str, Any]:
+    """By name, as Java asks for a ticket to the name of an address."""
+    return {
+        "listeners": f"INSIDE://127.0.0.1:{port}{beside}",
+        "advertised.listeners": f"INSIDE://localhost:{port}{beside}",
+    }
+
+
+def let_in(zookeeper: KazooClient, name: str) -> None:
+    """Write a user as Kafka's own tool does."""
+    mechanism = MECHANISMS[2]
+    salted = pbkdf2_hmac(mechanism.digest, PASSWORDS[name].encode(), b"salt", 4096)
+    config = {"version": 1, "config": {SCRAM: credential(mechanism, b"salt", salted, 4096)}}
+    zookeeper.ensure_path("/config/users")
+    zookeeper.create(UserConfigAddress(name).path, json.dumps(config).encode())
+
+
+@contextmanager
+def replica(
+    cluster: LocalCluster, directory: Path, settings: Mapping[str, Any], number: int = 901, beside: str = ""
+) -> Iterator[Replica]:
+    """One of ours beside them; `beside` are further listeners."""
+    port = free_port()
+    protocol = ".".join(cluster.version.split(".")[:2])
+    at = {**_at(port, beside), "inter.broker.protocol.version": protocol}
+    journal = {"journal.dir": directory / f"journal-{number}", "new_cluster": False, "log.level": "debug"}
+    with Replica(cluster.zookeeper_connect, directory, number, **{**settings, **at, **journal}) as ours:
+        ours.port = port
+        yield ours
+
+
+class Client:
+    """Somebody with Kafka's tools, and a file that says who it is."""
+
+    def __init__(self, cluster: LocalCluster, directory: Path, name: str, properties: Mapping[str, Any]) -> None:
+        self.cluster = cluster
+        self.file = directory / f"{name}.client.properties"
+        self.file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+    def run(self, tool: str, address: str, *args: str) -> ToolResult:
+        return self.cluster.tools.run(
+            tool, "--bootstrap-server", address, "--command-config", str(self.file), *args, timeout_s=60
+        )
+
+    def create(self, address: str, topic: str) -> ToolResult:
+        placed = ["--partitions", "2", "--replication-factor", "1"]
+        return self.run("kafka-topics", address, "--create", "--topic", topic, *placed)
+
+
+def with_password(authority: Authority, user: str) -> dict[str, Any]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": SCRAM,
+        "sasl.jaas.config": jaas(user),
+        **trust(authority),
+    }
+
+
+def with_ticket(keytab: Path) -> dict[str, Any]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.jaas.config": kerberos_login(keytab.stem, keytab),
+    }
+
+
+def with_certificate(authority: Authority, user: str) -> dict[str, Any]:
+    return {"security.protocol": "SSL", **stores(authority, user)}
+
+
+def assert_no_secret_is_told(ours: Replica, directory: Path, *more: str) -> None:
+    """Neither in its log nor in its journal, nor on its pages."""
+    secrets = [*PASSWORDS.values(), STORE_PASSWORD]
+    texts = [ours.process.log_file.read_text(errors="replace"), *more]
+    texts += [
+        file.read_bytes().decode("latin-1")
+        for file in (directory / f"journal-{ours.broker_id}").rglob("*")
+        if file.is_file()
+    ]
+    assert [secret for secret in secrets for text in texts if secret in text] == []
