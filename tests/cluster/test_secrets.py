@@ -32,7 +32,7 @@ from controller.settings.security import BrokerSecurity, Secret, StoreType, TlsS
 from controller.wire.frames import framed
 from tests.cluster.certificates import TRUST_PASSWORD, Authority
 from tests.cluster.replica import Replica, wait_until
-from tests.cluster.test_secured_listeners import MODULE
+from tests.cluster.secured import MODULE
 from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.scram import MECHANISMS, credential
