@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from metrics.replay.engines import Local
 from metrics.replay.jobs import ALL, Job, run
 from metrics.replay.reassignments import COLUMNS
 from metrics.replay.schemas import TABLES
-from tests.replay.notebook import shown_by
+from tests.replay.notebook import NOTEBOOK, shown_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,3 +96,11 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     assert "kafka's own way" in printed
     assert printed.count("/brokers/topics/") >= 2
     assert stopped
+
+
+def test_the_notebook_keeps_what_it_has_shown() -> None:
+    cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
+    kept = "".join(line for cell in cells for output in cell["outputs"] for line in output["text"])
+
+    assert "|finished|   api| 2000|" in kept
+    assert all(cell["outputs"] for cell in cells if ".show(" in "".join(cell["source"]))
