@@ -23,7 +23,7 @@ from controller.security.login import Login
 from controller.security.stores import UnusableStore
 from controller.security.tls_listener import RENEWED, ListenerTls
 from controller.security.towards_brokers import TowardsBrokers
-from controller.server.connection import Door
+from controller.server.service import Door
 from controller.settings import BadSettings, Settings
 from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
 from controller.zk import client as zookeeper

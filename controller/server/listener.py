@@ -17,10 +17,11 @@ from controller.core.events import Asked, Event
 from controller.core.replies import BrokerConfig, Reply
 from controller.core.requests import Caller, Request
 from controller.server.accepting import Acceptor, Welcome, listen
-from controller.server.connection import AuthorizerOfTypes, Connection, Door, Judged, ServerObserver, Service
+from controller.server.connection import Connection
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
+from controller.server.service import AuthorizerOfTypes, Door, Judged, ServerObserver, Service
 from zk_layout.ids import BrokerId
 
 _log = structlog.get_logger(__name__)

@@ -23,8 +23,8 @@ from controller.security.failures import UnusableSecurity
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
 from controller.security.towards_brokers import TowardsBrokers
-from controller.server.connection import Door
 from controller.server.listener import ListenerSettings
+from controller.server.service import Door
 from controller.settings.security import BrokerSecurity, SaslSettings, Secret
 from tests.cluster.replica import wait_until
 from tests.cluster.secured import VERSIONS, Client, by_ticket, kerberos_login, replica, running, with_ticket

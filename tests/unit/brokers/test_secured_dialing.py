@@ -13,8 +13,8 @@ from controller.brokers.dialing import PlaintextDialer, SecuredDialer, Streams
 from controller.connections.broker import BrokerConnection, Unreachable
 from controller.security.client_login import ClientLogin
 from controller.security.jaas import PLAIN_LOGIN, SCRAM_LOGIN, parse_jaas
-from controller.server.connection import Door
 from controller.server.listener import ListenerSettings
+from controller.server.service import Door
 from controller.settings.security import Secret
 from controller.wire.versions import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers

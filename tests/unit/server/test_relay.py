@@ -469,7 +469,7 @@ def test_a_registered_address_that_is_our_own_is_never_relayed_to_over_and_over(
             return super().enter(connection)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("controller.server.connection.ConnectionQuotas", Counted)
+        patch.setattr("controller.server.service.ConnectionQuotas", Counted)
         asyncio.run(story())
 
 

@@ -18,9 +18,9 @@ from controller.core.events import Asked
 from controller.core.replies import ReassignmentsListed
 from controller.core.requests import ListReassignments
 from controller.security.login import Login
-from controller.server.connection import Door
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
+from controller.server.service import Door
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.sasl import (

@@ -18,9 +18,9 @@ from structlog.testing import capture_logs
 from controller.core.events import Asked
 from controller.core.replies import ReassignmentsListed
 from controller.core.requests import ListReassignments
-from controller.server.connection import Door
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings, Server
+from controller.server.service import Door
 from controller.wire.frames import framed
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.server.clients import Desk, connected, serving

@@ -1,0 +1,357 @@
+"""Which request of a client is answered by whom: by the term, at once, by a broker, or by whoever leads?
+
+Source: Kafka's KafkaApis, ApiVersionsRequest; KIP-511.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import structlog
+from msgspec import Struct, structs
+
+from controller.core.clients.authorization import CLUSTER, anybody
+from controller.core.clients.refusal import refusal
+from controller.core.errors import ErrorCode
+from controller.core.replies import (
+    AclsDeleted,
+    AclsDescribed,
+    LeadersElected,
+    ReassignmentsListed,
+    Reply,
+    ShutdownPermitted,
+    TopicsCreated,
+)
+from controller.core.requests import Caller, DescribeCluster, Request
+from controller.server.api_names import api_name
+from controller.server.parts import ask_in_parts
+from controller.server.relay import (
+    BELIEVED,
+    CLIENT_ID,
+    FORWARDED,
+    LED,
+    OF_THE_ASKER,
+    RELAYABLE,
+    STANDING_BY,
+    Relay,
+)
+from controller.server.repeated_lines import shortened
+from controller.server.service import Service
+from controller.server.topic_configs import completed, is_to_be_completed
+from controller.wire import rights_needed
+from controller.wire.any_node import (
+    ANSWERED,
+    CONFIGS,
+    answer_groups,
+    answer_log_dir_moves,
+    decode_config_resources,
+    encode_configs_answered,
+    encode_nothing_here,
+)
+from controller.wire.broker_side import COMMANDS, decode_command, encode_acknowledgement
+from controller.wire.frames import (
+    THROTTLED_SINCE,
+    RequestHeader,
+    encode_response_header,
+    framed_apart,
+    throttle_ms_of,
+)
+from controller.wire.replies import encode_api_versions, encode_reply
+from controller.wire.requests import (
+    ApiVersionsRequest,
+    UnsupportedApi,
+    UnsupportedVersion,
+    decode_header,
+    decode_request,
+)
+from controller.wire.topic_replies import SETTINGS_FROM
+from controller.wire.versions import SERVED, ApiKey, VersionRange
+from zk_layout.znodes.acls import AclOperation, ResourceType
+
+_log = structlog.get_logger(__name__)
+
+LONGEST_WAIT_MS = 300_000
+_SHORT_BYTES = 8 * 1024
+_MOVE_BYTES = 50
+_ENTRY_BYTES = 100  # of rights
+_TOPIC_BYTES = 1_500  # of a new one with all its settings
+
+Chunks = tuple[bytes, ...]
+_T = TypeVar("_T")
+
+
+class Unanswerable(Exception):
+    """The connection is to be closed; says why."""
+
+
+class LedElsewhere(Exception):
+    """A request for the controller, which this process is not; a way to others is there."""
+
+    def __init__(self, header: RequestHeader, request: Request, relay: Relay) -> None:
+        super().__init__()
+        self.header, self.request, self.relay = header, request, relay
+
+
+class Asker(Struct, frozen=True):
+    """Whose requests these are.
+
+    Shape:
+        `address` has no port, `shown` is for who reads the log. `principal` may change with each login; `is_known` says
+        whether clients have to say who they are on this listener.
+    """
+
+    listener: str
+    address: str
+    shown: str
+    principal: Callable[[], str]
+    is_known: bool
+
+    def caller(self, client_id: str | None) -> Caller:
+        """As rights and quotas see who asks now."""
+        return Caller(self.listener, self.address, client_id or "", self.principal())
+
+
+class Answering:
+    """The answers to one client's requests."""
+
+    def __init__(self, service: Service, asker: Asker, relay: Relay | None, has_hung_up: Callable[[], bool]) -> None:
+        """Nothing was asked; without a relay only what the controller itself answers is offered."""
+        self._service = service
+        self._asker = asker
+        self._relay = relay
+        self._has_hung_up = has_hung_up
+        self._is_relay = False
+        self._throttle_s = 0.0
+
+    def is_a_brokers(self) -> bool:
+        """Whether whoever makes a request of brokers may make it."""
+        return self._service.is_allowed(self._asker.caller(None), AclOperation.CLUSTER_ACTION, CLUSTER)
+
+    def take_throttle_s(self) -> float:
+        """For how long the client was just told to wait."""
+        throttle_s, self._throttle_s = self._throttle_s, 0.0
+        return throttle_s
+
+    async def answer(self, frame: bytes) -> Chunks:
+        """The answer of this node, or of a broker for what any broker can answer.
+
+        Raises:
+            NothingKnown: only a broker can tell now. Ask `of_a_broker`.
+            LedElsewhere: it is for whoever leads. Ask `of_the_controller`.
+            MalformedRequest, Unanswerable, NobodyToAsk: there is none.
+        """
+        try:
+            header, request = await self._beside(partial(decode_request, frame), len(frame))
+        except UnsupportedVersion as unsupported:
+            if unsupported.header.api_key == ApiKey.API_VERSIONS:
+                # As a broker: clients that find more than itself in such an answer (franz-go) take it for the whole.
+                itself: dict[int, VersionRange] = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
+                return (encode_api_versions(unsupported.header, itself, ErrorCode.UNSUPPORTED_VERSION),)
+            raise self._unsupported(unsupported.header, unsupported.served) from None
+        except UnsupportedApi as unsupported:
+            return (await self._answer_for_a_broker(unsupported.header, frame),)
+        if isinstance(request, ApiVersionsRequest):
+            return (encode_api_versions(header, await self._offered(header.client_id)),)
+        caller = self._asker.caller(header.client_id)
+        if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
+            return await self._describe(request, header, caller)
+        if self._relay is not None and self._may_be_forwarded(header):
+            raise LedElsewhere(header, request, self._relay)
+        reply = await ask_in_parts(self._service.inquiries, _limited(request), caller)
+        self._throttle(getattr(reply, "throttle_ms", 0))
+        if isinstance(reply, TopicsCreated) and header.api_version >= SETTINGS_FROM:
+            reply = await self._with_all_configs(reply)
+        return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
+
+    async def of_the_controller(self, led: LedElsewhere, frame: bytes) -> Chunks:
+        """The answer of whoever leads or, where nobody can be asked, that we do not."""
+        answer = await led.relay.ask_the_controller(led.header, frame, self._service.pools.responses)
+        if answer is None:
+            answer = encode_reply(led.header, refusal(led.request, ErrorCode.NOT_CONTROLLER))
+        self._throttle(throttle_ms_of(led.header, answer))
+        return (answer,)
+
+    async def of_a_broker(self, frame: bytes, relay: Relay) -> Chunks:
+        """The answer of a live broker, if the client may have all of it.
+
+        Raises:
+            Unanswerable, NobodyToAsk: there is none.
+        """
+        await self._demand_rights(decode_header(frame), frame)
+        return (await relay.forward(frame, self._service.pools.responses),)
+
+    async def _beside(self, work: Callable[[], _T], size: int) -> _T:
+        """On another thread, where it is long enough to hold up the event loop."""
+        if size <= _SHORT_BYTES:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._service.beside, work)
+
+    def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
+        """Whether the client may do this with the cluster."""
+        return self._service.may(self._asker.caller(header.client_id), header.api_key, operation, CLUSTER)
+
+    async def _with_all_configs(self, reply: TopicsCreated) -> TopicsCreated:
+        if not is_to_be_completed(reply):
+            return reply
+        # On the brokers' own listener, which this process can reach them on whatever the client's wants of it.
+        listener = self._service.quotas.inter_broker_listener or self._asker.listener
+        broker = await self._service.topic_configs.of_a_broker(listener)
+        return await self._beside(partial(completed, reply, broker), len(reply.results) * _TOPIC_BYTES)
+
+    async def _describe(self, request: DescribeCluster, header: RequestHeader, caller: Caller) -> Chunks:
+        """The cluster as this term sees it.
+
+        Raises:
+            NothingKnown: there is no term; a broker can be asked, which names the leader.
+        """
+        body = await self._service.metadata.body(request, header.api_version, caller, self._has_hung_up)
+        return framed_apart(encode_response_header(header), body)
+
+    def _throttle(self, throttle_ms: int) -> None:
+        """The next request is not read before then. Another process of ours has many clients, and each their own."""
+        if throttle_ms > 0 and not self._is_relay:
+            self._throttle_s = throttle_ms / 1000
+
+    def _may_be_forwarded(self, header: RequestHeader) -> bool:
+        """Whoever leads sees this process only, so that rights would be judged as this process', and quotas of users
+        counted against it; and what another process has passed on goes no further."""
+        service = self._service
+        if header.api_key in THROTTLED_SINCE and self._asker.is_known and service.limits_users():
+            return False
+        is_somebody_elses = header.api_key in FORWARDED and not service.inquiries.is_led
+        return is_somebody_elses and not self._is_relay and service.is_allowed is anybody
+
+    async def _demand_rights(self, header: RequestHeader, frame: bytes) -> None:
+        """A broker would judge by the rights of this process.
+
+        Raises:
+            Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
+        """
+        service, key = self._service, header.api_key
+        if self._asker.is_known and key in OF_THE_ASKER:
+            raise Unanswerable(f"{api_name(key)} is not passed on, because a broker has to see who asks")
+        if service.is_allowed is anybody:
+            return
+        rights = await self._beside(partial(rights_needed.needed, header, frame), len(frame))
+        caller = self._asker.caller(header.client_id)
+        if rights == rights_needed.TO_WRITE_IDEMPOTENTLY and await self._may_write_somewhere(caller):
+            return
+        if rights is None or not all(service.may(caller, key, operation, resource) for operation, resource in rights):
+            raise Unanswerable(f"{api_name(key)} is not passed on for this client; brokers answer it")
+
+    async def _may_write_somewhere(self, caller: Caller) -> bool:
+        """Whether the broker behind the relay lets who may write to any topic have a producer id, and this one may."""
+        if self._relay is None or ApiKey.DESCRIBE_CLUSTER not in await self._relay.ranges():  # that of 2.8
+            return False
+        return self._service.is_allowed_for_any(caller, AclOperation.WRITE, ResourceType.TOPIC)
+
+    async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
+        key = header.api_key
+        if key in COMMANDS:
+            if not self._may(AclOperation.CLUSTER_ACTION, header):
+                raise Unanswerable(f"{api_name(key)} needs the right ClusterAction on the cluster")
+            return await self._beside(lambda: encode_acknowledgement(decode_command(frame)), len(frame))
+        answered = ANSWERED.get(key)
+        if answered is not None:
+            if header.api_version not in answered:
+                raise self._unsupported(header, answered)
+            if key == ApiKey.ALTER_REPLICA_LOG_DIRS:
+                answer = partial(answer_log_dir_moves, is_allowed=self._may(AclOperation.ALTER, header))
+                return await self._beside(partial(answer, header, frame), len(frame))
+            if key == ApiKey.DESCRIBE_GROUPS:
+                return await self._beside(partial(answer_groups, header, frame), len(frame))
+            if key not in CONFIGS:
+                is_allowed = key != ApiKey.DESCRIBE_LOG_DIRS or self._may(AclOperation.DESCRIBE, header)
+                return encode_nothing_here(header, is_allowed=is_allowed)
+            own = await self._answer_own_configs(header, frame)
+            if own is not None:
+                return own
+        if key in RELAYABLE and self._relay is not None:
+            await self._demand_rights(header, frame)
+            return await self._relay.forward(frame, self._service.pools.responses)
+        raise self._unsupported(header, None)
+
+    async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
+        own_id = self._service.own_id
+        describes = header.api_key == ApiKey.DESCRIBE_CONFIGS
+        resources = await self._beside(partial(decode_config_resources, header, frame), len(frame))
+        if not any(resource.is_node(own_id) for resource in resources):
+            return None
+        is_allowed = self._may(AclOperation.DESCRIBE_CONFIGS if describes else AclOperation.ALTER_CONFIGS, header)
+        if is_allowed and not describes:
+            self._say_that_nothing_is_stored(header)
+        answer = partial(encode_configs_answered, is_allowed=is_allowed)
+        shown = self._service.own_configs()
+        return await self._beside(partial(answer, header, resources, own_id, shown), len(frame))
+
+    def _say_that_nothing_is_stored(self, header: RequestHeader) -> None:
+        unsaid = self._service.repeated.say("own configs", asyncio.get_running_loop().time())
+        _log.log(
+            logging.DEBUG if unsaid is None else logging.INFO,
+            "configuration change for the controller's own node acknowledged but not stored",
+            request=api_name(header.api_key),
+            client_id=shortened(header.client_id or ""),
+            client=self._asker.shown,
+        )
+
+    async def _offered(self, client_id: str | None) -> dict[int, VersionRange]:
+        """What this client may ask; one of our own processes is told only what is answered here."""
+        expected = self._service.expected
+        if client_id in expected:
+            expected[client_id] = True
+        self._is_relay |= client_id == CLIENT_ID
+        if client_id in expected or self._is_relay:
+            return {**SERVED}
+        if self._relay is None:
+            return offered({key: BELIEVED[key] for key in LED & BELIEVED.keys()})
+        return offered(await self._relay.ranges())
+
+    def _unsupported(self, header: RequestHeader, supported: VersionRange | None) -> Unanswerable:
+        name = api_name(header.api_key)
+        hint = "it is answered by brokers" if supported is None else f"versions {supported} are answered"
+        if header.api_key in LED:
+            hint = "it is answered by the leader or coordinator, which the controller never is"
+        return Unanswerable(
+            f"{name} version {header.api_version} from client {header.client_id!r} is not answered by the "
+            f"controller: {hint}; clients that follow ApiVersions do not send it here"
+        )
+
+
+def offered(relayed: Mapping[int, VersionRange]) -> dict[int, VersionRange]:
+    """What ApiVersions says, given what the broker behind the relay says: requests that are sometimes answered
+    here and sometimes there, in the versions both know."""
+    ranges: dict[int, VersionRange] = {**relayed, **ANSWERED, **SERVED}
+    for key in (CONFIGS | STANDING_BY) & relayed.keys():
+        ours, theirs = ranges[key], relayed[key]
+        ranges[key] = VersionRange(max(ours.lowest, theirs.lowest), min(ours.highest, theirs.highest))
+    return ranges
+
+
+def _limited(request: Request) -> Request:
+    """It takes memory for as long as it waits, and no client waits for so long."""
+    if getattr(request, "timeout_ms", 0) <= LONGEST_WAIT_MS:
+        return request
+    return structs.replace(request, timeout_ms=LONGEST_WAIT_MS)
+
+
+def _weight(reply: Reply) -> int:
+    """About how many bytes an answer that does not follow from its request's size will have."""
+    match reply:
+        case ReassignmentsListed(moves=listed):
+            return len(listed) * _MOVE_BYTES
+        case TopicsCreated(results):
+            return len(results) * _TOPIC_BYTES
+        case AclsDescribed(bindings=bindings):
+            return len(bindings) * _ENTRY_BYTES
+        case AclsDeleted(results=filtered):
+            return sum(len(result.deleted) for result in filtered) * _ENTRY_BYTES
+        case LeadersElected(results=results):
+            return len(results) * _MOVE_BYTES
+        case ShutdownPermitted(remaining=remaining):
+            return len(remaining) * _MOVE_BYTES
+        case _:
+            return 0
