@@ -317,13 +317,16 @@ class _Leading(Leading):
 
 
 class Silent:
-    """Says nothing of itself, and follows no quotas: no decision rests on what replicas tell people."""
+    """Says nothing of itself or of rights, and follows no quotas: no decision rests on what replicas tell people."""
 
     async def keep(self) -> None:
         """Nothing."""
 
     async def follow(self) -> None:
         """Nothing limits anybody."""
+
+    def close(self) -> None:
+        """Nothing is left to be said."""
 
 
 class Process(Daemon):
@@ -347,7 +350,7 @@ class Process(Daemon):
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
         self._leading = _Leading(controller, settings, self._claimant, self)
         silent: Any = Silent()
-        self._announcing = self._quotas = silent
+        self._announcing = self._quotas = self._access_log = silent
 
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller

@@ -1,0 +1,9 @@
+"""Does the process of simulated worlds still have all the parts that a process has?"""
+
+from __future__ import annotations
+
+from tests.simulation.world import World
+
+
+def test_a_world_runs_to_its_end() -> None:
+    World(1).run()
