@@ -84,8 +84,8 @@ cluster: $(READY) kerberos  ## real ZooKeeper, real brokers, real clients
 acls: $(READY)  ## our decisions about rights against Kafka's own authorizers: SETS=20000 sets of each, in minutes
 	$(BIN)/python -m tests.acls $(if $(SETS),--sets $(SETS)) $(ARGS)
 
-secured: $(READY) kerberos  ## TLS, SCRAM, ACLs and Kerberos on real brokers 2.4.1, 2.8.2 and 3.9.1
-	$(PYTEST) -m "thorough or not thorough" tests/cluster/test_secured_listeners.py tests/cluster/test_kerberos.py tests/cluster/test_secured_zookeeper.py $(ARGS)
+secured: $(READY) kerberos  ## TLS, SCRAM, ACLs, Kerberos, tokens and a secured ZooKeeper on real brokers 2.4.1, 2.8.2 and 3.9.1
+	$(PYTEST) -m "thorough or not thorough" tests/cluster/test_secured_listeners.py tests/cluster/test_kerberos.py tests/cluster/test_secured_zookeeper.py tests/cluster/test_secured_throughout.py tests/cluster/test_oauthbearer.py $(ARGS)
 
 # All of them renew the page; some, as in CLIENTS=java,kafkajs, only show their table.
 clients: $(READY)  ## what clients of all kinds see of our controller, beside the native one; renews docs/clients.md

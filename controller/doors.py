@@ -93,7 +93,7 @@ def doors_of(settings: Settings, users: KnownUsers) -> Mapping[str, Door]:
         if (
             secured.sasl is not None
             and "OAUTHBEARER" in secured.sasl.enabled_mechanisms
-            and URL not in secured.sasl.options
+            and URL not in secured.sasl.options_of("OAUTHBEARER")
         ):
             _log.warning(
                 "tokens that nobody has signed are taken, as by Kafka's default", listener=name, hint=f"set {URL}"
@@ -144,13 +144,13 @@ def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, *, w
         return Door(tls)
     has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
     login = _logins(settings, secured.sasl, users, with_keys=with_keys)
-    return Door(tls, login, users.is_ready if has_users else None)
+    return Door(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
 
 
 def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, *, with_keys: bool) -> Callable[[], Login]:
-    keys = None
-    if URL in sasl.options and "OAUTHBEARER" in sasl.enabled_mechanisms:
-        keys = KeySource(sasl.options, _say) if with_keys else _no_keys
+    keys, of_tokens = None, sasl.options_of("OAUTHBEARER")
+    if URL in of_tokens and "OAUTHBEARER" in sasl.enabled_mechanisms:
+        keys = KeySource(of_tokens, _say) if with_keys else _no_keys
     sources = Sources(_now_ms, users.user, users.token, settings.token_key, keys, _default_realm())
     return partial(Login, listener_mechanisms(sasl, sources), _now_ms, sasl.max_reauth_ms)
 

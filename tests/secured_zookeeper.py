@@ -92,6 +92,17 @@ class SecuredZooKeeper:
             }
         return found
 
+    def brokers_java(self, version: str) -> tuple[str, ...]:
+        """Options of a broker's Java: who it is, and how it goes there where its version has no properties for that."""
+        tls = {
+            "zookeeper.client.secure": "true",
+            "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+            "zookeeper.ssl.trustStore.location": self.authority.trusted_jks,
+            "zookeeper.ssl.trustStore.password": TRUST_PASSWORD,
+        }
+        before_2_5 = version.startswith("2.4.")
+        return (self.brokers_login(), *(f"-D{key}={value}" for key, value in tls.items() if before_2_5))
+
     def brokers_login(self) -> str:
         """The option of a broker's Java that says who it is."""
         file = self.directory / "client.jaas"

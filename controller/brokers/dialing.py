@@ -214,7 +214,7 @@ async def _said(login: ClientLogin, say: Callable[[], _T]) -> _T:
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(tell, *outcome)
 
-    threading.Thread(target=run, name="kerberos", daemon=True).start()
+    threading.Thread(target=run, name="login", daemon=True).start()
     return await said
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,12 +18,18 @@ from msgspec import Struct
 
 from controller.reassign.input_file import File
 from controller.reassign.refusals import Unusable
+from controller.security.client_login import TokenProvider
+from controller.security.client_tls import client_tls
+from controller.security.failures import UnusableSecurity
+from controller.security.jaas import parse_jaas
 from controller.security.stores import UnusableStore
 from controller.security.tls import client_context
-from controller.settings.security import KeyStore, Secret, StoreType, TlsSettings, TrustStore
+from controller.security.token_sources import token_source
+from controller.settings.securing_keys import OWN_TOKEN_KEYS
+from controller.settings.security import Secret
 
 DEFAULT_API_TIMEOUT_MS = 60_000
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NUMBERS = {
     "request.timeout.ms": "request_timeout_ms",
@@ -48,6 +53,7 @@ _HANDLED = frozenset(
         "security.protocol",
         "sasl.mechanism",
         "sasl.jaas.config",
+        *OWN_TOKEN_KEYS,
         "ssl.truststore.type",
         "ssl.truststore.location",
         "ssl.truststore.certificates",
@@ -126,7 +132,10 @@ def client_settings(properties: Mapping[str, str]) -> ClientSettings:
         raise Unusable(f"security.protocol={protocol} is not one of {', '.join(_PROTOCOLS)}")
     arguments["security_protocol"] = protocol
     if protocol.endswith("SSL"):
-        arguments["ssl_context"] = _ssl_context(properties)
+        try:
+            arguments["ssl_context"] = client_context(client_tls(properties))
+        except UnusableStore as unusable:
+            raise Unusable(str(unusable)) from None
     if protocol.startswith("SASL"):
         arguments |= _sasl(properties)
     timeout_ms = _number(properties, "default.api.timeout.ms") if "default.api.timeout.ms" in properties else None
@@ -161,7 +170,10 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
         return found
     text = properties.get("sasl.jaas.config")
     if text is None:
-        raise Unusable(f"sasl.mechanism={mechanism} needs sasl.jaas.config with username and password")
+        needed = "a login module" if mechanism == "OAUTHBEARER" else "username and password"
+        raise Unusable(f"sasl.mechanism={mechanism} needs sasl.jaas.config with {needed}")
+    if mechanism == "OAUTHBEARER":
+        return found | {"sasl_oauth_token_provider": _tokens(text, properties)}
     options = _options(text)
     lacking = [key for key in ("username", "password") if key not in options]
     if lacking:
@@ -170,6 +182,17 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
             'username="..." password="...";'
         )
     return found | {"sasl_plain_username": options["username"], "sasl_plain_password": options["password"]}
+
+
+def _tokens(jaas: str, properties: Mapping[str, str]) -> TokenProvider:
+    try:
+        return TokenProvider(token_source(parse_jaas(Secret(jaas)), properties, _say_nothing))
+    except UnusableSecurity as unusable:
+        raise Unusable(str(unusable)) from None
+
+
+def _say_nothing(_: str, __: str) -> None:
+    """Who asks for a token hears why there is none."""
 
 
 def _keytab(properties: Mapping[str, str]) -> dict[str, str]:
@@ -186,50 +209,3 @@ def _options(jaas: str) -> dict[str, str]:
 
 def _unquoted(double: str, single: str, bare: str) -> str:
     return re.sub(r"\\(.)", r"\1", double or single) or bare
-
-
-def _ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """What `ssl.…` asks for, by stores of every kind that Java knows."""
-    named = properties.get("ssl.enabled.protocols") or properties.get("ssl.protocol") or "TLSv1.2,TLSv1.3"
-    enabled = {name.strip() for name in named.split(",")}
-    if not enabled <= {"TLSv1.2", "TLSv1.3", "TLS"}:
-        raise Unusable(f"ssl.enabled.protocols={named}: only TLSv1.2 and TLSv1.3 are supported")
-    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
-    if algorithm not in ("", "https"):
-        raise Unusable(f"ssl.endpoint.identification.algorithm={algorithm} is neither https nor empty")
-    key_store = KeyStore(
-        _type(properties, "ssl.keystore.type"),
-        properties.get("ssl.keystore.location"),
-        _secret(properties, "ssl.keystore.password"),
-        _secret(properties, "ssl.key.password"),
-        properties.get("ssl.keystore.certificate.chain"),
-        _secret(properties, "ssl.keystore.key"),
-    )
-    trust_store = TrustStore(
-        _type(properties, "ssl.truststore.type"),
-        properties.get("ssl.truststore.location"),
-        _secret(properties, "ssl.truststore.password"),
-        properties.get("ssl.truststore.certificates"),
-    )
-    settings = TlsSettings(
-        key_store if key_store.location or key_store.certificate_chain else None,
-        trust_store if trust_store.location or trust_store.certificates else None,
-        enabled_protocols=("TLSv1.3",) if enabled == {"TLSv1.3"} else ("TLSv1.2", "TLSv1.3"),
-        cipher_suites=tuple(filter(None, (s.strip() for s in properties.get("ssl.cipher.suites", "").split(",")))),
-        endpoint_identification_algorithm=algorithm,
-    )
-    try:
-        return client_context(settings)
-    except UnusableStore as unusable:
-        raise Unusable(str(unusable)) from None
-
-
-def _type(properties: Mapping[str, str], key: str) -> StoreType:
-    try:
-        return StoreType(properties.get(key, StoreType.JKS).upper())
-    except ValueError:
-        raise Unusable(f"{key}={properties[key]} is not one of {', '.join(StoreType)}") from None
-
-
-def _secret(properties: Mapping[str, str], key: str) -> Secret | None:
-    return Secret(properties[key]) if key in properties else None

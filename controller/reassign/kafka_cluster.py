@@ -35,6 +35,7 @@ from controller.reassign.cluster import (
 )
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Refused, Unreachable
+from controller.security.own_token import NoToken
 from controller.wire.tagged import controller_of, progress_of, status_of
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
@@ -78,6 +79,7 @@ class KafkaCluster:
         self._is_sasl = settings.security_protocol.startswith("SASL")
         arguments = {"client_id": CLIENT_ID, **settings.arguments}
         os.environ.update(settings.environment)
+        _demand_token(arguments)
         self._net = NetworkSelector(**arguments)
         try:
             self._manager = KafkaConnectionManager(
@@ -296,6 +298,16 @@ class _Troubles(logging.Handler):
         """Let go of the log."""
         self._logger.removeHandler(self)
         self._logger.propagate = True
+
+
+def _demand_token(arguments: Mapping[str, Any]) -> None:
+    """The client library says of a token that cannot be had no more than that nobody lets us in."""
+    provider = arguments.get("sasl_oauth_token_provider")
+    try:
+        if provider is not None:
+            provider.token()
+    except NoToken as failure:
+        raise Unreachable(f"OAUTHBEARER: {failure.reason}") from None
 
 
 def _may_pass(error: BaseException) -> bool:

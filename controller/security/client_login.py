@@ -8,7 +8,7 @@ Source: Kafka's SaslClientAuthenticator, ScramSaslClient, ScramLoginModule, Plai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from kafka.net.sasl import get_sasl_mechanism
@@ -18,9 +18,7 @@ from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.gssapi_login import GssapiLogin, initiating
 from controller.security.jaas import LoginModule
-
-TokenSource = Callable[[], tuple[str, Mapping[str, str]]]
-"""Gives a bearer token, and the extensions to send with it (KIP-342)."""
+from controller.security.token_sources import TokenSource
 
 T = TypeVar("T")
 _SUPPORTED = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"})
@@ -31,7 +29,7 @@ class ClientLogin:
 
     Shape:
         After None the login `is_done`: the server has said all that the mechanism wants of it. One that `asks_others`
-        waits for a Kerberos server in between, and is not for the event loop's thread.
+        waits for a Kerberos server or an identity provider in between, and is not for the event loop's thread.
     """
 
     def __init__(
@@ -50,13 +48,13 @@ class ClientLogin:
         """
         if mechanism not in _SUPPORTED:
             raise UnusableSecurity(f"sasl.mechanism: {mechanism} is not supported")
-        self.asks_others = mechanism == "GSSAPI"
+        self.asks_others = mechanism in ("GSSAPI", "OAUTHBEARER")
         arguments: dict[str, Any] = {}
         if mechanism == "GSSAPI":
             service = _needed(service_name or module.option("serviceName"), "sasl.kerberos.service.name")
             self._exchange: Any = GssapiLogin(initiating(module, service, host))
         elif mechanism == "OAUTHBEARER":
-            arguments = {"sasl_oauth_token_provider": _Provider(_needed(bearer_token, "a token source"))}
+            arguments = {"sasl_oauth_token_provider": TokenProvider(_needed(bearer_token, "a token source"))}
             self._exchange = get_sasl_mechanism(mechanism)(sasl_mechanism=mechanism, **arguments)
         else:
             arguments = _user_and_password(mechanism, module)
@@ -99,18 +97,21 @@ class ClientLogin:
             raise AuthenticationFailed(f"no token for the broker: {type(error).__name__}") from error
 
 
-class _Provider(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]
     """A token source as kafka-python wants it; the extensions belong to the token that was asked for before."""
 
     def __init__(self, source: TokenSource) -> None:
+        """Nothing is asked for yet."""
         self._source = source
         self._extensions: Mapping[str, str] = {}
 
     def token(self) -> str:
+        """One for the next login."""
         token, self._extensions = self._source()
         return token
 
     def extensions(self) -> Mapping[str, str]:
+        """What to send with it (KIP-342)."""
         return self._extensions
 
 

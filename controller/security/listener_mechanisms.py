@@ -62,9 +62,12 @@ def listener_mechanisms(settings: SaslSettings, sources: Sources) -> Mechanisms:
     Raises:
         UnusableSecurity: a mechanism is not known, has no login module, or has one by which nobody can log in.
     """
-    handler = settings.options.get(_HANDLER)
-    if handler is not None and handler not in _KNOWN_HANDLERS:
-        raise UnusableSecurity(f"{_HANDLER}: {handler} is Java, and would judge otherwise than this controller does")
+    for mechanism in settings.enabled_mechanisms:
+        handler = settings.options_of(mechanism).get(_HANDLER)
+        if handler is not None and handler not in _KNOWN_HANDLERS:
+            raise UnusableSecurity(
+                f"{_HANDLER}: {handler} is Java, and would judge otherwise than this controller does"
+            )
     return {name: _mechanism(name, settings, sources) for name in settings.enabled_mechanisms}
 
 
@@ -84,17 +87,18 @@ def _mechanism(name: str, settings: SaslSettings, sources: Sources) -> Callable[
         return partial(PlainServer, module)
     if name == "OAUTHBEARER":
         return _oauthbearer(module, settings, sources)
-    listed = settings.options.get(KERBEROS_RULES, "DEFAULT")
+    listed = settings.options_of(name).get(KERBEROS_RULES, "DEFAULT")
     names = ShortNames([rule.strip() for rule in listed.split(",")], sources.default_realm)
     return partial(GssapiServer, accepting(module), names)
 
 
 def _oauthbearer(module: LoginModule, settings: SaslSettings, sources: Sources) -> Callable[[], ServerMechanism]:
+    options = settings.options_of("OAUTHBEARER")
     if sources.keys is None:
-        if settings.options.get(_HANDLER) in _SIGNED:
+        if options.get(_HANDLER) in _SIGNED:
             raise UnusableSecurity("sasl.oauthbearer.jwks.endpoint.url is missing: tokens are to be signed")
         return partial(OAuthBearerServer, unsecured_tokens(module, sources.now_ms))
-    return partial(OAuthBearerServer, signed_tokens(expectations(settings.options), sources.keys, sources.now_ms))
+    return partial(OAuthBearerServer, signed_tokens(expectations(options), sources.keys, sources.now_ms))
 
 
 def _key(mechanism: str) -> str:

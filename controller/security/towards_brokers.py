@@ -9,10 +9,10 @@ import ssl
 from collections.abc import Callable
 
 from controller.security.client_login import ClientLogin
-from controller.security.failures import UnusableSecurity
 from controller.security.jaas import parse_jaas
 from controller.security.tls import client_context
 from controller.security.tls_listener import Renewed, Say, files_of
+from controller.security.token_sources import token_source
 from controller.settings.security import BrokerSecurity
 
 
@@ -20,7 +20,7 @@ class TowardsBrokers:
     """Our end of connections to brokers on one listener."""
 
     def __init__(self, settings: BrokerSecurity, now: Callable[[], float], say: Say) -> None:
-        """Read stores and login module. `now` counts seconds; `say` hears of renewed certificates.
+        """Read stores and login module. `now` counts seconds; `say` hears of renewed certificates and missing tokens.
 
         Raises:
             UnusableStore, UnusableSecurity: with the setting to be changed.
@@ -29,15 +29,12 @@ class TowardsBrokers:
         self.mechanism = settings.mechanism
         tls = settings.tls
         self._context = None if tls is None else Renewed(lambda: client_context(tls), files_of(tls), now, say)
-        self._module = None
+        self._module = self._tokens = None
         self._service_name = settings.options.get("sasl.kerberos.service.name")
         if settings.jaas is not None:
             self._module = parse_jaas(settings.jaas, f"{settings.mechanism.lower()}.sasl.jaas.config")
             if settings.mechanism == "OAUTHBEARER":
-                raise UnusableSecurity(
-                    "sasl.mechanism.inter.broker.protocol=OAUTHBEARER: this controller fetches no tokens for itself "
-                    "yet; give it a listener of the brokers with another mechanism"
-                )
+                self._tokens = token_source(self._module, settings.options, say)
             self.login("")  # what is missing is told at the start
 
     def context(self) -> ssl.SSLContext | None:
@@ -52,4 +49,6 @@ class TowardsBrokers:
         """
         if self._module is None:
             return None
-        return ClientLogin(self.mechanism, self._module, host=host, service_name=self._service_name)
+        return ClientLogin(
+            self.mechanism, self._module, host=host, service_name=self._service_name, bearer_token=self._tokens
+        )

@@ -23,7 +23,7 @@ from controller.core.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, Unanswerable
 from controller.server.connection_quotas import OpenConnection
-from controller.server.entrance import LARGEST_BYTES, Entrance, NotLetIn
+from controller.server.entrance import Entrance, NotLetIn
 from controller.server.inquiries import NothingKnown
 from controller.server.memory_pools import BROKERS_OWN
 from controller.server.relay import NobodyToAsk, Relay
@@ -74,6 +74,7 @@ class Connection:
         self._tls = door.tls
         self._entrance = None if door.login is None else Entrance(door.login(), asyncio.get_running_loop().time)
         self._is_ready = door.is_ready
+        self._most_login_bytes = door.most_login_bytes
         self._principal = ANONYMOUS
         is_known = door.tls is not None or door.login is not None
         asker = Asker(connection.listener, connection.address, address, self._who, is_known)
@@ -199,11 +200,11 @@ class Connection:
     def _most_bytes(self) -> int:
         """Of a request; few of somebody who has not logged in and asks for the versions."""
         most = self._service.limits.most_request_bytes
-        return most if self._entrance is None or self._entrance.is_open else min(most, LARGEST_BYTES)
+        return most if self._entrance is None or self._entrance.is_open else min(most, self._most_login_bytes)
 
     async def _log_in(self, entrance: Entrance, size: int, head: bytes) -> Chunks | None:
         """Who fails is answered late, so that trying many passwords takes long."""
-        check_size(size, LARGEST_BYTES)
+        check_size(size, self._most_login_bytes)
         async with asyncio.timeout(self._patience_s):
             frame = await self._wire.bytes_of(size - len(head), head)
             if self._is_ready is not None:

@@ -6,7 +6,6 @@ Source: Kafka's SaslServerAuthenticator and KafkaChannel; KIP-43, KIP-152, KIP-3
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from controller.core.errors import ErrorCode
 from controller.core.requests import ANONYMOUS
@@ -22,9 +21,6 @@ from controller.wire.sasl import (
     encode_handshake_answer,
 )
 from controller.wire.versions import ApiKey
-
-LARGEST_BYTES: Final = 512 * 1024
-"""Of one message of somebody who is not known. Source: Kafka's sasl.server.max.receive.size."""
 
 _LOGIN = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _BARE, _WRAPPED = 0, 1  # tokens as SaslHandshake of these versions has them follow

@@ -63,11 +63,13 @@ class Door(Struct, frozen=True):
     """How one listener lets clients in: with `tls` encrypted, with `login` only who logs in by SASL.
 
     Logins wait until `is_ready`: a client that is refused takes its password for wrong, and may give up for good.
+    Before a login no message has more than `most_login_bytes`: Kafka's sasl.server.max.receive.size.
     """
 
     tls: Tls | None = None
     login: Callable[[], Login] | None = None
     is_ready: Callable[[], Awaitable[object]] | None = None
+    most_login_bytes: int = 512 * 1024
 
 
 def _nothing(*_: object) -> bool:

@@ -30,7 +30,8 @@ from controller.settings.security import (
     TrustStore,
 )
 
-_WITH_PASSWORD = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+_ANOTHER = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+_NOT_FOR_LOGINS = ("sasl.enabled.mechanisms", "sasl.jaas.config")
 _JAVA = {
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
@@ -87,10 +88,10 @@ class _Written:
             return otherwise
         return words
 
-    def beginning(self, start: str, but_for: Iterable[str]) -> Mapping[str, str]:
+    def beginning(self, start: str, but_for: Iterable[str], mechanism: str = "") -> Mapping[str, str]:
         """All that counts of the keys that begin so."""
-        bare = {OF_ONE.sub("", key) for key in self._draft.given}
-        found = {key: self.text(key) for key in sorted(bare) if key.startswith(start) and key not in but_for}
+        bare = {OF_ONE.sub("", key).removeprefix(f"{mechanism.lower()}.") for key in self._draft.given}
+        found = {key: self.text(key, mechanism) for key in sorted(bare) if key.startswith(start) and key not in but_for}
         return MappingProxyType({key: text for key, text in found.items() if text is not None})
 
 
@@ -109,10 +110,11 @@ def broker_security_of(draft: Draft, listener: str, secured: ListenerSecurity) -
     if secured.sasl is None:
         return BrokerSecurity(secured.protocol, secured.tls)
     enabled, written = secured.sasl.enabled_mechanisms, _Written(draft, listener)
-    for mechanism in (draft.text(MECHANISM), *_WITH_PASSWORD):
+    for mechanism in (draft.text(MECHANISM), *_ANOTHER):
         jaas = written.secret("sasl.jaas.config", mechanism)
         if mechanism in enabled and jaas is not None:
-            return BrokerSecurity(secured.protocol, secured.tls, mechanism, jaas, secured.sasl.options)
+            options = written.beginning("sasl.", _NOT_FOR_LOGINS, mechanism)
+            return BrokerSecurity(secured.protocol, secured.tls, mechanism, jaas, options)
     return None
 
 
@@ -191,17 +193,23 @@ def _sasl(draft: Draft, written: _Written) -> SaslSettings:
         elif not mechanism.startswith("SCRAM"):
             key = f"listener.name.*.{mechanism.lower()}.sasl.jaas.config"
             draft.complain(key, f"{mechanism} needs it; a JAAS file of the JVM is not read")
+    options = written.beginning("sasl.", _NOT_FOR_LOGINS)
+    nearer = {mechanism: written.beginning("sasl.", _NOT_FOR_LOGINS, mechanism) for mechanism in mechanisms}
     return SaslSettings(
         mechanisms,
         MappingProxyType(jaas),
-        written.beginning("sasl.", ("sasl.enabled.mechanisms", "sasl.jaas.config")),
-        _milliseconds(draft, written, "connections.max.reauth.ms"),
+        options,
+        _number(draft, written, "connections.max.reauth.ms", ("milliseconds", 0, 0)),
+        _number(draft, written, "sasl.server.max.receive.size", ("bytes", 1, 524_288)),
+        MappingProxyType({name: found for name, found in nearer.items() if found != options}),
     )
 
 
-def _milliseconds(draft: Draft, written: _Written, key: str) -> int:
-    text = written.text(key) or "0"
-    if not text.isdecimal():
-        draft.complain(written.key(key), "expected a number of milliseconds, at least 0")
-        return 0
+def _number(draft: Draft, written: _Written, key: str, kind: tuple[str, int, int]) -> int:
+    """Of a unit, at least and otherwise so many."""
+    unit, least, usual = kind
+    text = written.text(key) or str(usual)
+    if not text.isdecimal() or int(text) < least:
+        draft.complain(written.key(key), f"expected a number of {unit}, at least {least}")
+        return usual
     return int(text)

@@ -29,7 +29,26 @@ SSL_KEYS: Final = frozenset(
 )
 """What of `ssl.` means something here."""
 
-SASL_KEYS: Final = frozenset(
+OWN_TOKEN_KEYS: Final = frozenset(
+    {
+        "sasl.login.callback.handler.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.oauthbearer.header.urlencode",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+    }
+)
+"""By which a client of OAUTHBEARER gets its tokens."""
+
+SASL_KEYS: Final = OWN_TOKEN_KEYS | frozenset(
     {
         "connections.max.reauth.ms",
         "principal.builder.class",
@@ -42,9 +61,8 @@ SASL_KEYS: Final = frozenset(
         "sasl.oauthbearer.expected.issuer",
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
         "sasl.server.callback.handler.class",
+        "sasl.server.max.receive.size",
     }
 )
 """What of SASL, and of who a client is, means something here."""

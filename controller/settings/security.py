@@ -106,16 +106,23 @@ class SaslSettings(Struct, frozen=True):
 
     Shape:
         `jaas` is by mechanism, in capitals: `sasl.jaas.config`. `options` are the further keys that begin with
-        `sasl.`, without the prefix of a listener or mechanism.
+        `sasl.`, without the prefix of a listener or mechanism; `nearer` has all of them for a mechanism for which some
+        are written that do not count for others.
 
     Units:
-        `max_reauth_ms` milliseconds; 0 asks nobody to log in again.
+        `max_reauth_ms` milliseconds; 0 asks nobody to log in again. `max_receive_bytes` of a message before a login.
     """
 
     enabled_mechanisms: tuple[str, ...] = ("GSSAPI",)
     jaas: Mapping[str, Secret] = MappingProxyType({})
     options: Mapping[str, str] = MappingProxyType({})
     max_reauth_ms: int = 0
+    max_receive_bytes: int = 524_288
+    nearer: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+
+    def options_of(self, mechanism: str) -> Mapping[str, str]:
+        """What counts for one mechanism."""
+        return self.nearer.get(mechanism, self.options)
 
 
 class BrokerSecurity(Struct, frozen=True):

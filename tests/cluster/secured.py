@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_acl
+from msgspec import structs
 
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
@@ -18,13 +20,17 @@ from controller.lab.java import SMALL_SERVER
 from controller.lab.kdc import REALM
 from controller.lab.ports import free_port
 from controller.lab.tools import KafkaTools, ToolResult
-from controller.lab.zookeeper import zookeeper_client
-from controller.security.jaas import KERBEROS_LOGIN
+from controller.security.jaas import KERBEROS_LOGIN, OAUTHBEARER_LOGIN
+from controller.settings.security import ZooKeeperSecurity
+from controller.zk.client import client_of
 from tests.cluster.certificates import TRUST_PASSWORD, Authority
 from tests.cluster.replica import Replica
+from tests.secured_zookeeper import SecuredZooKeeper
+from tests.secured_zookeeper import jaas as jaas_of_zookeeper
 from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.scram import MECHANISMS, credential
 
+CHROOT = "/kafka"
 SCRAM = "SCRAM-SHA-512"
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PASSWORD_KEY = "listener.name.inside.scram-sha-512.sasl.jaas.config"
@@ -86,6 +92,21 @@ def by_certificate(authority: Authority, user: str) -> dict[str, Any]:
     }
 
 
+def by_token(user: str) -> dict[str, Any]:
+    """How a broker, or we, are on a listener with tokens that nobody signs."""
+    return {
+        **AUTHORIZER,
+        "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "listener.name.inside.oauthbearer.sasl.jaas.config": unsigned(user),
+    }
+
+
+def unsigned(user: str) -> str:
+    return f'{OAUTHBEARER_LOGIN} required unsecuredLoginStringClaim_sub="{user}";'
+
+
 def by_ticket(keytab: Path) -> dict[str, Any]:
     """How a broker, or we, are on a listener with Kerberos; one principal for all on this host, as `broker`."""
     return {
@@ -106,13 +127,21 @@ def kerberos_login(principal: str, keytab: Path) -> str:
 
 
 @contextmanager
-def running(version: str, settings: Mapping[str, Any], *java_options: str) -> Iterator[LocalCluster]:
-    """Two brokers, with users who are there before they start. The tools have the Java options, too."""
+def running(
+    version: str, settings: Mapping[str, Any], *java_options: str, zookeeper: SecuredZooKeeper | None = None
+) -> Iterator[LocalCluster]:
+    """Two brokers, with users who are there before they start. The tools have the Java options, too.
+
+    A secured ZooKeeper knows brokers and tools as `kafka`, and has a chroot; the tools go there in plain text.
+    """
     options = (*SMALL_SERVER, *java_options)
+    wanted = ClusterSettings(version=version, broker_ids=(1, 2), overrides=settings, java_options=options)
+    if zookeeper is not None:
+        options = (*options, *zookeeper.brokers_java(version))
+        wanted = structs.replace(wanted, chroot=CHROOT, zookeeper=zookeeper.settings, java_options=options)
+        java_options = (*java_options, zookeeper.brokers_login())
     try:
-        cluster = LocalCluster(
-            ClusterSettings(version=version, broker_ids=(1, 2), overrides=settings, java_options=options)
-        )
+        cluster = LocalCluster(wanted)
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
     cluster.tools = KafkaTools(version, java_options)
@@ -120,9 +149,7 @@ def running(version: str, settings: Mapping[str, Any], *java_options: str) -> It
         broker.properties.update(_at(broker.port))
     try:
         cluster.zookeeper.start()
-        with zookeeper_client(cluster.zookeeper_connect) as zookeeper:
-            for name in ("kafka", "controller", "alice", "bob"):
-                let_in(zookeeper, name)
+        _let_all_in(cluster, is_protected=zookeeper is not None)
         cluster.start_brokers(cluster.brokers)
         yield cluster
     finally:
@@ -137,13 +164,32 @@ def _at(port: int, beside: str = "") -> dict[str, Any]:
     }
 
 
-def let_in(zookeeper: KazooClient, name: str) -> None:
+def _let_all_in(cluster: LocalCluster, *, is_protected: bool) -> None:
+    """With protection as Kafka's tool gives it to what it writes for brokers that are still to start."""
+    security = ZooKeeperSecurity(jaas=jaas_of_zookeeper("kafka")) if is_protected else ZooKeeperSecurity()
+    zookeeper = client_of(cluster.zookeeper.connect, security)
+    zookeeper.start()
+    try:
+        chroot = cluster.settings.chroot
+        hidden = [make_acl("sasl", "kafka", all=True)] if is_protected else None
+        readable = None if hidden is None else [*hidden, make_acl("world", "anyone", read=True)]
+        if chroot:
+            zookeeper.ensure_path(chroot, acl=readable)
+        zookeeper.ensure_path(f"{chroot}/config", acl=readable)
+        zookeeper.ensure_path(f"{chroot}/config/users", acl=hidden)
+        for name in ("kafka", "controller", "alice", "bob"):
+            let_in(zookeeper, name, chroot, hidden)
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
+
+
+def let_in(zookeeper: KazooClient, name: str, chroot: str = "", acl: list[Any] | None = None) -> None:
     """Write a user as Kafka's own tool does."""
     mechanism = MECHANISMS[2]
     salted = pbkdf2_hmac(mechanism.digest, PASSWORDS[name].encode(), b"salt", 4096)
     config = {"version": 1, "config": {SCRAM: credential(mechanism, b"salt", salted, 4096)}}
-    zookeeper.ensure_path("/config/users")
-    zookeeper.create(UserConfigAddress(name).path, json.dumps(config).encode())
+    zookeeper.create(chroot + UserConfigAddress(name).path, json.dumps(config).encode(), acl=acl)
 
 
 @contextmanager
@@ -184,6 +230,14 @@ def with_password(authority: Authority, user: str) -> dict[str, Any]:
         "sasl.mechanism": SCRAM,
         "sasl.jaas.config": jaas(user),
         **trust(authority),
+    }
+
+
+def with_token(user: str) -> dict[str, Any]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": unsigned(user),
     }
 
 

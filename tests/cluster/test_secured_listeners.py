@@ -48,6 +48,7 @@ from tests.cluster.secured import (
     running,
     with_certificate,
     with_password,
+    with_token,
 )
 from tests.cluster.secured_walk import Walk, allow
 from tests.cluster.tls_load import Load
@@ -56,16 +57,6 @@ from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.configs import UserConfigAddress
 
 REAUTH_MS = 6_000  # brokers log in again all the time, too
-
-
-def with_token(cluster: LocalCluster, directory: Path, user: str) -> Client:
-    """Somebody whose token nobody has signed, as Kafka's clients make it for development."""
-    properties = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.jaas.config": f'{OAUTHBEARER_LOGIN} required unsecuredLoginStringClaim_sub="{user}";',
-    }
-    return Client(cluster, directory, f"{user}-bearer", properties)
 
 
 def logs_in(authority: Authority, address: str, user: str, password: str, **other: Any) -> bool:
@@ -241,7 +232,9 @@ def test_brokers_with_certificates_on_both_sides_are_led(version: str, tmp_path:
         by_plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
         assert logs_in(authority, f"127.0.0.1:{outside}", "alice", PASSWORDS["alice"], **by_plain)
         assert not logs_in(authority, f"127.0.0.1:{outside}", "alice", PASSWORDS["bob"], **by_plain)
-        said = with_token(cluster, tmp_path, "alice").run("kafka-topics", f"127.0.0.1:{outside}", "--list")
+        said = Client(cluster, tmp_path, "alice-bearer", with_token("alice")).run(
+            "kafka-topics", f"127.0.0.1:{outside}", "--list"
+        )
         assert said.exit_code == 0, said.output
         renew_under_load(authority, ours)
         with replica(cluster, tmp_path, by_certificate(authority, "controller"), 902) as other:

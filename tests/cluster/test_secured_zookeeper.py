@@ -25,9 +25,9 @@ from controller.lab.ports import free_port
 from controller.settings.security import ZooKeeperSecurity
 from controller.zk.client import client_of
 from tests.cluster.replica import Replica, holder, wait_until
+from tests.cluster.secured import CHROOT
 from tests.secured_zookeeper import DIGEST_MODULE, PASSWORDS, STORE_PASSWORD, SecuredZooKeeper, jaas
 
-CHROOT = "/kafka"
 ALL, READ = 31, 1
 MINE, READERS, ANYONE = ("sasl", "kafka", ALL), ("world", "anyone", READ), ("world", "anyone", ALL)
 Acls = Mapping[str, frozenset[tuple[str, str, int]]]
@@ -133,7 +133,7 @@ class World:
                 acl = frozenset((one.id.scheme, one.id.id, one.perms) for one in self.zookeeper.get_acls(path)[0])
             except NoNodeError:
                 continue
-            kind = re.sub(r"\d+", "N", re.sub(r"(native|ours|later)[\w-]*", "T", path))
+            kind = re.sub(r"\d+", "N", re.sub(r"(native|ours|orders|later)[\w-]*", "T", path))
             assert found.setdefault(kind, acl) == acl, path
         return found
 

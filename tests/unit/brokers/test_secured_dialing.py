@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from controller.brokers.dialing import PlaintextDialer, SecuredDialer, Streams
+from controller.brokers.dialing import PlaintextDialer, SecuredDialer, Security, Streams
 from controller.connections.broker import BrokerConnection, Unreachable
 from controller.security.client_login import ClientLogin
-from controller.security.jaas import PLAIN_LOGIN, SCRAM_LOGIN, parse_jaas
+from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN, parse_jaas
+from controller.security.token_sources import HANDLER, URL
+from controller.security.towards_brokers import TowardsBrokers
 from controller.server.listener import ListenerSettings
 from controller.server.service import Door
-from controller.settings.security import Secret
+from controller.settings.security import BrokerSecurity, Secret
 from controller.wire.versions import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.security.given import PASSWORD, login
+from tests.unit.security.identity_provider import serving as serving_tokens
+from tests.unit.security.identity_provider import signed
 from tests.unit.server.clients import serving
 from tests.unit.server.test_tls_listener import Tls
 from zk_layout.znodes.brokers import Endpoint
 
+ENDPOINT = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 MODULES = {"PLAIN": PLAIN_LOGIN, "SCRAM-SHA-256": SCRAM_LOGIN, "SCRAM-SHA-512": SCRAM_LOGIN}
 
 
@@ -60,12 +67,12 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_identity(tmp_path_factory.mktemp("identity") / "identity.pem")
 
 
-def outcome(us: Us, listens: str, identity: Path) -> str:
+def outcome(us: Security, listens: str, identity: Path, clock: Callable[[], int] | None = None) -> str:
     """Empty, or why no connection came about."""
 
     async def story() -> None:
         tls = Tls(servers(identity)) if listens.endswith("SSL") else None
-        door = Door(tls, login if listens.startswith("SASL") else None)
+        door = Door(tls, partial(login, 0, clock) if listens.startswith("SASL") else None)
         async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
             endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], listens)
             connection = BrokerConnection(SecuredDialer(us), endpoint)
@@ -112,6 +119,46 @@ def test_why_a_connection_does_not_come_about_is_said(us: partial[Us], says: str
 
     assert says in told
     assert "guessed" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ('unsecuredLoginStringClaim_sub="ann" unsecuredLoginListClaim_scope=",read,write"', ""),
+        ('unsecuredLoginStringClaim_sub="ann"', "OAUTHBEARER: the broker refuses the login: "),
+    ],
+)
+def test_who_has_a_token_is_let_in(options: str, says: str, identity: Path) -> None:
+    module = Secret(f"{OAUTHBEARER_LOGIN} required {options};")
+    us = TowardsBrokers(BrokerSecurity("SASL_PLAINTEXT", None, "OAUTHBEARER", module), time.monotonic, print)
+
+    told = outcome(us, "SASL_PLAINTEXT", identity, clock=lambda: round(time.time() * 1000))
+
+    assert says in told if says else told == ""
+
+
+def test_nothing_else_waits_while_a_token_is_fetched() -> None:
+    async def story() -> None:
+        with serving_tokens() as provider:
+            provider.gives(signed(time.time() + 600))
+            provider.may_answer.clear()
+            options = {URL: provider.url, HANDLER: ENDPOINT}
+            module = Secret(f'{OAUTHBEARER_LOGIN} required clientId="c" clientSecret="{PASSWORD}";')
+            security = BrokerSecurity("SASL_PLAINTEXT", None, "OAUTHBEARER", module, options)
+            dialer = SecuredDialer(TowardsBrokers(security, time.monotonic, print))
+            door = Door(None, login)
+            async with serving(listeners=[ListenerSettings("INSIDE", "127.0.0.1", 0, door=door)]) as server:
+                endpoint = Endpoint("INSIDE", "127.0.0.1", server.ports["INSIDE"], "SASL_PLAINTEXT")
+                connecting = [asyncio.create_task(dialer.open_connection(endpoint)) for _ in range(5)]
+                while not provider.is_asked.is_set():
+                    await asyncio.sleep(0.001)  # on the same loop
+                assert not any(one.done() for one in connecting)
+                provider.may_answer.set()
+                for said in await asyncio.gather(*connecting, return_exceptions=True):
+                    assert "the broker refuses the login" in str(said)  # which takes unsigned tokens only
+            assert len(provider.asked) == 1
+
+    asyncio.run(story())
 
 
 def test_where_logins_end_the_next_request_goes_over_a_connection_of_its_own() -> None:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import ssl
+import time
 from pathlib import Path
 
 import pytest
 
 from controller.reassign.client_properties import client_settings, read_client_properties
-from controller.reassign.refusals import Unusable
+from controller.reassign.kafka_cluster import KafkaCluster
+from controller.reassign.refusals import Unreachable, Unusable
+from controller.security.token_sources import URL
+from tests.unit.security.identity_provider import serving, signed
 
 SECRET = "pa55 word"
+OF_TOKENS = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+    ),
+    URL: "http://127.0.0.1:1/token",
+}
 JAAS = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{SECRET}";'
 
 
@@ -72,7 +84,14 @@ def test_time_outs_and_names_have_their_java_names() -> None:
         ({"reqest.timeout.ms": "1"}, "did you mean request.timeout.ms"),
         ({"request.timeout.ms": "soon"}, "request.timeout.ms=soon is not a whole number"),
         ({"sasl.login.class": "x.Y"}, "sasl.login.class is not supported by this tool"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism=OAUTHBEARER"),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"},
+            "needs sasl.jaas.config with a login",
+        ),
+        (
+            {**OF_TOKENS, "sasl.jaas.config": f'x.Y required clientSecret="{SECRET}";'},
+            "sasl.jaas.config: option clientId is missing",
+        ),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "needs sasl.jaas.config"),
         (
             {
@@ -104,6 +123,30 @@ def test_what_cannot_be_done_is_refused_without_the_secret(properties: dict[str,
 
     assert reason in str(refused.value)
     assert SECRET not in str(refused.value)
+
+
+def test_a_token_is_fetched_for_the_tool() -> None:
+    with serving() as provider:
+        provider.gives(signed(time.time() + 60))
+        jaas = f'x.Y required clientId="c" clientSecret="{SECRET}" extension_traceId="7";'
+
+        found = client_settings({**OF_TOKENS, "sasl.jaas.config": jaas, URL: provider.url})
+
+        tokens = found.arguments["sasl_oauth_token_provider"]
+        assert (tokens.token().count("."), tokens.extensions()) == (2, {"traceId": "7"})
+        assert found.ignored == ()
+
+
+def test_without_a_token_nobody_is_connected_to() -> None:
+    with serving() as provider:
+        provider.answers = [(401, '{"error": "invalid_client"}')]
+        jaas = f'x.Y required clientId="c" clientSecret="{SECRET}";'
+        settings = client_settings({**OF_TOKENS, "sasl.jaas.config": jaas, URL: provider.url})
+
+        with pytest.raises(Unreachable, match=r"OAUTHBEARER: no token .* answers 401 \(invalid_client\)$") as failure:
+            KafkaCluster("127.0.0.1:1", settings)
+
+    assert SECRET not in str(failure.value)
 
 
 def test_settings_of_other_clients_are_named_and_ignored() -> None:

@@ -53,7 +53,7 @@ def mechanisms(clock: Callable[[], int], **changed: Any) -> Mechanisms:
     return listener_mechanisms(settings, Sources(**sources | changed))
 
 
-def login(max_reauth_ms: int = 0, clock: Clock | None = None, **changed: Any) -> Login:
+def login(max_reauth_ms: int = 0, clock: Callable[[], int] | None = None, **changed: Any) -> Login:
     clock = clock or Clock()
     return Login(mechanisms(clock, **changed), clock, max_reauth_ms)
 

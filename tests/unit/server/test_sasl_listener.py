@@ -148,6 +148,22 @@ def test_nothing_is_answered_before_a_login(says: Callable[[Client], object]) ->
     assert not asked_of(story, guarded())
 
 
+@pytest.mark.parametrize(("most", "is_let_in"), [(1000, False), (2000, True)])
+def test_how_much_may_be_said_before_a_login_is_set_for_each_listener(most: int, is_let_in: bool) -> None:
+    async def story(server: Any, _: Desk) -> None:
+        async with connected(server) as client:
+            await handshake(client)
+            header = RequestHeader(ApiKey.SASL_AUTHENTICATE, 2, 8, "x" * 1000)
+            client.writer.write(encode_authenticate(header, ANN))
+            if is_let_in:
+                assert decode_authenticate_answer(2, await client.frame()).error == ErrorCode.NONE
+            else:
+                assert await client.is_hung_up_on()
+
+    door = Door(login=login, most_login_bytes=most)
+    assert not asked_of(story, [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=door)])
+
+
 def test_nothing_else_is_answered_during_a_login() -> None:
     async def story(server: Any, _: Desk) -> None:
         for request in (ListReassignments(None), ApiVersionsRequest()):

@@ -85,6 +85,23 @@ def test_where_this_process_cannot_log_in_it_does_not_go() -> None:
     assert (found.protocol, found.mechanism) == ("SASL_SSL", "PLAIN")
 
 
+def test_tokens_for_brokers_come_as_it_is_written_for_the_mechanism() -> None:
+    key = "listener.name.inside.oauthbearer.sasl.login.callback.handler.class"
+    tokens = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "listener.name.inside.oauthbearer.sasl.jaas.config": 'x.Login required clientSecret="horse";',
+        "sasl.login.callback.handler.class": "x.Other",
+        key: "x.Bearer",
+    }
+
+    found = settings({**SECURED, **tokens}).towards_brokers["INSIDE"]
+
+    assert found.mechanism == "OAUTHBEARER"
+    assert found.options["sasl.login.callback.handler.class"] == "x.Bearer"
+    assert settings({**SECURED, **tokens}).ignored == ()
+
+
 @pytest.mark.parametrize(
     ("key", "text", "why"),
     [

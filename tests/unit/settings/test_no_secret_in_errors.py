@@ -22,6 +22,17 @@ SASL = {
 PLAIN = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 SCRAM = "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config"
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+BEARER = "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config"
+_BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+TOKENS = {
+    **SASL,
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+    ),
+    "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+}
 BAD: list[dict[str, str]] = [
     {**TLS, "ssl.keystore.location": "IDENTITY", "ssl.keystore.password": SECRET},
     {**TLS, "ssl.keystore.location": "IDENTITY", "ssl.keystore.type": "PKCS12", "ssl.keystore.password": SECRET},
@@ -33,6 +44,10 @@ BAD: list[dict[str, str]] = [
     {**SASL, PLAIN: f'{SECRET} required user_ann="x";'},
     {**SASL, PLAIN: f'{_LOGIN} username="a" password="{SECRET}"; {_LOGIN} user_b="{SECRET}";'},
     {**SASL, PLAIN: f'{_LOGIN} username="a" password="b";', SCRAM: SECRET},
+    {**TOKENS, BEARER: f'{_BEARER} clientSecret="{SECRET}";'},
+    {**TOKENS, BEARER: f'{_BEARER} clientId="c" clientSecret="{SECRET}" extension_1="{SECRET}";'},
+    {**TOKENS, BEARER: f'{_BEARER} clientId="c" clientSecret="{SECRET}";'}
+    | {"sasl.oauthbearer.token.endpoint.url": f"ftp://c:{SECRET}@h/?key={SECRET}"},
     {"ssl.keystore.pasword": SECRET},
     {"ssl.key.pasword": SECRET, "sasl.jaas.confg": SECRET},
     {"delegation.token.master.kee": SECRET},

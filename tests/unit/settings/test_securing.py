@@ -107,9 +107,33 @@ def test_each_mechanism_has_its_own_login_module() -> None:
     assert "horse" not in str(found)
 
 
+def test_what_is_written_for_one_mechanism_counts_for_no_other() -> None:
+    key = "listener__name__inside__oauthbearer__sasl__login__callback__handler__class"
+    found, problems = read(
+        SASL_PLAINTEXT,
+        sasl__enabled__mechanisms="PLAIN,OAUTHBEARER",
+        listener__name__inside__plain__sasl__jaas__config=JAAS,
+        listener__name__inside__oauthbearer__sasl__jaas__config=JAAS,
+        sasl__login__callback__handler__class="x.Plain",
+        sasl__server__max__receive__size="1000",
+        listener__name__inside__sasl__server__max__receive__size="2000",
+        **{key: "x.Bearer"},
+    )
+
+    assert problems == []
+    assert found.sasl is not None
+    assert found.sasl.max_receive_bytes == 2000
+    assert found.sasl.options_of("PLAIN")["sasl.login.callback.handler.class"] == "x.Plain"
+    assert found.sasl.options_of("OAUTHBEARER")["sasl.login.callback.handler.class"] == "x.Bearer"
+
+
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
+        (
+            {"sasl__server__max__receive__size": "0"},
+            "--set: sasl.server.max.receive.size = 0: expected a number of bytes, at least 1",
+        ),
         ({"ssl__keystore__type": "BKS"}, "--set: ssl.keystore.type = BKS: expected one of JKS, PKCS12, PEM"),
         ({"ssl__client__auth": "maybe"}, "--set: ssl.client.auth = maybe: expected one of none, requested, required"),
         (

@@ -29,6 +29,7 @@ def test_every_property_that_counts_is_on_the_page() -> None:
         ("mutual-tls", "SSL", "SSL", ""),
         ("secured-zookeeper", "PLAINTEXT", "PLAINTEXT", ""),
         ("kerberos", "INTERNAL", "SASL_SSL", "GSSAPI"),
+        ("oauthbearer", "INTERNAL", "SASL_SSL", "OAUTHBEARER"),
     ],
 )
 def test_the_examples_say_what_they_promise(name: str, listener: str, protocol: str, mechanism: str) -> None:
