@@ -7,7 +7,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from controller.lab.errors import LabError
+from controller.lab.errors import KerberosUnavailable, LabError
+from controller.lab.kdc import Kdc
 from controller.lab.zookeeper import ZooKeeperServer, zookeeper_client
 
 TESTS = Path(__file__).parent
@@ -54,3 +55,16 @@ def zookeeper(zookeeper_server: ZooKeeperServer) -> Iterator[str]:
         client.create(chroot)
         yield zookeeper_server.connect + chroot
         client.delete(chroot, recursive=True)
+
+
+@pytest.fixture
+def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kdc]:
+    """The only Kerberos server that this process and its children know."""
+    try:
+        server = Kdc(tmp_path / "kdc")
+    except KerberosUnavailable as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("KRB5_CONFIG", str(server.krb5_conf))
+    monkeypatch.setenv("KRB5RCACHENAME", f"file2:{tmp_path / 'replays'}")
+    with server:
+        yield server

@@ -84,29 +84,31 @@ class BearerTokens:
 
     def _settle(self, under_way: Future[OwnToken]) -> None:
         """Fetch; everybody who waits gets the same."""
-        failure: NoToken | None = None
-        token: OwnToken | None = None
-        try:
-            token = self._good()
-        except NoToken as error:
-            failure = error
-        except Exception as error:  # whatever a provider answers, whoever waits must hear of it
-            failure = NoToken(type(error).__name__)
+        got = self._tried()
         with self._lock:
             now, self._under_way = self._now_ms(), None
-            self._next_ms = now + _AGAIN_MS
-            if token is not None:
-                self._token = token
-                self._next_ms = next_fetch_ms(token, now, self._refresh, random.random())
-            self._refusal = failure if failure is not None and failure.is_final else None
-        if failure is None:
+            self._next_ms, self._refusal = now + _AGAIN_MS, None
+            if isinstance(got, OwnToken):
+                self._token = got
+                self._next_ms = next_fetch_ms(got, now, self._refresh, random.random())
+            elif got.is_final:
+                self._refusal = got
+        if isinstance(got, OwnToken):
             self._said = ""
-            under_way.set_result(token)  # type: ignore[arg-type] # one of both is there
+            under_way.set_result(got)
             return
-        if failure.reason != self._said:
-            self._say("no token for brokers; trying again", failure.reason)
-        self._said = failure.reason
-        under_way.set_exception(failure)
+        if got.reason != self._said:
+            self._say("no token for brokers; trying again", got.reason)
+        self._said = got.reason
+        under_way.set_exception(got)
+
+    def _tried(self) -> OwnToken | NoToken:
+        try:
+            return self._good()
+        except NoToken as failure:
+            return failure
+        except Exception as error:  # whatever a provider answers, whoever waits must hear of it
+            return NoToken(type(error).__name__)
 
     def _good(self) -> OwnToken:
         token = self._fetch()

@@ -97,7 +97,7 @@ class ClientLogin:
             raise AuthenticationFailed(f"no token for the broker: {type(error).__name__}") from error
 
 
-class TokenProvider(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]  # untyped library
     """A token source as kafka-python wants it; the extensions belong to the token that was asked for before."""
 
     def __init__(self, source: TokenSource) -> None:
@@ -115,7 +115,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc,unused-ignore]
         return self._extensions
 
 
-class _TokenClient(ScramClient):  # type: ignore[misc,unused-ignore]
+class _TokenClient(ScramClient):  # type: ignore[misc,unused-ignore]  # untyped library
     """Says that its name is a delegation token's id."""
 
     def first_message(self) -> bytes:

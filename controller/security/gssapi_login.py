@@ -110,7 +110,7 @@ def initiating(module: LoginModule, service_name: str, host: str) -> Callable[[]
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None
         service = gssapi.Name(f"{service_name}@{host}", gssapi.NameType.hostbased_service)
         credentials = gssapi.Credentials(name=name, usage="initiate", store=store or None)
-        return gssapi.SecurityContext(  # type: ignore[no-any-return]
+        return gssapi.SecurityContext(  # type: ignore[no-any-return]  # untyped library
             name=service, creds=credentials, usage="initiate", mech=gssapi.MechType.kerberos
         )
 

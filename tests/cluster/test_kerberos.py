@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from kafka.errors import KafkaError
 
 from controller.brokers.dialing import SecuredDialer
 from controller.connections.broker import BrokerConnection, Unreachable
-from controller.lab.errors import KerberosUnavailable
 from controller.lab.kdc import REALM, Kdc
 from controller.security.failures import UnusableSecurity
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
@@ -36,19 +35,6 @@ pytest.importorskip("gssapi", reason="the Python package gssapi is not installed
 
 
 LOGIN = "listener.name.inside.gssapi.sasl.jaas.config"
-
-
-@pytest.fixture
-def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kdc]:
-    """The only Kerberos server that this process and its children know."""
-    try:
-        server = Kdc(tmp_path / "kdc")
-    except KerberosUnavailable as error:
-        pytest.skip(str(error))
-    monkeypatch.setenv("KRB5_CONFIG", str(server.krb5_conf))
-    monkeypatch.setenv("KRB5RCACHENAME", f"file2:{tmp_path / 'replays'}")
-    with server:
-        yield server
 
 
 def logs_in(address: str, keytab: Path, monkeypatch: pytest.MonkeyPatch) -> bool:

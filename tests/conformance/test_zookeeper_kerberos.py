@@ -8,41 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from controller.lab.errors import KerberosUnavailable
 from controller.lab.java import SMALL_SERVER
-from controller.lab.kdc import REALM, Kdc
+from controller.lab.kdc import Kdc
 from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings
-from controller.security.jaas import KERBEROS_LOGIN
 from controller.settings.security import Secret, ZooKeeperSecurity
 from controller.zk import preparation
 from controller.zk.answers import TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings as Way
 from controller.zk.rights import Right, granted
+from tests.cluster.secured import kerberos_login
 
 pytest.importorskip("gssapi", reason="the Python package gssapi is not installed: make kerberos", exc_type=ImportError)
-
-
-def module(keytab: Path, principal: str) -> str:
-    return f'{KERBEROS_LOGIN} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}@{REALM}";'
-
-
-@pytest.fixture
-def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kdc]:
-    """The only Kerberos server that this process and its children know."""
-    try:
-        server = Kdc(tmp_path / "kdc")
-    except KerberosUnavailable as error:
-        pytest.skip(str(error))
-    monkeypatch.setenv("KRB5_CONFIG", str(server.krb5_conf))
-    with server:
-        yield server
 
 
 @pytest.fixture
 def server(kdc: Kdc, tmp_path: Path) -> Iterator[ZooKeeperServer]:
     file = tmp_path / "server.jaas"
-    file.write_text(f"Server {{ {module(kdc.keytab('zookeeper/localhost'), 'zookeeper/localhost')} }};\n")
+    file.write_text(f"Server {{ {kerberos_login('zookeeper/localhost', kdc.keytab('zookeeper/localhost'))} }};\n")
     java = (f"-Djava.security.auth.login.config={file}", f"-Djava.security.krb5.conf={kdc.krb5_conf}")
     config = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
     with ZooKeeperServer(
@@ -52,7 +35,7 @@ def server(kdc: Kdc, tmp_path: Path) -> Iterator[ZooKeeperServer]:
 
 
 def test_what_is_created_belongs_to_a_kerberos_principal(kdc: Kdc, server: ZooKeeperServer) -> None:
-    jaas = module(kdc.keytab("kafka"), "kafka")
+    jaas = kerberos_login("kafka", kdc.keytab("kafka"))
     connect = f"localhost:{server.port}/kafka"
 
     async def story() -> None:
@@ -72,9 +55,9 @@ def test_what_is_created_belongs_to_a_kerberos_principal(kdc: Kdc, server: ZooKe
 def test_who_has_no_ticket_hears_why(kdc: Kdc, server: ZooKeeperServer) -> None:
     keytab = kdc.keytab("kafka")
     for jaas, said in (
-        (module(keytab, "nobody"), "localhost refuses the login: no ticket"),
+        (kerberos_login("nobody", keytab), "localhost refuses the login: no ticket"),
         (
-            module(keytab, "kafka").replace("useKeyTab=true", ""),
+            kerberos_login("kafka", keytab).replace("useKeyTab=true", ""),
             "Kerberos needs useKeyTab=true with keyTab and principal",
         ),
     ):
