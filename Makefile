@@ -137,7 +137,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	       exit 1; }
 	@echo "setting up $(VENV) (once; about a minute)"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --use-pep517 --no-deps --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -146,7 +146,7 @@ kerberos: $(READY)  ## a Kerberos server and its Python package, where this mach
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null && command -v $(KDC) >/dev/null || { \
 	  echo "setting up Kerberos (once; about a minute)"; \
 	  mkdir -p .cache; { command -v $(KDC) && command -v krb5-config || $(AS_ROOT); } >.cache/kerberos.log 2>&1; \
-	  $(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements-kerberos.lock \
+	  $(BIN)/python -m pip install --quiet --use-pep517 --no-deps --require-hashes -r requirements-kerberos.lock \
 	    >>.cache/kerberos.log 2>&1; \
 	} || echo "no Kerberos here: its tests will be skipped; .cache/kerberos.log says why"
 
