@@ -66,7 +66,7 @@ public final class OurNode implements BeforeAllCallback {
             redirect("kafka.utils.TestUtils$", Map.of("waitUntilBrokerMetadataIsPropagated", Propagation.class));
             redirect(
                 "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
-                Map.of("waitForReadyBrokers", Count.class));
+                Map.of("waitForReadyBrokers", Count.class, "anyControllerSocketServer", Address.class));
             redirect("kafka.integration.UncleanLeaderElectionTest", Map.of("getGauge", UncleanElections.class));
             redirect("kafka.server.BrokerEpochIntegrationTest", Map.of("getController", Controller.class));
             redirect(
@@ -105,8 +105,9 @@ public final class OurNode implements BeforeAllCallback {
     }
 
     /** Where a test sends what only a broker can answer, or else what is for the controller. */
-    public static SocketServer destination(BaseRequestTest test) {
-        return OF_BROKERS.contains(CurrentTest.className()) ? test.anySocketServer() : ours();
+    public static SocketServer destination(Object test) {
+        boolean isForBroker = OF_BROKERS.contains(CurrentTest.className());
+        return isForBroker ? ((BaseRequestTest) test).anySocketServer() : ours();
     }
 
     /** Instead of looking for a broker that is the controller. */
@@ -116,7 +117,7 @@ public final class OurNode implements BeforeAllCallback {
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         public static SocketServer enter(@Advice.This Object test) {
-            return destination((BaseRequestTest) test);
+            return destination(test);
         }
 
         @Advice.OnMethodExit
