@@ -68,6 +68,9 @@ public final class OurNode implements BeforeAllCallback {
                 "kafka.test.junit.ZkClusterInvocationContext$ZkClusterInstance",
                 Map.of("waitForReadyBrokers", Count.class, "anyControllerSocketServer", Address.class));
             redirect("kafka.integration.UncleanLeaderElectionTest", Map.of("getGauge", UncleanElections.class));
+            redirect(
+                "kafka.controller.ControllerStats",
+                Map.of("uncleanLeaderElectionRate", UncleanElectionsInMemory.class));
             redirect("kafka.server.BrokerEpochIntegrationTest", Map.of("getController", Controller.class));
             redirect(
                 "kafka.zk.KafkaZkClient",
@@ -301,6 +304,11 @@ public final class OurNode implements BeforeAllCallback {
                 call -> EmbeddedZookeeper.figure("kafka_zk_controller_unclean_elections_total")));
     }
 
+    /** The same where a test looks for it in a broker's memory. */
+    public static Meter uncleanElections(Meter inMemory) {
+        return CurrentTest.hasCalled() ? uncleanElections() : inMemory;
+    }
+
     /** Instead of a metric of Kafka's controller. */
     public static final class UncleanElections {
         private UncleanElections() {
@@ -316,6 +324,17 @@ public final class OurNode implements BeforeAllCallback {
                 @Advice.Enter Meter ours,
                 @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object returned) {
             returned = ours;
+        }
+    }
+
+    /** Instead of the same in the memory of a broker. */
+    public static final class UncleanElectionsInMemory {
+        private UncleanElectionsInMemory() {
+        }
+
+        @Advice.OnMethodExit
+        public static void exit(@Advice.Return(readOnly = false) Meter returned) {
+            returned = uncleanElections(returned);
         }
     }
 }
