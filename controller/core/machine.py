@@ -158,11 +158,11 @@ class Machine:
             case Observed(facts):
                 for fact in facts:
                     self._state.apply(fact)
-                    self._transactions.saw(fact.address)
+                    self._transactions.saw(fact.address, fact, out)
             case ReadRefused(path, reason, address):
                 self._state.refuse(path, reason, address)
                 if address is not None:
-                    self._transactions.saw(address)
+                    self._transactions.saw(address, None, out)
             case ReadAllowed(path):
                 self._state.allow(path)
             case QuotasRead(rates):

@@ -74,6 +74,20 @@ class _Flight(Struct, frozen=True, eq=False):
     concerned: tuple[_UnderWay, ...]
 
 
+class _Doubt(Struct, eq=False):
+    """A transaction that was carried out or not, nobody knows: its znodes, as they were read again.
+
+    Shape:
+        `unseen` are those that have not been read again, `untouched` those that were as before when they were read, and
+        read before any that was not; whether there is one of these, `is_touched` says.
+    """
+
+    concerned: tuple[_UnderWay, ...]
+    unseen: dict[Address, Write]
+    untouched: dict[Address, None] = field(default_factory=dict)
+    is_touched: bool = False
+
+
 class Transactions:
     """The transactions of one term."""
 
@@ -83,6 +97,7 @@ class Transactions:
         self._flights: dict[CommitId, _Flight] = {}
         self._under_way: dict[Subject, _UnderWay] = {}
         self._awaited: dict[Address, list[_UnderWay]] = {}
+        self._doubts: dict[Address, list[_Doubt]] = {}
         self._refusals: dict[Subject, int] = {}
         self._waiting: dict[Subject, list[_UnderWay]] = {}
         self._ripe: list[_UnderWay] = []
@@ -206,14 +221,39 @@ class Transactions:
             self._awaited.setdefault(address, []).extend(flight.concerned)
         if addresses:
             out.read(addresses)
+        if look_at is None:
+            read = frozenset(addresses)
+            doubt = _Doubt(flight.concerned, {w.address: w for w in flight.commit.writes if w.address in read})
+            for address in doubt.unseen:
+                self._doubts.setdefault(address, []).append(doubt)
 
-    def saw(self, address: Address) -> None:
-        """A znode was read: whatever waited for that."""
+    def saw(self, address: Address, fact: Fact | None, out: Outbox) -> None:
+        """A znode was read, or could not be: whatever waited for that."""
+        for doubt in self._doubts.pop(address, ()):
+            self._compare(doubt, address, fact, out)
         for step in self._awaited.pop(address, ()):
             step.unread.pop(address, None)
             if not step.unread and step.proposal.subject.kind == TOPIC:
                 self._half_read_topics.pop(TopicName(step.proposal.subject.name), None)
             self._ripe.append(step)
+
+    def _compare(self, doubt: _Doubt, address: Address, fact: Fact | None, out: Outbox) -> None:
+        """Read again what may have been read before a transaction, as something else was read after it.
+
+        The server that answers may have been behind. To who has seen one write of a transaction ZooKeeper shows all.
+        """
+        write = doubt.unseen.pop(address)
+        if fact is None or not _is_before(write, fact):
+            doubt.is_touched = True
+        elif not doubt.is_touched:
+            doubt.untouched[address] = None
+        if doubt.unseen or not (doubt.is_touched and doubt.untouched):
+            return
+        for step in doubt.concerned:
+            step.unread.update(doubt.untouched)
+        for at in doubt.untouched:
+            self._awaited.setdefault(at, []).extend(doubt.concerned)
+        out.read(tuple(doubt.untouched))
 
     def settle(self, out: Outbox) -> None:
         """Tell what became of the proposals that wait for nothing any more; their subjects are free again."""
@@ -263,6 +303,15 @@ class Transactions:
         for step in self._waiting.pop(alarm.subject, ()):
             what = f"writing {alarm.subject.text} again"
             self._set_aside.attempt(what, partial(step.proposer.retry, step.proposal, out), out)
+
+
+def _is_before(write: Write, fact: Fact) -> bool:
+    """Whether a znode is as it was before it was written."""
+    return (
+        fact.stat is None
+        if isinstance(write, Create)
+        else fact.stat is not None and fact.stat.version == write.expected
+    )
 
 
 def _to_read(addresses: Iterable[Address]) -> tuple[Address, ...]:

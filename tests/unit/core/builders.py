@@ -106,7 +106,7 @@ class Term:
         out = self.out()
         for fact in seen:
             self.fold(fact)
-            self.transactions.saw(fact.address)
+            self.transactions.saw(fact.address, fact, out)
             self.transactions.settle(out)
         return out.effects
 

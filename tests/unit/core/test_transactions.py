@@ -11,7 +11,7 @@ from controller.core.outbox import Outbox
 from controller.core.transactions.back_off import AT_ONCE, wait_s
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, TooLarge
-from tests.unit.core.builders import Term, commits, ids
+from tests.unit.core.builders import Term, commits, ids, state
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import PartitionId, TopicName, ZnodeVersion, Zxid
@@ -264,6 +264,31 @@ def test_a_conflict_reads_what_conflicted_and_an_unknown_outcome_everything() ->
     desk.transactions.failed(unknown.commit, None, out)
 
     assert out.effects == [Read((at,)), Read(tuple(write.address for write in unknown.writes))]
+
+
+def test_what_was_read_before_a_transaction_and_what_was_read_after_it_do_not_count_together() -> None:
+    desk = Desk()
+    topic, state_at = TopicAddress(TopicName("a")), StateAddress(TopicName("a"), ZERO)
+    before = present(topic, Topic({ZERO: Assignment(ids("1,2"))}), Stat(Zxid(3), Zxid(3), ZnodeVersion(0)))
+    after = present(state_at, state(1, "1,2", 1), Stat(Zxid(4), Zxid(9), ZnodeVersion(1)))
+    move = Atom(
+        (
+            Set(topic, Topic({ZERO: Assignment(ids("1,2,3"), adding=ids("3"))}), ZnodeVersion(0)),
+            Set(state_at, state(1, "1,2", 1), ZnodeVersion(0)),
+        ),
+        ("to be moved",),
+    )
+    (commit,) = commits(desk.send(Proposal(A, (move,))))
+    desk.refuse(commit)
+
+    again = desk.read(before, after)
+
+    assert again == [Read((topic,))]
+    assert desk.outcomes() == []
+    assert list(desk.transactions.half_read_topics) == ["a"]
+    assert desk.read(before) == []  # now it was another's write that was seen
+    assert desk.outcomes() == [(A, Refused(is_waiting=False))]
+    assert list(desk.transactions.half_read_topics) == []
 
 
 def test_who_shared_a_refused_transaction_waits_for_the_same_reads_and_may_go_on_at_once() -> None:
