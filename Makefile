@@ -114,7 +114,9 @@ fuzz: $(READY)  ## hostile frames and hostile znodes, each for MINUTES=…; prin
 	$(BIN)/python -m tests.fuzz frames --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
 
-nightly: $(READY)  ## what takes hours: 20,000 fresh worlds, and an hour of each kind of fuzzing
+nightly: $(READY)  ## what takes hours: Kafka's own tests, a selection, 20,000 fresh worlds, an hour of each kind of fuzzing
+	$(BIN)/python -m tests.kafka --version 3.9.1 --classes quick
+	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
 
