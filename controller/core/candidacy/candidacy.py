@@ -220,6 +220,8 @@ class Candidacy:
 
     def _seen(self, seen: HolderSeen, now: float) -> None:
         self._orders += self._sight.seen(seen)
+        if self.phase is Phase.STANDBY and self._sight.is_change and isinstance(seen.holder, ControllerClaim):
+            self._why = named(seen)
         if not seen.is_mine:  # what we did ourselves is no news
             self._waiting.looked(is_another=self._sight.is_another)
         if not _is_native(seen):

@@ -237,6 +237,16 @@ def test_whoever_is_deposed_abandons_its_term(before: Sequence[Event], end: Hold
     assert replica.said[-1].severity is Severity.WARNING
 
 
+def test_once_another_leads_that_is_why_it_stands_by() -> None:
+    replica = Replica(*TO_LEAD, TermFailed("fenced"))
+    assert replica.candidacy.reason == "fenced"
+
+    replica.hears(another(6))
+    assert replica.candidacy.reason == "broker 902 holds /controller"
+    replica.hears(NATIVE)
+    assert replica.candidacy.reason == "broker 1 holds /controller"
+
+
 @pytest.mark.parametrize("before", [TO_LOAD, TO_LEAD, TO_HAND_BACK])
 @pytest.mark.parametrize("end", [SessionLost(), TermSessionEnded("expired")])
 def test_a_lost_session_ends_the_term(before: Sequence[Event], end: SessionLost | TermSessionEnded) -> None:
