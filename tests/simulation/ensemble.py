@@ -139,15 +139,16 @@ class Ensemble:
     def shown_in_time_since(self, session: SessionId) -> float:
         """Since when a session is shown everything in time: before that, nobody can ask it to know."""
         server, since = self._served.get(session, (self.servers[0], 0.0))
-        return max(since, server.was_late_at)
+        paused = [c.paused_until for c in self.world.controllers.values() if c.session == session]
+        return max(since, server.was_late_at, *paused)
 
     def _any_server(self) -> Server:
         up = [server for server in self.servers if server.is_up]
         return self.random.choice(up) if self.has_followers else self.servers[0]
 
     def _greeted(self, session: SessionId, server: Server) -> None:
+        self._served[session] = (server, self.world.clock.now)
         if self.has_followers:
-            self._served[session] = (server, self.world.clock.now)
             self.world.say(server.name, f"serves session {session} at zxid {server.zookeeper.zxid}")
 
     def _watch(self, server: Server, connection: ServerConnection, waited_for: object) -> None:

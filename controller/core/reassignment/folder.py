@@ -26,7 +26,7 @@ from controller.core.state.reassignment_znodes import ABSENT
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
-from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, Unwritable, topic_subject
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable, topic_subject
 from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 
@@ -47,6 +47,7 @@ class ReassignmentFolder(TopicDuty):
         self._state = shared.state.reassignments
         self._removed: dict[TopicName, dict[PartitionId, None]] = {}
         self._void: dict[TopicPartition, Zxid] = {}
+        self._behind: dict[TopicPartition, Zxid] = {}
         self._strays: dict[TopicPartition, None] = {}
         self._noticed: dict[TopicPartition, Zxid] = {}
         self._is_marked = self._had_folder = False
@@ -223,6 +224,9 @@ class ReassignmentFolder(TopicDuty):
         draft.shows = f"{ROOT} shows the moves of topic {topic.name}"
         if self._shared.transactions.refusals(topic_subject(topic.name)) > AT_ONCE:
             draft.apart.append(Atom((*corrected, *created), (draft.shows,)))
+            for number in draft.assigned:
+                if (child := self._state.child(TopicPartition(topic.name, number))) is not None:
+                    self._behind[TopicPartition(topic.name, number)] = child.mzxid
         else:
             draft.before.extend(corrected)
             draft.after.extend(created)
@@ -248,7 +252,15 @@ class ReassignmentFolder(TopicDuty):
         return None if child.replicas == target else Set(_address(at), Reassignment(target), child.version)
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
-        """What a child asks for may be too much for the topic's znode: it is not followed, then."""
+        """What a child asks for may be too much for the topic's znode: it is not followed, then.
+
+        Nor is one that still says where its partition moved before the topic was written without it.
+        """
+        for number in step.draft.assigned if step.draft is not None else ():
+            at = TopicPartition(step.name, number)
+            mzxid = self._behind.pop(at, None)
+            if mzxid is not None and isinstance(outcome, Accepted):
+                self._void[at] = mzxid
         if isinstance(outcome, Unwritable):
             for number in step.decided:
                 at = TopicPartition(step.name, number)
