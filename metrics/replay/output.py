@@ -17,7 +17,7 @@ import msgspec
 import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.sources import in_a_line, located
+from metrics.replay.sources import arrow_filesystem, in_a_line
 
 MANIFEST = "replay.json"
 REMEMBERED = "read.msgpack"
@@ -300,7 +300,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
-        files, inside = fs.FileSystem.from_uri(located(path))
+        files, inside = arrow_filesystem(path)
     except (ValueError, OSError) as wrong:  # it knows no such store, or lacks what speaks to it
         raise ValueError(f"{path} cannot be written to: {in_a_line(wrong)}") from None
     return files, str(inside)

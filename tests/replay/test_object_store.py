@@ -20,10 +20,11 @@ from click.testing import CliRunner
 
 pytest.importorskip("pyspark")
 
+from metrics.replay import sources
 from metrics.replay.cli import replay
 from metrics.replay.engines import Local, OnSpark
 from metrics.replay.jobs import ALL, Job, run
-from metrics.replay.sources import stored_files
+from metrics.replay.sources import in_a_line, stored_files
 from metrics.replay.state import history_rows, survey
 from metrics.replay.tasks import Engine
 from metrics.replay.zookeeper_source import ZooKeeperReader
@@ -276,3 +277,41 @@ def test_the_command_writes_to_an_object_store_and_shows_what_is_there(asked: li
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "notes.txt").write_text("mine")
     assert "holds what no replay has made (notes.txt)" in said("s3a://bucket/data", "--out", "s3a://bucket/theirs")
+
+
+@pytest.mark.parametrize(
+    ("place", "inside"),
+    [
+        ("hdfs://namenode:8020{}", "{}"),
+        ("gs://anonymous@{}", "{}"),
+        ("s3://key:secret@{}/", "{}"),
+        ("http://there{}/", "http://there{}/"),  # as fsspec knows it
+    ],
+)
+def test_files_in_a_store_are_named_as_the_place_was(
+    place: str, inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("log.1", "version-2/snapshot.0")
+    at, known_as = place.format("/data"), inside.format("/data")
+
+    class Listed:
+        def find(self, path: str) -> list[str]:
+            return [f"{path}/{name}" for name in names]
+
+    monkeypatch.setattr(sources, "arrow_filesystem", lambda _: (Listed(), known_as))
+
+    assert [file.path for file in stored_files([at])] == [f"{at.rstrip('/')}/{name}" for name in reversed(names)]
+
+
+def test_what_a_store_lacks_is_said_with_what_to_do() -> None:
+    def said(text: str) -> str:
+        return in_a_line(OSError(text))
+
+    assert said("Bucket 'b' not found. To create buckets, enable the allow_bucket_creation option.") == (
+        "Bucket 'b' not found. Create it first."
+    )
+    assert "GOOGLE_APPLICATION_CREDENTIALS" in said(
+        "Retry policy exhausted: Could not create a OAuth2 access token to …"
+    )
+    assert "CLASSPATH" in said("Unable to load libhdfs: ./libhdfs.so: cannot open\n./libhdfs")
+    assert said("UNAVAILABLE: no answer error_info={reason=, domain=}") == "UNAVAILABLE: no answer"
