@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -21,6 +22,8 @@ _GZIP_STEP_BYTES = 64 << 10
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 # Google's library tries for a quarter of an hour, without a word.
 _PATIENCE = {"gs": "?retry_limit_seconds=30"}
+# Hadoop has one connection to each of these: whoever is done with it closes it for all.
+_SHARED = frozenset({"hdfs", "viewfs"})
 _OF_ZOOKEEPER = frozenset({"acceptedEpoch", "currentEpoch", "myid", "initialize", "zookeeper_server.pid"})
 
 
@@ -192,10 +195,23 @@ def arrow_filesystem(path: str) -> tuple[Any, str]:
     Raises:
         ValueError, OSError: it knows no such store, or lacks what speaks to it.
     """
+    place = located(path)
+    scheme, _, rest = place.partition("://")
+    if scheme in _SHARED:
+        name, slash, inside = rest.partition("/")
+        return _shared(f"{scheme}://{name}/"), slash + inside or "/"
+    return _from_uri(place + _PATIENCE.get(scheme, ""))
+
+
+@cache
+def _shared(place: str) -> Any:
+    return _from_uri(place)[0]
+
+
+def _from_uri(place: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-    place = located(path)
-    return cast("tuple[Any, str]", FileSystem.from_uri(place + _PATIENCE.get(place.partition("://")[0], "")))
+    return cast("tuple[Any, str]", FileSystem.from_uri(place))
 
 
 def _remote(path: str) -> tuple[Any, str]:
