@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
+from rich.console import Console
 
 from controller.settings import BadSettings, load
 from controller.settings.kinds import SERVERS
@@ -23,6 +24,7 @@ from controller.zk.connect_settings import ZooKeeperSettings, way_to_zookeeper
 OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 CONNECT_WITHIN_MS = 10_000
+WIDE = 160
 
 as_text_or_json = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 T = TypeVar("T")
@@ -76,3 +78,8 @@ def fail(message: str, exit_code: int) -> NoReturn:
     """End the process with one clear error."""
     click.echo(f"error: {message}", err=True)
     sys.exit(exit_code)
+
+
+def console() -> Console:
+    """As wide as the terminal; into a pipe or a file a table may be wider than that."""
+    return Console(width=None if sys.stdout.isatty() else WIDE)

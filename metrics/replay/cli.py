@@ -171,6 +171,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
     try:
         from metrics.replay.as_of import time_ms
         from metrics.replay.jobs import ALL, Job, named
+        from metrics.replay.sources import in_a_line
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kafka-zk-controller[replay]'") from error
     _check_options(as_of, diff, since, until, tables)
@@ -190,7 +191,9 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             named(tables) or ALL, min_isr, jute_maxbuffer, None, anew,
         )  # fmt: skip
         damaged = _run(job, engine, lambda is_brief: _start(master, settings, is_brief=is_brief))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise click.ClickException(in_a_line(error)) from error
+    except ValueError as error:
         raise click.ClickException(str(error)) from error
     if damaged and damage_is_fatal:
         sys.exit(2)

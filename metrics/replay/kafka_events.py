@@ -295,12 +295,16 @@ class Meaning:
             )  # fmt: skip
 
 
+# Each server of an ensemble writes there who is a member as it starts, in no transaction, and not what others write.
+_WRITTEN_BY_EACH = ("/zookeeper/config", -1)
+
+
 def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[Row]:
     """The znodes of a snapshot as they were before a log began, leaving out what changed since."""
     return [
         (mzxid, mtime_ms, 0, 0, KNOWN, 0, KNOWN, path, data, version, owner, b"", None)
         for path, data, _, _, mzxid, _, mtime_ms, version, _, _, owner, _ in rows
-        if mzxid < before
+        if mzxid < before and (path, version) != _WRITTEN_BY_EACH
     ]
 
 

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.sources import in_a_line, located
+from metrics.replay.sources import arrow_filesystem, in_a_line
 
 MANIFEST = "replay.json"
 REMEMBERED = "read.msgpack"
@@ -163,10 +163,11 @@ class Output:
         former = self.written
         self._remove(_FORMER)
         self._files.create_dir(self._at(_FORMER))
-        self._write(f"{_FORMER}/{_PLANNED}", msgspec.json.encode(names))
         try:
             for name in (MANIFEST, *former):
                 self._move(name, f"{_FORMER}/{name}")
+            # From here on what is in its place is new, and all that is former is aside.
+            self._write(f"{_FORMER}/{_PLANNED}", msgspec.json.encode(names))
             for name in names:
                 self._move(f"{_UNFINISHED}/{name}", name)
             self._note(names)
@@ -182,18 +183,14 @@ class Output:
         self._remove(_UNFINISHED)
 
     def _undo(self) -> None:
-        """Back to the former tables. The manifest goes first and comes back last."""
-        planned = self._planned()
-        if planned is None:
-            return
+        """Back to the former tables. The manifest went first and comes back last; it may all be done twice."""
         former = self._manifest(f"{_FORMER}/{MANIFEST}")
         if former is None and self._exists(MANIFEST):
             return
-        old = former.written if former else ()
-        for name in planned:
-            if name not in old or self._exists(f"{_FORMER}/{name}"):
-                self._remove(name)
-        for name in (*old, MANIFEST):
+        for name in self._planned():
+            self._remove(name)
+        self._remove(f"{_FORMER}/{_PLANNED}")
+        for name in (*(former.written if former else ()), MANIFEST):
             self._move(f"{_FORMER}/{name}", name)
 
     def _is_ours(self, present: frozenset[str]) -> bool:
@@ -216,15 +213,15 @@ class Output:
         ]
         return frozenset(path for path in below if not _WRITTEN.fullmatch(path))
 
-    def _planned(self) -> tuple[str, ...] | None:
+    def _planned(self) -> tuple[str, ...]:
         """The tables of a run that was interrupted while it put them in their places."""
         if not self._exists(f"{_FORMER}/{_PLANNED}"):
-            return None
+            return ()
         try:
             planned = msgspec.json.decode(self._read(f"{_FORMER}/{_PLANNED}"), type=tuple[str, ...])
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        return planned if all(map(_RESULT.fullmatch, planned)) else None
+            return ()
+        return planned if all(map(_RESULT.fullmatch, planned)) else ()
 
     # ---- files ----------------------------------------------------------------------------------------------
 
@@ -283,10 +280,12 @@ class Output:
         if kind == "File" or self._files.type_name in ("local", "hdfs", "mock"):
             self._files.move(self._at(name), self._at(to))
             return
-        # Object stores have no directories that could be moved.
+        # Object stores have no directories that could be moved, and of empty ones only what says that they are there.
+        self._files.create_dir(self._at(to), recursive=True)
         for info in self._listed(self._at(name), recursive=True):
             if info.type.name == "File":
                 self._files.move(info.path, self._at(to) + info.path[len(self._at(name)) :])
+        self._files.delete_dir(self._at(name))
 
     def _remove(self, name: str) -> None:
         kind = self._kind(name)
@@ -301,7 +300,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
-        files, inside = fs.FileSystem.from_uri(located(path))
+        files, inside = arrow_filesystem(path)
     except (ValueError, OSError) as wrong:  # it knows no such store, or lacks what speaks to it
         raise ValueError(f"{path} cannot be written to: {in_a_line(wrong)}") from None
     return files, str(inside)

@@ -305,8 +305,8 @@ def _load(ask: _Tables) -> list[dict[str, Any]]:
 
 
 def _thinned(points: list[list[int]]) -> list[list[int]]:
-    step = -(-len(points) // POINTS)
-    return points[::step] if step <= 1 or points[-1] in points[::step] else [*points[::step], points[-1]]
+    step = max(1, -(-len(points) // POINTS))
+    return points[::step] if step == 1 or points[-1] in points[::step] else [*points[::step], points[-1]]
 
 
 def _health(ask: _Tables) -> list[list[int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,6 +20,10 @@ CHUNK_BYTES = 8 << 20
 _GZIP_STEP_BYTES = 64 << 10
 # How Hadoop calls what pyarrow calls otherwise.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+# Google's library tries for a quarter of an hour, without a word.
+_PATIENCE = {"gs": "?retry_limit_seconds=30"}
+# Hadoop has one connection to each of these: whoever is done with it closes it for all.
+_SHARED = frozenset({"hdfs", "viewfs"})
 _OF_ZOOKEEPER = frozenset({"acceptedEpoch", "currentEpoch", "myid", "initialize", "zookeeper_server.pid"})
 
 
@@ -68,7 +73,11 @@ def in_a_line(wrong: Exception) -> str:
     text = str(wrong)
     if "libhdfs" in text or "libjvm" in text:
         return "Hadoop's libhdfs or its Java cannot be loaded: set JAVA_HOME, HADOOP_HOME and CLASSPATH"
-    return text.partition("\n")[0]
+    if "OAuth2 access token" in text:
+        return "Google's store wants a login: set GOOGLE_APPLICATION_CREDENTIALS to the file of a key"
+    if "allow_bucket_creation" in text:
+        return text.partition(" To create")[0] + " Create it first."
+    return text.partition("\n")[0].partition(" error_info={")[0]
 
 
 class Source:
@@ -165,24 +174,49 @@ def _listed(path: str) -> list[str]:
 
 def _remotely_listed(path: str) -> list[str]:
     filesystem, inside = _remote(path)
-    scheme = path.split("://", 1)[0]
-    if hasattr(filesystem, "get_file_info"):
-        from pyarrow.fs import (  # type: ignore[import-untyped,unused-ignore]  # has no types
-            FileSelector,
-            FileType,
-        )
+    # What is in front of it, such as a host or a user, is in front of what is found below it, too.
+    place = path.rstrip("/")
+    inside = inside.rstrip("/")
+    front = place.removesuffix(inside) if place.endswith(inside) else place.partition("://")[0] + "://"
+    if not hasattr(filesystem, "get_file_info"):
+        return [front + found for found in filesystem.find(inside)]
+    from pyarrow.fs import (  # type: ignore[import-untyped,unused-ignore]  # has no types
+        FileSelector,
+        FileType,
+    )
 
-        infos = filesystem.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True))
-        return [f"{scheme}://{info.path.lstrip('/')}" if scheme != "file" else f"file://{info.path}"
-                for info in infos if info.type == FileType.File]  # fmt: skip
-    return [f"{scheme}://{found}" for found in filesystem.find(inside)]
+    infos = filesystem.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True))
+    return [front + info.path for info in infos if info.type == FileType.File]
+
+
+def arrow_filesystem(path: str) -> tuple[Any, str]:
+    """What of pyarrow's speaks to the store of a place, and the place as it knows it.
+
+    Raises:
+        ValueError, OSError: it knows no such store, or lacks what speaks to it.
+    """
+    place = located(path)
+    scheme, _, rest = place.partition("://")
+    if scheme in _SHARED:
+        name, slash, inside = rest.partition("/")
+        return _shared(f"{scheme}://{name}/"), slash + inside or "/"
+    return _from_uri(place + _PATIENCE.get(scheme, ""))
+
+
+@cache
+def _shared(place: str) -> Any:
+    return _from_uri(place)[0]
+
+
+def _from_uri(place: str) -> tuple[Any, str]:
+    from pyarrow.fs import FileSystem  # type: ignore[import-untyped,unused-ignore]  # has no types
+
+    return cast("tuple[Any, str]", FileSystem.from_uri(place))
 
 
 def _remote(path: str) -> tuple[Any, str]:
-    from pyarrow.fs import FileSystem  # type: ignore[import-untyped,unused-ignore]  # has no types
-
     try:
-        return cast("tuple[Any, str]", FileSystem.from_uri(path))
+        return arrow_filesystem(path)
     except (ValueError, OSError) as wrong:
         try:
             import fsspec  # type: ignore[import-not-found,unused-ignore]  # optional

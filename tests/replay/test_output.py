@@ -10,6 +10,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
+
+from metrics.replay import output
 from metrics.replay.output import InUse, NotOurs, Output
 
 TABLES = ("events", "audit")
@@ -234,3 +237,89 @@ def test_a_run_that_was_killed_while_it_wrote_its_manifest_can_be_repeated(tmp_p
     written(tmp_path, "1")
 
     assert content(tmp_path) == of("1")
+
+
+class ObjectStore:
+    """Behaves as one: a file is moved by copying and deleting it, a directory never. From `dies_at` on acts fail."""
+
+    type_name = "s3"
+
+    def __init__(self, dies_at: int = 0) -> None:
+        self._files: Any = fs.LocalFileSystem()
+        self._dies_at, self._done = dies_at, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def move(self, path: str, to: str) -> None:
+        self._act("copy_file", path, to)
+        self._act("delete_file", path)
+
+    def delete_dir(self, path: str) -> None:
+        for found in self._files.get_file_info(fs.FileSelector(path, recursive=True)):
+            if found.type == fs.FileType.File:
+                self._act("delete_file", found.path)
+        self._act("delete_dir", path)
+
+    def open_output_stream(self, path: str) -> Any:
+        return self._act("open_output_stream", path)
+
+    def _act(self, name: str, *paths: str) -> Any:
+        self._done += 1
+        if 0 < self._dies_at <= self._done:
+            raise OSError("the connection was lost")
+        return getattr(self._files, name)(*paths)
+
+
+def in_store(monkeypatch: pytest.MonkeyPatch, dies_at: int = 0) -> None:
+    store = ObjectStore(dies_at)
+    monkeypatch.setattr(output, "filesystem_of", lambda path: (store, path))
+
+
+def written_to_store(out: Path, text: str, tables: tuple[str, ...]) -> None:
+    """Each table of two files but one, which is empty."""
+    with Output(str(out)).aside(tables) as place:
+        for name in tables:
+            (Path(place) / name).mkdir()
+            for number in range(0 if name == "damage" else 2):
+                (Path(place) / name / f"part-{number}.parquet").write_text(text)
+
+
+def in_two(text: str, *tables: str) -> dict[str, str]:
+    return {f"{name}/part-{number}.parquet": text for name in tables for number in range(2)}
+
+
+def test_an_object_store_holds_empty_tables_and_of_former_ones_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_store(monkeypatch)
+    out = tmp_path / "out"
+    written_to_store(out, "1", ("events", "audit", "damage"))
+    assert content(out) == in_two("1", "events", "audit")
+    assert (out / "damage").is_dir()
+
+    written_to_store(out, "2", ("events", "damage"))
+
+    assert content(out) == in_two("2", "events")
+    assert sorted(p.name for p in out.iterdir()) == ["damage", "events", "replay.json"]
+
+
+@pytest.mark.parametrize("at", range(1, 70))
+def test_wherever_a_run_into_an_object_store_dies_the_next_finds_the_former_tables_or_the_new_ones(
+    tmp_path: Path, at: int
+) -> None:
+    out = tmp_path / "out"
+    for dies_at in (0, at, at // 2 + 1, 0):  # the second to die does so while it puts in order what the first left
+        with pytest.MonkeyPatch.context() as patch:
+            in_store(patch, dies_at)
+            if dies_at or not out.exists():
+                with suppress(OSError):
+                    written_to_store(out, "2" if dies_at else "1", ("events", "min_isr" if dies_at else "audit"))
+            else:
+                Output(str(out)).claim(TABLES)
+        if (out / "replay.json").exists():  # what calls itself whole is whole
+            assert content(out) in (in_two("1", "events", "audit"), in_two("2", "events", "min_isr"))
+
+    assert content(out) in (in_two("1", "events", "audit"), in_two("2", "events", "min_isr"))
+    in_place = sorted(p.name for p in out.iterdir() if p.name != "replay.json.unfinished")
+    assert in_place == sorted((*Output(str(out)).written, "replay.json"))

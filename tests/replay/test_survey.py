@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from metrics.replay.kafka_events import known_rows
 from metrics.replay.sources import stored_files
 from metrics.replay.splits import plan
 from metrics.replay.state import NotOneCluster, history_rows, survey, zxid_at
@@ -167,3 +168,13 @@ def test_times_that_fall_do_not_hide_what_was_before(tmp_path: Path) -> None:
         history = survey(stored_files([str(tmp_path / "a")]), split_bytes)
 
         assert [zxid_at(history, t) for t in (50, 100, 350, 1000)] == [0, 1, 3, 4]
+
+
+def test_what_each_server_writes_for_itself_when_it_starts_is_no_part_of_the_history() -> None:
+    def rows(path: str, version: int, server: int) -> list[tuple[str, int]]:
+        shown = (path, b"server.%d" % server, 1, 0, 0, 0, 1000 * server, version, 0, -1, 0, 0)
+        return [(row[7], row[1]) for row in known_rows([shown], EPOCH + 1)]
+
+    assert rows("/zookeeper/config", -1, 1) == rows("/zookeeper/config", -1, 2) == []
+    assert rows("/zookeeper/config", 0, 1) == [("/zookeeper/config", 1000)]
+    assert rows("/config", -1, 1) == [("/config", 1000)]

@@ -1,8 +1,10 @@
-"""What load brings every kind of transaction into a server's log, while snapshots are taken?"""
+"""What load brings every kind of transaction, or what Kafka writes, into a server's log while snapshots are taken?"""
 
 from __future__ import annotations
 
 import random
+from itertools import groupby
+from pathlib import Path
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -11,10 +13,14 @@ from kazoo.exceptions import KazooException
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from controller.zk.kazoo_internals import send
+from metrics.replay.sources import stored_files
+from metrics.replay.state import history_rows, survey
+from zk_layout.storage import operations as ops
 from zk_layout.storage.jute import OPEN_ACL, encode_bytes, encode_text
-from zk_layout.storage.operations import CREATE_CONTAINER, CREATE_TTL
+from zk_layout.storage.operations import CREATE_CONTAINER, CREATE_TTL, Row
 
 PERSISTENT_WITH_TTL, CONTAINER = 5, 4
+NATIVE = Path(__file__).parents[1] / "fixtures" / "native" / "kafka-2.4.1"
 PARENTS = ("/load", "/load/a", "/load/b", "/load/ephemeral")
 
 
@@ -115,3 +121,56 @@ def _settled(answer: Any) -> None:
         answer.get(timeout=20)
     except KazooException:
         return
+
+
+class Kafka:
+    """What Kafka's own controller and its brokers once wrote, written again, by as many sessions."""
+
+    def __init__(self, address: str) -> None:
+        """Nothing is written yet."""
+        self._address = address
+        self._sessions: dict[int, KazooClient] = {}
+        rows = history_rows(survey(stored_files([str(NATIVE)])), [])
+        self._transactions = [list(parts) for _, parts in groupby(rows, key=lambda row: row[0])]
+        self._done = 0
+
+    def work(self, until: float) -> None:
+        """Go on until this share of all is written."""
+        end = round(until * len(self._transactions))
+        for parts in self._transactions[self._done : end]:
+            self._write(parts)
+        self._done = end
+
+    def close(self) -> None:
+        """End all sessions."""
+        for client in self._sessions.values():
+            client.stop()
+            client.close()
+
+    def _write(self, parts: list[Row]) -> None:
+        session, kind = parts[0][2], parts[0][4]
+        if kind == ops.CREATE_SESSION:
+            self._sessions[session] = connect(self._address)
+        elif kind == ops.CLOSE_SESSION:
+            if (client := self._sessions.pop(session, None)) is not None:
+                client.stop()
+                client.close()
+        elif kind != ops.ERROR and all(row[12] is None for row in parts):
+            transaction = self._sessions[session].transaction()
+            for row in parts:
+                _add(transaction, row)
+            failed = [answer for answer in transaction.commit() if isinstance(answer, Exception)]
+            assert not failed, (parts, failed)
+
+
+def _add(transaction: TransactionRequest, row: Row) -> None:
+    op, path, data, version, owner = row[6:11]
+    match op:
+        case ops.CREATE:
+            transaction.create(path, data or b"", ephemeral=owner != 0)
+        case ops.SET_DATA:
+            transaction.set_data(path, data or b"")
+        case ops.DELETE:
+            transaction.delete(path)
+        case ops.CHECK:
+            transaction.check(path, version - 1)

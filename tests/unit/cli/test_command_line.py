@@ -222,3 +222,15 @@ def test_a_configuration_is_checked_in_an_environment_that_is_otherwise_empty() 
     )
 
     assert answer.returncode == OK, answer.stderr
+
+
+def test_the_replay_does_not_wait_for_the_daemon() -> None:
+    script = """
+import sys
+from controller.__main__ import main
+main(["replay", "--help"], standalone_mode=False)
+print([name for name in ("aiohttp", "kazoo", "kio", "structlog", "pyarrow") if name in sys.modules])
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+
+    assert run.stdout.splitlines()[-1] == "[]"
