@@ -338,7 +338,7 @@ class PartitionAudit:
         if verdict != VIOLATION and event.fence is not None and term.epoch and event.fence != term.version:
             verdict, rule = VIOLATION, "fencing"
             why = f"fenced with version {event.fence} of the controller epoch, {term.version} is in force"
-        elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and _is_foreign(event, term):
+        elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and is_foreign(event.session, term):
             verdict, rule = LISTED, "by hand"
             why = f"session {event.session:#x} wrote it, neither the controller's nor a broker's; else: {why}"
         return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours, event.session)
@@ -349,9 +349,9 @@ def _is_first_sight(event: Happened, before: Assignment | None) -> bool:
     return before is None and event.op == "set" and bool(event.is_first)
 
 
-def _is_foreign(event: Happened, term: Term) -> bool:
+def is_foreign(session: int, term: Term) -> bool:
     """Whether somebody wrote whom the log shows to be neither controller nor broker."""
-    return term.claimed >= 0 and event.session not in (0, term.session) and event.session not in term.sessions
+    return term.claimed >= 0 and session not in (0, term.session) and session not in term.sessions
 
 
 def _same(ours: PartitionState, now: PartitionState) -> bool:

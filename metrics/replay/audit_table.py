@@ -64,7 +64,8 @@ def judged(rows: pa.Table, terms: Terms, since_ms: int) -> Iterator[pa.Table]:
     """What the audit says of the histories of some partitions, given with the columns of `Happened` in their order."""
     alike = situations(rows, terms)
     is_wanted = pc.and_(alike.of_row.is_valid(), pc.greater_equal(whole(rows["time_ms"]), since_ms))
-    yield from _by_situation(rows.filter(is_wanted), alike.of_row.filter(is_wanted), alike.findings, terms)
+    shown = rows.append_column("number", alike.of_row).append_column("term", alike.term).filter(is_wanted)
+    yield from _by_situation(shown, alike.findings, terms)
     held: list[Judged] = []
     for row in _one_by_one(rows.filter(alike.is_kept), alike.is_alone.filter(alike.is_kept), terms):
         if row[_TIME] >= since_ms:
@@ -76,18 +77,22 @@ def judged(rows: pa.Table, terms: Terms, since_ms: int) -> Iterator[pa.Table]:
         yield table_of(held)
 
 
-def _by_situation(rows: pa.Table, of_row: Any, findings: Sequence[Finding], terms: Terms) -> Iterator[pa.Table]:
+def _by_situation(rows: pa.Table, findings: Sequence[Finding], terms: Terms) -> Iterator[pa.Table]:
     """The rows have what was found of their situations."""
     if not rows.num_rows:
         return
     found = table_of([_row(finding, None, None, terms) for finding in findings])
     places = {name: whole(found[name]) for name in ("why", "ours")}
     split = {name: pc.split_pattern(texts, ANYWHERE) for name, texts in places.items()}
+    epochs = pa.array([term.epoch or None for term in terms.all], pa.int32())
     for at in range(0, rows.num_rows, _ROWS_AT_ONCE):
-        some, number = rows.slice(at, _ROWS_AT_ONCE), of_row.slice(at, _ROWS_AT_ONCE)
+        some = rows.slice(at, _ROWS_AT_ONCE)
+        number = whole(some["number"])
         where = pc.binary_join_element_wise(some["topic"], some["partition"].cast(pa.string()), "-")
         made = {name: pc.binary_join(pieces.take(number), whole(where)) for name, pieces in split.items()}
         made |= {"zxid": some["zxid"], "time": as_time(some["time_ms"]), **{name: some[name] for name in _KEYS}}
+        made |= {**_whose(some["session"], terms), "controller_epoch": epochs.take(whole(some["term"]))}
+        made["session"] = pc.if_else(pc.equal(some["session"], 0), None, some["session"])
         yield pa.table([made.get(f.name, found[f.name].take(number)) for f in SCHEMA], schema=SCHEMA)
 
 
@@ -181,14 +186,17 @@ def _judged(rows: pa.Table, terms: Terms) -> pa.Table:
 
 def _written_by(rows: pa.Table, terms: Terms) -> dict[str, Any]:
     """Whose session wrote, and in which controller epoch."""
-    sessions = pc.unique(rows["session"])
-    whose = [terms.whose(session) for session in sessions.to_pylist()]
-    place = pc.index_in(rows["session"], value_set=sessions)
     epochs = [terms.at(zxid).epoch or None for zxid in rows["zxid"].to_pylist()]
+    return {**_whose(rows["session"], terms), "controller_epoch": pa.array(epochs, pa.int32())}
+
+
+def _whose(sessions: Any, terms: Terms) -> dict[str, Any]:
+    held = pc.unique(sessions)
+    whose = [terms.whose(session) for session in held.to_pylist()]
+    place = whole(pc.index_in(sessions, value_set=held))
     return {
-        "broker": pa.array([broker for broker, _ in whose], pa.int32()).take(whole(place)),
-        "host": pa.array([host for _, host in whose], pa.string()).take(whole(place)),
-        "controller_epoch": pa.array(epochs, pa.int32()),
+        "broker": pa.array([broker for broker, _ in whose], pa.int32()).take(place),
+        "host": pa.array([host for _, host in whose], pa.string()).take(place),
     }
 
 

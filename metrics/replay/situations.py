@@ -9,6 +9,7 @@ counts, such as a version that does not follow or what a broker does later, are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.audit import PartitionAudit
+from metrics.replay.audit import PartitionAudit, is_foreign
 from metrics.replay.moves import Happened
 from metrics.replay.partition_fold import rows_of
 from metrics.replay.reduction import whole
@@ -27,6 +28,7 @@ from metrics.replay.verdicts import Finding
 ANY_TOPIC, ANY_PARTITION = "\0", 0
 ANYWHERE = f"{ANY_TOPIC}-{ANY_PARTITION}"
 _KNOWN, _CREATE, _SET = "known", "create", "set"
+_WORD = 62
 _LISTS = ("isr", "replicas", "adding", "removing")
 
 
@@ -35,11 +37,13 @@ class Situations(Struct, frozen=True):
 
     Shape:
         `of_row` has each row's place in `findings`, null where it is judged otherwise or is nothing to be judged;
+        `term` has each row's place in `Terms.all`. Of a finding neither session nor time are those of all its rows.
         `is_alone` marks the rows to be judged one by one, and `is_kept` these and what a fold must see before them.
     """
 
     findings: Sequence[Finding]
     of_row: Any
+    term: Any
     is_alone: Any
     is_kept: Any
 
@@ -63,7 +67,7 @@ def situations(rows: pa.Table, terms: Terms) -> Situations:
     is_before = pc.and_(_following(is_needed), pc.invert(_following(seen.is_first, at_end=True)))
     folded = pc.unique(seen.partition.filter(is_alone))
     is_kept = pc.and_(pc.is_in(seen.partition, value_set=folded), pc.or_(is_needed, is_before))
-    return Situations(findings, of_row, is_alone, is_kept)
+    return Situations(findings, of_row, seen.term, is_alone, is_kept)
 
 
 class _Seen:
@@ -86,7 +90,7 @@ class _Seen:
         self._find_changes(column, is_deletion)
         self.term = _terms_of(column["zxid"], terms)
         self.is_candidate = pc.or_(self._alike_states(column, is_deletion, terms), self._alike_assignments(column))
-        self.parts = self._parts(column)
+        self.parts = self._parts(column, terms)
 
     def _find_changes(self, column: dict[str, Any], is_deletion: Any) -> None:
         self._has_state = pc.greater_equal(self.state_before, 0)
@@ -132,30 +136,78 @@ class _Seen:
         """Those of partitions that are created."""
         return pc.and_(self.is_assignment, pc.and_(_is_some(column["replicas"]), pc.equal(self.op, _CREATE)))
 
-    def _parts(self, column: dict[str, Any]) -> list[Any]:
+    def _parts(self, column: dict[str, Any], terms: Terms) -> list[Any]:
         """What a situation consists of, each part as numbers from 0."""
         had, stood = self._had, _at(self.assignment_before)
         # An assignment stands beside the row that it is judged with: its own, or the one before a state.
         placed = pc.if_else(self.is_assignment, self._place, stood)
-        lists = {name: _numbers(_texts(column[name])) for name in _LISTS}
+        coded = {name: pc.dictionary_encode(_texts(column[name]), null_encoding="encode") for name in _LISTS}
+        lists = {name: codes.indices.cast(pa.int64()) for name, codes in coded.items()}
+        leaders = pc.dictionary_encode(self.leader)
+        named = [
+            (_brokers_of(coded["isr"].dictionary), [lists["isr"], lists["isr"].take(had)]),
+            (_brokers_of(coded["replicas"].dictionary), [lists["replicas"].take(placed)]),
+            ([[leader] for leader in leaders.dictionary.to_pylist()], [leaders.indices, leaders.indices.take(had)]),
+        ]
         return [
-            _numbers(self.is_assignment), _numbers(self.op), _numbers(self._has_state), self.term,
+            _numbers(self.is_assignment), _numbers(self.op), _numbers(self._has_state),
             _numbers(self.leader), _numbers(self.leader_before), lists["isr"], _numbers(lists["isr"].take(had)),
             _numbers(pc.if_else(self._has_state, self._raised, pc.min_element_wise(self._epoch, 1))),
-            *(_numbers(lists[name].take(placed)) for name in _LISTS[1:]),
-            _numbers(column["fence"]), _numbers(column["session"]),
+            *(_numbers(lists[name].take(placed)) for name in _LISTS[1:]), _numbers(column["fence"]),
+            _numbers(pc.if_else(self._are_foreign(column["session"], terms), column["session"], None)),
+            _of_terms([(bool(term.epoch), term.version) for term in terms.all], self.term),
+            *_dead(named, [term.brokers for term in terms.all], self.term),
         ]  # fmt: skip
+
+    def _are_foreign(self, sessions: Any, terms: Terms) -> Any:
+        """Whether somebody wrote whom the log shows to be neither controller nor broker at that time."""
+        number = pc.dictionary_encode(sessions)
+        held = number.dictionary.to_pylist()
+        pairs = pc.dictionary_encode(pc.add(pc.multiply(number.indices.cast(pa.int64()), len(terms.all)), self.term))
+        found = (divmod(pair, len(terms.all)) for pair in pairs.dictionary.to_pylist())
+        foreign = [is_foreign(held[session], terms.all[term]) for session, term in found]
+        return pa.array(foreign, pa.bool_()).take(pairs.indices)
+
+
+def _brokers_of(texts: Any) -> list[list[int]]:
+    return [[int(broker) for broker in text.split(",")] if text else [] for text in texts.to_pylist()]
+
+
+def _of_terms(what: Sequence[Any], term: Any) -> Any:
+    """What each row's term is like, as a number."""
+    numbers: dict[Any, int] = {}
+    return pa.array([numbers.setdefault(one, len(numbers)) for one in what], pa.int64()).take(term)
+
+
+def _dead(
+    named: Sequence[tuple[list[list[int]], list[Any]]], live: Sequence[Iterable[int]], term: Any
+) -> Iterator[Any]:
+    """Which of the brokers that a write and what stood before it name were not there: bits, in words of 62 brokers."""
+    brokers = sorted({broker for lists, _ in named for one in lists for broker in one})
+    for first in range(0, len(brokers), _WORD):
+        bit = {broker: 1 << number for number, broker in enumerate(brokers[first : first + _WORD])}
+        there = _bits(live, bit).take(term)
+        words = [pc.fill_null(_bits(lists, bit).take(rows), 0) for lists, places in named for rows in places]
+        yield _numbers(pc.bit_wise_and(reduce(pc.bit_wise_or, words), pc.bit_wise_not(there)))
+
+
+def _bits(lists: Sequence[Iterable[int]], bit: dict[int, int]) -> Any:
+    return pa.array([sum(bit.get(broker, 0) for broker in {*brokers}) for brokers in lists], pa.int64())
 
 
 def _numbered(seen: _Seen) -> tuple[Any, Any]:
-    """The number of each candidate's situation, null for other rows; and the first row of each situation."""
+    """The number of each write's situation, null where it is shared by none; and the first row of each situation."""
     number = pc.if_else(seen.is_candidate, 0, None)
     for part in seen.parts:
         count = (pc.max(part).as_py() or 0) + 1
         number = _numbers(pc.add(pc.multiply(number.cast(pa.int64()), count), part), keep_null=True)
     places = pa.table({"number": number, "place": pa.array(range(len(number)), pa.int64())})
-    places = places.filter(pc.is_valid(number)).group_by("number", use_threads=False).aggregate([("place", "min")])
-    return number, whole(places.sort_by("number")["place_min"])
+    how = [("place", "min"), ("place", "count")]
+    places = places.filter(pc.is_valid(number)).group_by("number", use_threads=False).aggregate(how).sort_by("number")
+    # One write alone is judged sooner where it stands.
+    is_shared = pc.greater(whole(places["place_count"]), 1)
+    shared = pc.if_else(is_shared, pc.subtract(pc.cumulative_sum(is_shared.cast(pa.int64())), 1), None)
+    return shared.take(number), whole(places["place_min"]).filter(is_shared)
 
 
 def _judged(rows: pa.Table, seen: _Seen, first: Any, terms: Terms) -> Iterable[Finding | None]:
