@@ -33,7 +33,12 @@ from zk_layout.znodes.topics import Assignment
 
 
 class PartitionAudit:
-    """Judge one partition's writes in order."""
+    """Judge one partition's writes in order.
+
+    Shape:
+        `is_of_others_too` says whether all that was judged so far depends on nothing but the event and what stood
+        before it. If not, it depends on what came later, too: on a broker that stopped in good order.
+    """
 
     def __init__(self, topic: str, partition: int, terms: Terms, led_from: Mapping[int, Sequence[int]]) -> None:
         """`led_from` are the transactions in which each broker came to lead the partition."""
@@ -48,9 +53,28 @@ class PartitionAudit:
         self._is_untold = False
         self._legacy: Replicas | None = None
         self._legacy_zxid = -1
+        self.is_of_others_too = True
 
     def add(self, event: Happened) -> Finding | None:
         """Judge the next event; None for what is no write of the partition, or only shows what was known."""
+        found = self._judged(event)
+        self.take(event)
+        return found
+
+    def take(self, event: Happened) -> None:
+        """The next event is not to be judged, but what follows it is."""
+        match event.kind:
+            case "state" if event.isr is None:
+                self._state, self._assignment, self._version, self._topic_version = None, None, -1, -1
+                self._is_untold = False
+            case "state":
+                self._take_state(event)
+            case "assignment":
+                self._take_assignment(event)
+            case "legacy_move":
+                self._legacy, self._legacy_zxid = event.replicas or None, event.zxid
+
+    def _judged(self, event: Happened) -> Finding | None:
         match event.kind:
             case "state" if event.isr is None:
                 return self._judge_deletion(event)
@@ -58,15 +82,33 @@ class PartitionAudit:
                 return self._judge_state(event)
             case "assignment":
                 return self._judge_assignment(event)
-            case "legacy_move":
-                self._legacy, self._legacy_zxid = event.replicas or None, event.zxid
         return None
+
+    def _take_state(self, event: Happened) -> None:
+        now = state_of(event)
+        if self._state is None or now.leader_epoch > self._state.leader_epoch:
+            self._is_untold = False
+        self._state = now
+        self._version = -1 if event.version is None else event.version
+
+    def _take_assignment(self, event: Happened) -> None:
+        now, before = assignment_of(event), self._before(event)
+        if event.op == "create":
+            self._topic_version = -1
+        if now == before:
+            return
+        self._assignment = now
+        self._topic_version = -1 if event.version is None else event.version
+        if event.op != "known" and not _is_first_sight(event, before):
+            self._is_untold = self._state is not None
+
+    def _before(self, event: Happened) -> Assignment | None:
+        """The assignment before another one; a topic of that name may have been there before it was created."""
+        return None if event.op == "create" else self._assignment
 
     # ---- the state znode ------------------------------------------------------------------------------------
 
     def _judge_deletion(self, event: Happened) -> Finding:
-        self._state, self._assignment, self._version, self._topic_version = None, None, -1, -1
-        self._is_untold = False
         if self._is_unwanted(event):
             return self._finding(event, "state", (EXPLAINED, "deletion", f"{self._at} was deleted with its topic"))
         why = f"{self._at} was deleted, though /admin/delete_topics did not ask for it"
@@ -74,9 +116,10 @@ class PartitionAudit:
 
     def _judge_state(self, event: Happened) -> Finding | None:
         now, before = state_of(event), self._state
-        if event.op == "known" or (before is None and event.op == "set"):
-            self._take(now, event)
-            return None if event.op == "known" else self._first_sight(event, "state")
+        if event.op == "known":
+            return None
+        if before is None and event.op == "set":
+            return self._first_sight(event, "state")
         cluster = self._terms.cluster(self._terms.position(event.zxid))
         broken = broken_by_state(before, now, self._assignment, self._terms.at(event.zxid))
         if before is not None:
@@ -91,9 +134,7 @@ class PartitionAudit:
             judged = (EXPLAINED, "reassignment" if self._is_moving or self._is_untold else "election", ours.why)
         else:
             judged = self._as_kafka(before, now, event, cluster)
-        instead = self._instead(judged[0], cluster)
-        self._take(now, event)
-        return self._finding(event, "state", judged, instead)
+        return self._finding(event, "state", judged, self._instead(judged[0], cluster))
 
     def _instead(self, verdict: str, cluster: Cluster) -> str:
         """What our rules would have done, where that is something else."""
@@ -205,16 +246,12 @@ class PartitionAudit:
     # ---- the topic znode ------------------------------------------------------------------------------------
 
     def _judge_assignment(self, event: Happened) -> Finding | None:
-        now, before = assignment_of(event), self._assignment
-        if event.op == "create":  # a topic of that name may have been there before
-            before, self._topic_version = None, -1
-        if now == before:
+        now, before = assignment_of(event), self._before(event)
+        if now == before or event.op == "known":
             return None
-        self._assignment = now
-        last_version, self._topic_version = self._topic_version, -1 if event.version is None else event.version
-        if event.op == "known" or (before is None and event.op == "set" and event.is_first):
-            return None if event.op == "known" else self._first_sight(event, "assignment")
-        self._is_untold = self._state is not None
+        if _is_first_sight(event, before):
+            return self._first_sight(event, "assignment")
+        last_version = -1 if event.op == "create" else self._topic_version
         broken = broken_by_version(last_version, event.version, is_whole=False)
         if broken and before is not None:
             judged: Judgement = (VIOLATION, "invariant", broken)
@@ -284,17 +321,12 @@ class PartitionAudit:
         """
         if broker not in self._terms.at(event.zxid).brokers:
             return True
+        self.is_of_others_too = self.is_of_others_too and not self._terms.ever_stops(broker)
         stop = self._terms.clean_stop_after(broker, event.zxid, event.time_ms)
         return stop is not None and not any(event.zxid < zxid < stop for zxid in self._led_from.get(broker, ()))
 
     def _is_unwanted(self, event: Happened) -> bool:
         return self._terms.is_unwanted(self._at.topic, event.zxid)
-
-    def _take(self, now: PartitionState, event: Happened) -> None:
-        if self._state is None or now.leader_epoch > self._state.leader_epoch:
-            self._is_untold = False
-        self._state = now
-        self._version = -1 if event.version is None else event.version
 
     def _first_sight(self, event: Happened, what: str) -> Finding:
         why = "the log does not show what was there before"
@@ -306,22 +338,27 @@ class PartitionAudit:
         if verdict != VIOLATION and event.fence is not None and term.epoch and event.fence != term.version:
             verdict, rule = VIOLATION, "fencing"
             why = f"fenced with version {event.fence} of the controller epoch, {term.version} is in force"
-        elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and _is_foreign(event, term):
+        elif verdict in (EXPLAINED, KAFKA) and rule != "creation" and is_foreign(event.session, term):
             verdict, rule = LISTED, "by hand"
             why = f"session {event.session:#x} wrote it, neither the controller's nor a broker's; else: {why}"
         return Finding(event.zxid, event.time_ms, what, verdict, rule, why, ours, event.session)
 
 
-def _is_foreign(event: Happened, term: Term) -> bool:
+def _is_first_sight(event: Happened, before: Assignment | None) -> bool:
+    """Whether the log has the topic's znode for the first time, and so does not show what it said before."""
+    return before is None and event.op == "set" and bool(event.is_first)
+
+
+def is_foreign(session: int, term: Term) -> bool:
     """Whether somebody wrote whom the log shows to be neither controller nor broker."""
-    return term.claimed >= 0 and event.session not in (0, term.session) and event.session not in term.sessions
+    return term.claimed >= 0 and session not in (0, term.session) and session not in term.sessions
 
 
 def _same(ours: PartitionState, now: PartitionState) -> bool:
     return ours.leader == now.leader and ours.leader_epoch == now.leader_epoch and set(ours.isr) == set(now.isr)
 
 
-def _led_from(events: Iterable[Happened]) -> dict[int, list[int]]:
+def led_from(events: Iterable[Happened]) -> dict[int, list[int]]:
     """In which transactions each broker came to lead."""
     found: dict[int, list[int]] = {}
     leader: int | None = None
@@ -336,7 +373,7 @@ def _led_from(events: Iterable[Happened]) -> dict[int, list[int]]:
 def findings(topic: str, partition: int, events: Iterable[Happened], terms: Terms) -> Iterator[Finding]:
     """What the audit says of each write of one partition."""
     history = list(events)
-    audit = PartitionAudit(topic, partition, terms, _led_from(history))
+    audit = PartitionAudit(topic, partition, terms, led_from(history))
     for event in history:
         found = audit.add(event)
         if found is not None:

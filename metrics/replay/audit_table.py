@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-from metrics.replay.audit import findings
+from metrics.replay.audit import PartitionAudit, led_from
 from metrics.replay.bulk import Attempt, Files, read_file, settle, write_table, written
 from metrics.replay.claims import judged_claims
 from metrics.replay.kafka_events import GONE
-from metrics.replay.moves import Happened
-from metrics.replay.reduction import whole
+from metrics.replay.partition_fold import rows_of
+from metrics.replay.reduction import as_time, whole
+from metrics.replay.situations import ANYWHERE, situations
 from metrics.replay.tasks import Engine, Shared
 from metrics.replay.terms import Terms
 from metrics.replay.verdicts import EXPLAINED, LISTED, Finding
@@ -58,11 +60,53 @@ _OTHERS = {
 }
 
 
-def judged(topic: str, partition: int, history: Iterable[Happened], terms: Terms, since_ms: int) -> Iterator[Judged]:
-    """The rows of one partition's history."""
-    for found in findings(topic, partition, history, terms):
-        if found.time_ms >= since_ms:
-            yield _row(found, topic, partition, terms)
+def judged(rows: pa.Table, terms: Terms, since_ms: int) -> Iterator[pa.Table]:
+    """What the audit says of the histories of some partitions, given with the columns of `Happened` in their order."""
+    alike = situations(rows, terms)
+    is_wanted = pc.and_(alike.of_row.is_valid(), pc.greater_equal(whole(rows["time_ms"]), since_ms))
+    shown = rows.append_column("number", alike.of_row).append_column("term", alike.term).filter(is_wanted)
+    yield from _by_situation(shown, alike.findings, terms)
+    held: list[Judged] = []
+    for row in _one_by_one(rows.filter(alike.is_kept), alike.is_alone.filter(alike.is_kept), terms):
+        if row[_TIME] >= since_ms:
+            held.append(row)
+        if len(held) >= _ROWS_AT_ONCE:
+            yield table_of(held)
+            held.clear()
+    if held:
+        yield table_of(held)
+
+
+def _by_situation(rows: pa.Table, findings: Sequence[Finding], terms: Terms) -> Iterator[pa.Table]:
+    """The rows have what was found of their situations."""
+    if not rows.num_rows:
+        return
+    found = table_of([_row(finding, None, None, terms) for finding in findings])
+    places = {name: whole(found[name]) for name in ("why", "ours")}
+    split = {name: pc.split_pattern(texts, ANYWHERE) for name, texts in places.items()}
+    epochs = pa.array([term.epoch or None for term in terms.all], pa.int32())
+    for at in range(0, rows.num_rows, _ROWS_AT_ONCE):
+        some = rows.slice(at, _ROWS_AT_ONCE)
+        number = whole(some["number"])
+        where = pc.binary_join_element_wise(some["topic"], some["partition"].cast(pa.string()), "-")
+        made = {name: pc.binary_join(pieces.take(number), whole(where)) for name, pieces in split.items()}
+        made |= {"zxid": some["zxid"], "time": as_time(some["time_ms"]), **{name: some[name] for name in _KEYS}}
+        made |= {**_whose(some["session"], terms), "controller_epoch": epochs.take(whole(some["term"]))}
+        made["session"] = pc.if_else(pc.equal(some["session"], 0), None, some["session"])
+        yield pa.table([made.get(f.name, found[f.name].take(number)) for f in SCHEMA], schema=SCHEMA)
+
+
+def _one_by_one(rows: pa.Table, is_alone: Any, terms: Terms) -> Iterator[Judged]:
+    """The rows of those events that are alone; the others of their partitions are what stood before."""
+    events = zip(rows_of(rows.to_batches()), is_alone.to_pylist(), strict=True)
+    for (topic, partition), of_one in groupby(events, key=lambda event: event[0][:2]):
+        history = [(happened, is_one) for (_, _, happened), is_one in of_one]
+        audit = PartitionAudit(topic, partition, terms, led_from(happened for happened, _ in history))
+        for happened, is_one in history:
+            if not is_one:
+                audit.take(happened)
+            elif (found := audit.add(happened)) is not None:
+                yield _row(found, topic, partition, terms)
 
 
 def write_others(engine: Engine, out: str, terms: Terms, since_ms: int, until_ms: int) -> None:
@@ -75,6 +119,9 @@ def write_others(engine: Engine, out: str, terms: Terms, since_ms: int, until_ms
 
 # As SCHEMA, with the time in milliseconds.
 Judged = tuple[Any, ...]
+_TIME = SCHEMA.get_field_index("time")
+_KEYS = ("topic", "partition")
+_ROWS_AT_ONCE = 100_000
 
 
 def _row(found: Finding, topic: str | None, partition: int | None, terms: Terms) -> Judged:
@@ -139,14 +186,17 @@ def _judged(rows: pa.Table, terms: Terms) -> pa.Table:
 
 def _written_by(rows: pa.Table, terms: Terms) -> dict[str, Any]:
     """Whose session wrote, and in which controller epoch."""
-    sessions = pc.unique(rows["session"])
-    whose = [terms.whose(session) for session in sessions.to_pylist()]
-    place = pc.index_in(rows["session"], value_set=sessions)
     epochs = [terms.at(zxid).epoch or None for zxid in rows["zxid"].to_pylist()]
+    return {**_whose(rows["session"], terms), "controller_epoch": pa.array(epochs, pa.int32())}
+
+
+def _whose(sessions: Any, terms: Terms) -> dict[str, Any]:
+    held = pc.unique(sessions)
+    whose = [terms.whose(session) for session in held.to_pylist()]
+    place = whole(pc.index_in(sessions, value_set=held))
     return {
-        "broker": pa.array([broker for broker, _ in whose], pa.int32()).take(whole(place)),
-        "host": pa.array([host for _, host in whose], pa.string()).take(whole(place)),
-        "controller_epoch": pa.array(epochs, pa.int32()),
+        "broker": pa.array([broker for broker, _ in whose], pa.int32()).take(place),
+        "host": pa.array([host for _, host in whose], pa.string()).take(place),
     }
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from metrics.replay.indexing import here
 from metrics.replay.sources import size_of
-from metrics.replay.tasks import Cut, Engine, File, Finish, NotShared, Part, Shared
+from metrics.replay.tasks import Cut, Engine, File, Finish, NotShared, Of, Shared
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,9 +37,9 @@ class Local:
         """It is here."""
         return _Here(value)
 
-    def reduce(self, task: Callable[[File], pa.Table], files: Sequence[File], combine: Part) -> pa.Table | None:
-        """What the task makes of each file, as one; None if there are no files."""
-        return reduce(partial(_both, combine), map(task, files)) if files else None
+    def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
+        """What the task makes of each file, as one; there is a file at least."""
+        return reduce(both, map(task, files))
 
     def in_buckets(
         self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int,  # noqa: ARG002  # all are here
@@ -71,12 +71,10 @@ class OnSpark:
         """Have it where tasks run, once for each process there."""
         return self.context.broadcast(value)
 
-    def reduce(self, task: Callable[[File], pa.Table], files: Sequence[File], combine: Part) -> pa.Table | None:
-        """What the task makes of each file, as one; None if there are no files."""
-        if not files:
-            return None
+    def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
+        """What the task makes of each file, as one; there is a file at least."""
         tasks = self.context.parallelize(files, min(len(files), _TASKS_A_CORE * self.cores)).map(task)
-        found: pa.Table = tasks.treeReduce(partial(_both, combine))
+        found: Of = tasks.treeReduce(both)
         return found
 
     def in_buckets(self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int) -> list[Any]:
@@ -139,10 +137,6 @@ class _Here(Struct, frozen=True):
 
 _TASKS_A_CORE = 4  # few enough to cost little themselves, enough to keep all cores busy to the end
 _ASKED_A_CORE = 3  # so that each worker is asked, most likely
-
-
-def _both(combine: Part, a: pa.Table, b: pa.Table) -> pa.Table:
-    return combine(pa.concat_tables([a, b]))
 
 
 def _itself(bucket: int) -> int:

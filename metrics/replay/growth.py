@@ -18,9 +18,9 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
 from metrics.replay.kafka_events import GONE
-from metrics.replay.reduction import Reduction, Source, grouped, ms, reduced, whole
+from metrics.replay.reduction import Reduction, Source, Summing, grouped, ms, whole
 from metrics.replay.schemas import TIME
-from metrics.replay.tasks import Engine, Part
+from metrics.replay.tasks import Part
 from metrics.replay.znodes import WRITES, Period, with_paths, writes
 
 DEFAULT_LIMIT_BYTES = 0xFFFFF
@@ -49,14 +49,11 @@ GROWTH = pa.schema(
 )  # fmt: skip
 
 
-def growth(
-    engine: Engine, out: str, period: Period, limit_bytes: int = DEFAULT_LIMIT_BYTES, largest: int = LARGEST
-) -> pa.Table:
+def growth(period: Period, limit_bytes: int = DEFAULT_LIMIT_BYTES, largest: int = LARGEST) -> Summing[pa.Table]:
     """The sizes of the largest znodes over time: one row for each znode and each piece of time in which it was written.
 
     Of the writes in a piece the largest counts, for that is the one that would not have fitted.
     """
-    lists = _lists(engine, out, period)
 
     def tops(rows: pa.Table) -> pa.Table:
         sized = grouped(rows, ("path", "topic", "partition", "kind"), {"size_bytes": "max"})
@@ -66,7 +63,8 @@ def growth(
         found = grouped(rows, ("path",), {"size_bytes": "max"})
         return found.sort_by([("size_bytes", "descending"), ("path", "ascending")]).slice(0, largest)
 
-    found = reduced(engine, out, Reduction(_writes(period, tops), most))
+    found, parents = yield [Reduction(_writes(period, tops), most), _of_parents(period)]
+    lists = _lists(parents, period)
     chosen = most(pa.concat_tables([found, lists.select(found.column_names)]))["path"]
     ours = lists.filter(pc.is_in(lists["path"], value_set=whole(chosen)))
 
@@ -76,7 +74,7 @@ def growth(
     def latest(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("path",), {"first": "min", "last": "max"})
 
-    seen = _reduced_and(engine, out, _of_chosen(period, chosen, ends_of), latest, ends_of(ours))
+    seen = yield from _summed_and(_of_chosen(period, chosen, ends_of), latest, ends_of(ours))
     if not seen.num_rows:
         return SIZES.empty_table()
     first, last = pc.min(seen["first"]).as_py(), pc.max(seen["last"]).as_py()
@@ -97,13 +95,13 @@ def growth(
         }
         return grouped(rows, ("path", "piece"), how, order=("zxid", "part"))
 
-    sized = _reduced_and(engine, out, _of_chosen(period, chosen, pieces_of), united, pieces_of(ours))
+    sized = yield from _summed_and(_of_chosen(period, chosen, pieces_of), united, pieces_of(ours))
     sized = sized.append_column("share", _share(sized["size_bytes"], limit_bytes))
     return sized.sort_by([("path", "ascending"), ("piece", "ascending")]).select(SIZES.names).cast(SIZES)
 
 
-def _reduced_and(engine: Engine, out: str, sources: dict[str, Source], combine: Part, more: pa.Table) -> pa.Table:
-    found = reduced(engine, out, Reduction(sources, combine))
+def _summed_and(sources: dict[str, Source], combine: Part, more: pa.Table) -> Summing[pa.Table]:
+    (found,) = yield [Reduction(sources, combine)]
     return combine(pa.concat_tables([found, more.select(found.column_names).cast(found.schema)]))
 
 
@@ -125,13 +123,17 @@ def _of_chosen(period: Period, chosen: pa.ChunkedArray, make: Part) -> dict[str,
     return _writes(period, of_paths)
 
 
-def _lists(engine: Engine, out: str, period: Period) -> pa.Table:
-    """The size of the lists of topics after each topic that came or went."""
+def _of_parents(period: Period) -> Reduction:
+    """What comes and goes below the parents of topics."""
     kinds = pc.field("kind").isin([*_PARENTS]) & pc.field("topic").is_valid()
     comes_or_goes = pc.field("op").isin([*GONE, "create", "known"])
     until = Period(None, period.until_ms).of("time")
     source = Source(("path", "zxid", "part", "time", "topic", "op"), lambda rows: rows, kinds & comes_or_goes & until)
-    rows = reduced(engine, out, Reduction({"events": source}, lambda rows: rows))
+    return Reduction({"events": source}, lambda rows: rows)
+
+
+def _lists(rows: pa.Table, period: Period) -> pa.Table:
+    """The size of the lists of topics after each topic that came or went."""
     totals: dict[str, int] = {}
     found = []
     since = period.since_ms or 0

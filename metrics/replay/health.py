@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from metrics.replay.intervals import GONE
 from metrics.replay.min_isr import Setting, in_pieces
-from metrics.replay.reduction import Reduction, Source, as_time, exploded, grouped, ms, reduced, whole
+from metrics.replay.reduction import Reduction, Source, Summing, as_time, exploded, grouped, ms, whole
 from metrics.replay.schemas import TIME
-from metrics.replay.tasks import Engine
 
 # What brokers ask for where nobody set anything.
 DEFAULTS = (Setting(None, 1, "option"),)
@@ -52,9 +51,7 @@ class Window(Struct, frozen=True):
         return timeline
 
 
-def topic_health(
-    engine: Engine, out: str, window: Window, until_ms: int, settings: Sequence[Setting] = DEFAULTS
-) -> pa.Table:
+def topic_health(window: Window, until_ms: int, settings: Sequence[Setting] = DEFAULTS) -> Summing[pa.Table]:
     """How long each topic had partitions under-replicated, at or under the minimum ISR, or leaderless.
 
     Times are summed over partitions; those that still last count until `until_ms`. `min_isr` is what is asked for
@@ -73,7 +70,7 @@ def topic_health(
         last = dict.fromkeys(_LATEST, "last")
         return grouped(rows, ("topic", "partition"), sums | last, order=_LATEST)
 
-    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
+    (found,) = yield [Reduction({"partitions": Source(COLUMNS, part)}, combine)]
     found = found.append_column("partitions", pa.repeat(pa.scalar(1, pa.int64()), found.num_rows))
     sums = dict.fromkeys(("partitions", *_SHORTAGES), "sum")
     topics = grouped(found, ("topic",), sums | {"min_isr": "last", "changes": "sum"}, order=_LATEST[:3])
@@ -84,9 +81,7 @@ def topic_health(
 _LATEST = ("zxid", "is_later", "lasted_ms", "min_isr")
 
 
-def broker_health(
-    engine: Engine, out: str, window: Window, until_ms: int, settings: Sequence[Setting] = DEFAULTS
-) -> pa.Table:
+def broker_health(window: Window, until_ms: int, settings: Sequence[Setting] = DEFAULTS) -> Summing[pa.Table]:
     """How long replicas on each broker were out of the ISR, how long it led, and what its partitions lacked.
 
     Times are summed over replicas: a partition counts for each broker that has a replica of it.
@@ -113,10 +108,11 @@ def broker_health(
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("broker",), dict.fromkeys(_OF_BROKERS, "sum"))
 
-    return reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine)).sort_by("broker")
+    (found,) = yield [Reduction({"partitions": Source(COLUMNS, part)}, combine)]
+    return found.sort_by("broker")
 
 
-def broker_load(engine: Engine, out: str, window: Window) -> pa.Table:
+def broker_load(window: Window) -> Summing[pa.Table]:
     """Leaders and replicas on each broker after each second in which they changed."""
 
     def part(timeline: pa.Table) -> pa.Table:
@@ -129,7 +125,7 @@ def broker_load(engine: Engine, out: str, window: Window) -> pa.Table:
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("broker", "at"), {"leaders": "sum", "replicas": "sum"})
 
-    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
+    (found,) = yield [Reduction({"partitions": Source(COLUMNS, part)}, combine)]
     changed = pc.or_(pc.not_equal(found["leaders"], 0), pc.not_equal(found["replicas"], 0))
     steps = found.filter(changed).sort_by([("broker", "ascending"), ("at", "ascending")])
     columns = steps.to_pydict()
@@ -158,7 +154,7 @@ def _load(broker: Any, at: Any, leaders: int, replicas: int) -> pa.Table:
     return pa.table(columns, names=["broker", "at", "leaders", "replicas"])
 
 
-def health_steps(engine: Engine, out: str) -> pa.Table:
+def health_steps() -> Summing[pa.Table]:
     """By how much the numbers of under-replicated, leaderless and moving partitions changed, second by second."""
     names = ("under_replicated", "leaderless", "moving")
 
@@ -180,7 +176,7 @@ def health_steps(engine: Engine, out: str) -> pa.Table:
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("at",), dict.fromkeys(names, "sum"))
 
-    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
+    (found,) = yield [Reduction({"partitions": Source(COLUMNS, part)}, combine)]
     changed = pc.or_(pc.or_(*(pc.not_equal(found[n], 0) for n in names[:2])), pc.not_equal(found[names[2]], 0))
     return found.filter(changed).sort_by("at")
 

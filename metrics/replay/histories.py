@@ -6,7 +6,7 @@ partitions, puts it into order and judges it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 from metrics.replay import audit_table, reassignments
 from metrics.replay.bulk import Attempt, Files, Tables, make_directory, read_file, settle, written
 from metrics.replay.moves import Happened, Move, moves_of
-from metrics.replay.partition_fold import OF_EVENTS, OF_STATES, folded, in_order, rows_of
+from metrics.replay.partition_fold import OF_EVENTS, OF_STATES, batched, folded, in_order, rows_of
 from metrics.replay.reduction import Reduction, Source, grouped, reduced
 from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
 from metrics.replay.tasks import Engine, File, Shared, by_partition
@@ -26,7 +26,6 @@ from metrics.replay.terms import Terms
 MOVES, AUDIT = "reassignments", "audit"
 ROWS_A_BUCKET = 1_000_000
 _JUDGED = 1_000_000  # the number of the first file with what was judged, behind those of the other writes
-_BATCH_ROWS = 20_000
 _KEYS = ["topic", "partition"]
 _KINDS = ["state", "assignment", "legacy_move", "znode_move"]
 
@@ -97,47 +96,44 @@ def history_of(table: str, rows: Any, where: Any = True) -> pa.Table:
 
 def judge(rows: Iterable[pa.Table], wanted: Wanted, tables: Tables) -> None:
     """Write what follows from the histories of some partitions."""
-    made: dict[str, list[Any]] = {name: [] for name in wanted.tables}
-
-    def take(least: int) -> None:
-        for name, found in made.items():
-            if len(found) >= least:
-                is_audit = name == AUDIT
-                tables.write(name, audit_table.table_of(found) if is_audit else _moves_table(found))
-                found.clear()
-
-    def of_one(topic: str, partition: int, events: Iterable[Happened]) -> Iterable[dict[str, Any]]:
-        history = [event for event in events if event.time_ms <= wanted.window.until_ms]
-        if MOVES in made:
-            made[MOVES] += moves(topic, partition, history, wanted)
-        if AUDIT in made:
-            made[AUDIT] += audit_table.judged(topic, partition, history, wanted.terms, wanted.window.since_ms)
-        take(_BATCH_ROWS)
-        return ()
-
-    for _ in folded(rows_of(in_order(rows).to_batches()), of_one):
-        pass
-    take(1)
+    history = in_order(rows)
+    history = history.filter(pc.less_equal(history["time_ms"], wanted.window.until_ms))
+    if not history.num_rows:
+        return
+    if AUDIT in wanted.tables:
+        for found in audit_table.judged(history, wanted.terms, wanted.window.since_ms):
+            tables.write(AUDIT, found)
+    if MOVES in wanted.tables:
+        for batch in batched(_moves(history, wanted), reassignments.SCHEMA):
+            tables.write(MOVES, pa.Table.from_batches([batch]))
 
 
-def moves(topic: str, partition: int, history: Sequence[Happened], wanted: Wanted) -> Iterable[dict[str, Any]]:
-    """The moves of one partition that are wanted, as rows."""
+def _moves(history: pa.Table, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """The moves that are wanted; a partition whose assignment was never set has none."""
+    assignments = history.filter(pc.equal(history["kind"], "assignment"))
+    may_move = assignments.filter(pc.or_(pc.equal(assignments["op"], "set"), _names_move(assignments))).select(_KEYS)
+    fold = partial(_moves_of_one, wanted=wanted)
+    return folded(rows_of(_of(history, may_move).to_batches()), fold)
+
+
+def _moves_of_one(topic: str, partition: int, history: Iterable[Happened], wanted: Wanted) -> Iterator[dict[str, Any]]:
     window, terms = wanted.window, wanted.terms
     found = (move for move in moves_of(history) if window.wants(move))
     return (reassignments.row_of(topic, partition, move, window.until_ms, terms) for move in found)
-
-
-def _moves_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=reassignments.SCHEMA)
 
 
 def _cut(out: str, buckets: int, shared: Shared, file: File) -> Iterable[tuple[int, pa.Table]]:
     rows = history_of(file[0], read_file(out, file))
     moved = shared.value.moved
     if moved is not None:
-        places = rows.select(_KEYS).append_column("place", pa.array(range(rows.num_rows), pa.int64()))
-        rows = rows.take(places.join(moved, _KEYS, join_type="left semi")["place"])
+        rows = _of(rows, moved)
     return by_partition(in_order([rows]), buckets)
+
+
+def _of(rows: pa.Table, partitions: pa.Table) -> pa.Table:
+    """The rows of some partitions, in the same order."""
+    places = rows.select(_KEYS).append_column("place", pa.array(range(rows.num_rows), pa.int64()))
+    return rows.take(places.join(partitions, _KEYS, join_type="left semi").sort_by("place")["place"])
 
 
 def _finish(out: str, shared: Shared, bucket: int, rows: pa.Table) -> Attempt:
@@ -150,9 +146,7 @@ def _moved(engine: Engine, out: str) -> pa.Table:
     """The partitions that moved."""
 
     def part(events: pa.Table) -> pa.Table:
-        names = pc.or_(*(pc.greater(pc.list_value_length(events[column]), 0) for column in ("adding", "removing")))
-        later = pc.and_(pc.equal(events["op"], "set"), pc.invert(pc.fill_null(events["is_first"], False)))
-        return combine(events.filter(pc.or_(names, later)).select(_KEYS))
+        return combine(_that_moved(events))
 
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, _KEYS, {})
@@ -160,3 +154,14 @@ def _moved(engine: Engine, out: str) -> pa.Table:
     columns = (*_KEYS, "op", "adding", "removing", "is_first")
     source = Source(columns, part, pc.field("kind") == "assignment")
     return reduced(engine, out, Reduction({"events": source}, combine))
+
+
+def _that_moved(assignments: pa.Table) -> pa.Table:
+    """The partitions that moved, some of them more than once."""
+    later = pc.and_(pc.equal(assignments["op"], "set"), pc.invert(pc.fill_null(assignments["is_first"], False)))
+    return assignments.filter(pc.or_(_names_move(assignments), later)).select(_KEYS)
+
+
+def _names_move(assignments: pa.Table) -> Any:
+    lengths = (pc.fill_null(pc.list_value_length(assignments[name]), 0) for name in ("adding", "removing"))
+    return pc.or_(*(pc.greater(length, 0) for length in lengths))

@@ -14,6 +14,7 @@ from metrics.replay import bulk, growth, health, histories, lives, min_isr, shor
 from metrics.replay.as_of import as_time
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, Work, here
 from metrics.replay.output import MANIFEST, REMEMBERED, Output
+from metrics.replay.reduction import Summing, together
 from metrics.replay.remembered import Remembered, identity_of, keep, recalled, remember, runs_of, survey_again
 from metrics.replay.sources import located, size_of, stored_files
 from metrics.replay.splits import Done, Split, Whereabouts, plan
@@ -178,13 +179,19 @@ def _compute(engine: Engine, job: Job, progress: Progress, looked: Looked) -> di
     seconds["plan"] = looked.seconds
     engine.check_reach([f"{job.out}/{MANIFEST}", *_files_of(looked.splits)])
     _read_logs(engine, job, looked, seconds, lambda name, done: progress(name, done, total))
-    for number, name in enumerate(wanted, 3):
+    sums = [name for name in wanted if name in _SUMS]
+    for number, name in enumerate((name for name in wanted if name not in sums), 3):
         if name == histories.AUDIT and histories.MOVES in wanted:
             continue  # it was written with the moves
         progress(name, number, total)
         begun = time.monotonic()
         _write(engine, job, name)
         seconds[name] = time.monotonic() - begun
+    if sums:
+        progress("summing up", total - len(sums), total)
+        begun = time.monotonic()
+        _write_sums(engine, job, sums)
+        seconds["sums"] = time.monotonic() - begun
     bulk.clear(job.out, (*result_names(job), "edges"))
     progress("done", total, total)
     return seconds
@@ -219,19 +226,22 @@ def split_bytes_for(files: tuple[StoredFile, ...], cores: int) -> int:
 def _write(engine: Engine, job: Job, name: str) -> None:
     """Write a table from those that are there."""
     out = job.out
-    period = Period(job.since_ms, job.until_ms)
     if name in (histories.MOVES, histories.AUDIT):
         histories.write(engine, out, histories.Window(_until_ms(job), job.since_ms or 0), _judged_with(job, name))
     elif name == "min_isr":
         bulk.write_table(out, name, min_isr.as_table(_settings(job)))
-    elif name in _LIVES:
-        bulk.write_table(out, name, _lives(job, name))
-    elif name == "znodes":
-        bulk.write_table(out, name, znodes.znodes(engine, out, period))
-    elif name.startswith("znode_"):
-        bulk.write_table(out, name, _sized(engine, job, name, period))
     else:
-        bulk.write_table(out, name, _health(engine, job, name))
+        bulk.write_table(out, name, _lives(job, name))
+
+
+def _write_sums(engine: Engine, job: Job, names: Sequence[str]) -> None:
+    """Write what is summed up, all of it together."""
+    asking = {_SUMS[name]: _summing(job, _SUMS[name]) for name in names}
+    found = together(engine, job.out, asking)
+    for name in names:
+        rows = found[_SUMS[name]]
+        rows = growth.forecast(rows, job.max_znode_bytes) if name == "znode_growth" else rows
+        bulk.write_table(job.out, name, rows)
 
 
 def _judged_with(job: Job, name: str) -> tuple[str, ...]:
@@ -239,25 +249,19 @@ def _judged_with(job: Job, name: str) -> tuple[str, ...]:
     return tuple(table for table in (histories.MOVES, histories.AUDIT) if table in job.tables) or (name,)
 
 
-def _sized(engine: Engine, job: Job, name: str, period: Period) -> pa.Table:
-    is_there = name == "znode_growth" and "znode_sizes" in job.tables
-    sized = (
-        bulk.written(job.out, "znode_sizes").to_table()
-        if is_there
-        else growth.growth(engine, job.out, period, job.max_znode_bytes)
-    )
-    return sized if name == "znode_sizes" else growth.forecast(sized, job.max_znode_bytes)
-
-
-def _health(engine: Engine, job: Job, name: str) -> pa.Table:
-    window = health.Window(job.since_ms, job.until_ms)
+def _summing(job: Job, name: str) -> Summing[pa.Table]:
+    """What makes a table out of sums."""
+    window, period = health.Window(job.since_ms, job.until_ms), Period(job.since_ms, job.until_ms)
+    if name == "znodes":
+        return znodes.znodes(period)
+    if name == "znode_sizes":
+        return growth.growth(period, job.max_znode_bytes)
     if name == "broker_load":
-        return health.broker_load(engine, job.out, window)
+        return health.broker_load(window)
     if name == "shortages":
-        seen = lives.brokers(_seen(job))
-        return shortages.shortages(engine, job.out, window, _until_ms(job), _settings(job), seen)
+        return shortages.shortages(window, _until_ms(job), _settings(job), lives.brokers(_seen(job)))
     made = health.topic_health if name == "topic_health" else health.broker_health
-    return made(engine, job.out, window, _until_ms(job), _settings(job))
+    return made(window, _until_ms(job), _settings(job))
 
 
 def _settings(job: Job) -> list[min_isr.Setting]:
@@ -283,6 +287,11 @@ def _seen(job: Job) -> list[dict[str, Any]]:
     return lives.in_order(bulk.written(job.out, "events").to_table(columns=[*lives.COLUMNS], filter=is_one))
 
 
+# Of what each of these tables is made.
+_SUMS = {
+    **{name: name for name in ("topic_health", "broker_health", "broker_load", "shortages", "znodes", "znode_sizes")},
+    "znode_growth": "znode_sizes",
+}
 _LIVES: dict[str, Callable[[Sequence[dict[str, Any]]], Any]] = {
     "brokers": lives.brokers,
     "controllers": lives.controllers,

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, index_again, index_of
 from metrics.replay.sources import NothingToRead, stored_files, version_of
-from metrics.replay.splits import Standing, plan
+from metrics.replay.splits import Standing, held, plan
 from metrics.replay.state import History, history_of
 from metrics.replay.zookeeper_source import OneSplit, read_split
 from zk_layout.storage.files import LOG, StoredFile
@@ -57,9 +57,9 @@ class LiveDirectoryReader(DataSourceStreamReader):
             return []
         since = self._standing.get(after)
         if since is None and after > 0:
-            since = structs.replace(plan(history, self._split_bytes, self._chroot, until=after).end, zxid=after)
+            since = structs.replace(held(plan(history, self._split_bytes, self._chroot, until=after).end), zxid=after)
         planned = plan(history, self._split_bytes, self._chroot, since, until)
-        self._standing = {until: structs.replace(planned.end, zxid=until)}
+        self._standing = {until: structs.replace(held(planned.end), zxid=until)}
         if since is not None:
             self._standing[after] = since
         wanted = (s for s in planned.splits if s.snapshot is None or self._table == "events")

@@ -107,7 +107,7 @@ def in_order(tables: Iterable[pa.Table]) -> pa.Table:
 def _as_happened(rows: pa.Table) -> pa.Table:
     """The columns of `Happened`, with what a table lacks as nulls."""
     made = []
-    for field in _HAPPENED:
+    for field in HAPPENED:
         name, kind = field.name, field.type
         if name in rows.column_names:
             made.append(rows[name])
@@ -115,15 +115,16 @@ def _as_happened(rows: pa.Table) -> pa.Table:
             made.append(pc.divide(rows["time"].cast(pa.int64()), 1000))
         else:
             made.append(pa.nulls(rows.num_rows, kind))
-    return pa.table(made, schema=pa.schema(_HAPPENED))
+    return pa.table(made, schema=HAPPENED)
 
 
 _INTS = pa.list_(pa.int32())
-_HAPPENED = [
+# What happened to partitions, before it is an event for each row.
+HAPPENED = pa.schema([
     pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("part", pa.int32()),
     pa.field("zxid", pa.int64()), pa.field("time_ms", pa.int64()), pa.field("session", pa.int64()),
     pa.field("op", pa.string()), pa.field("kind", pa.string()), pa.field("leader", pa.int32()),
     pa.field("leader_epoch", pa.int32()), pa.field("controller_epoch", pa.int32()), pa.field("isr", _INTS),
     pa.field("replicas", _INTS), pa.field("adding", _INTS), pa.field("removing", _INTS),
     pa.field("version", pa.int32()), pa.field("fence", pa.int32()), pa.field("is_first", pa.bool_()),
-]  # fmt: skip
+])  # fmt: skip

@@ -18,7 +18,7 @@ from metrics.replay import health
 from metrics.replay.bulk import written
 from metrics.replay.jobs import Job, Result
 from metrics.replay.output import Output
-from metrics.replay.reduction import Reduction, Source, grouped, ms, reduced
+from metrics.replay.reduction import Reduction, Source, Summing, grouped, ms, together
 from metrics.replay.tasks import Engine
 from metrics.replay.verdicts import EXPLAINED, KAFKA, LISTED, VIOLATION
 
@@ -31,6 +31,9 @@ ALARMING = 0.5
 POINTS = 600
 TOPICS = 40
 BUCKETS = 80
+
+
+Rows = list[dict[str, Any]]
 
 
 class Summary(Struct, frozen=True):
@@ -60,17 +63,22 @@ def page(data: dict[str, Any]) -> str:
 
 def report_data(engine: Engine, out: str, result: Result) -> dict[str, Any]:
     """Everything that the page shows, small enough for a browser."""
-    ask = _Tables(engine, out, result)
-    span = _span(ask)
+    ask = _Tables(out, result)
+    sums = together(engine, out, {
+        "span": _span_and_changes(ask), "counts": _counts(ask), "durations": _durations(ask), "moves": _moves(ask),
+        "pairs": _pairs(ask), "health": _health(), "shortages": _shortages(ask), "audit": _verdicts(ask),
+        "findings": _unexplained(ask),
+    })  # fmt: skip
+    span, changes = sums["span"]
     data: dict[str, Any] = {
         "span": span,
-        "counts": _counts(ask),
-        "moves": _moves(ask),
-        "pairs": _pairs(ask),
+        "counts": sums["counts"] | sums["durations"],
+        "moves": sums["moves"],
+        "pairs": sums["pairs"],
         "load": _load(ask),
-        "health": _health(ask),
-        "changes": _changes_by_topic(ask, span["from"], span["to"]),
-        "shortages": _shortages(ask),
+        "health": sums["health"],
+        "changes": changes,
+        "shortages": sums["shortages"],
         "controllers": ask.rows("controllers", "broker", *_FROM_TO, "controller_epoch", "vacancy_ms", "ended_by",
                                 order=[("from", "ascending")]),
         "brokers": ask.rows("brokers", "broker", *_FROM_TO, "ended_by",
@@ -81,8 +89,8 @@ def report_data(engine: Engine, out: str, result: Result) -> dict[str, Any]:
                    for row in ask.rows("znode_growth", order=_LARGEST, most=MOST_ZNODES)],
         "sizes": _sizes(ask),
         "znodes": [_in_ms(row, without=("last_at",)) for row in ask.rows("znodes", most=MOST_ZNODES)],
-        "audit": _verdicts(ask),
-        "findings": _unexplained(ask),
+        "audit": sums["audit"],
+        "findings": sums["findings"],
         "damage": ask.rows("damage", most=1000),
         "seconds": {name: round(seconds, 1) for name, seconds in result.seconds.items()},
     }  # fmt: skip
@@ -103,8 +111,7 @@ _WORST_TOPICS = [
 class _Tables:
     """The tables that were written, those that the report may ask."""
 
-    def __init__(self, engine: Engine, out: str, result: Result) -> None:
-        self._engine = engine
+    def __init__(self, out: str, result: Result) -> None:
         self._out = out
         self._there = frozenset(result.tables)
 
@@ -121,15 +128,12 @@ class _Tables:
         found = found.sort_by(order) if order else found
         return list((found if most is None else found.slice(0, most)).to_pylist())
 
-    def reduced(self, sources: dict[str, Source], combine: Any) -> list[dict[str, Any]]:
+    def summed(self, sources: dict[str, Source], combine: Any) -> Summing[Rows]:
         """The rows that tables of any length are summed up to."""
         if not self._there >= {*sources}:
             return []
-        return list(reduced(self._engine, self._out, Reduction(sources, combine)).to_pylist())
-
-    def health_steps(self) -> list[dict[str, Any]]:
-        """Second by second, by how much the numbers of partitions that lack something changed."""
-        return list(health.health_steps(self._engine, self._out).to_pylist())
+        (found,) = yield [Reduction(sources, combine)]
+        return list(found.to_pylist())
 
 
 def _in_ms(row: dict[str, Any], *times: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -189,7 +193,7 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _span(ask: _Tables) -> dict[str, Any]:
+def _span(ask: _Tables) -> Summing[dict[str, Any]]:
     how = {"from": "min", "to": "max", "first_zxid": "min", "last_zxid": "max", "events": "sum"}
 
     def part(at: str) -> Any:
@@ -205,7 +209,8 @@ def _span(ask: _Tables) -> dict[str, Any]:
 
     columns = {"events": "time", "partitions": "started_at"}
     sources = {table: Source(("op", "zxid", at), part(at)) for table, at in columns.items()}
-    found = {row.pop("is_news"): row for row in ask.reduced(sources, combine)}
+    rows = yield from ask.summed(sources, combine)
+    found = {row.pop("is_news"): row for row in rows}
     if True in found:
         return found[True]
     # Of a snapshot alone there is only one moment.
@@ -213,7 +218,7 @@ def _span(ask: _Tables) -> dict[str, Any]:
     return {"from": at, "to": at + 1, "first_zxid": zxid, "last_zxid": zxid, "events": 0}
 
 
-def _counts(ask: _Tables) -> dict[str, Any]:
+def _counts(ask: _Tables) -> Summing[dict[str, Any]]:
     sums = ("moves", "stalled", "topic_writes", "state_writes")
 
     def part(rows: pa.Table) -> pa.Table:
@@ -224,12 +229,12 @@ def _counts(ask: _Tables) -> dict[str, Any]:
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("outcome",), dict.fromkeys(sums, "sum"))
 
-    found = ask.reduced({"reassignments": Source(("outcome", "is_stalled", *sums[2:]), part)}, combine)
+    found = yield from ask.summed({"reassignments": Source(("outcome", "is_stalled", *sums[2:]), part)}, combine)
     counts: dict[str, Any] = {row["outcome"]: row["moves"] for row in found}
-    return counts | {name: sum(row[name] for row in found) for name in sums} | _durations(ask)
+    return counts | {name: sum(row[name] for row in found) for name in sums}
 
 
-def _durations(ask: _Tables) -> dict[str, Any]:
+def _durations(ask: _Tables) -> Summing[dict[str, Any]]:
     """How long moves took: half of them, nearly all, and the slowest."""
 
     def part(rows: pa.Table) -> pa.Table:
@@ -241,7 +246,7 @@ def _durations(ask: _Tables) -> dict[str, Any]:
         return grouped(rows, ("duration_ms",), how, order=("topic", "partition"))
 
     columns, has_ended = ("duration_ms", "topic", "partition"), pc.field("duration_ms").is_valid()
-    found = ask.reduced({"reassignments": Source(columns, part, has_ended)}, combine)
+    found = yield from ask.summed({"reassignments": Source(columns, part, has_ended)}, combine)
     if not found:
         return {}
     rows = sorted(found, key=itemgetter("duration_ms"))
@@ -260,7 +265,7 @@ _OF_MOVES = (
 )  # fmt: skip
 
 
-def _moves(ask: _Tables) -> list[list[Any]]:
+def _moves(ask: _Tables) -> Summing[list[list[Any]]]:
     """The moves that are stalled, have not ended or took longest."""
 
     def part(rows: pa.Table) -> pa.Table:
@@ -274,12 +279,12 @@ def _moves(ask: _Tables) -> list[list[Any]]:
                  ("partition", "ascending"), ("started_at", "ascending")]  # fmt: skip
         return rows.sort_by(order).slice(0, MOST_MOVES)
 
-    found = ask.reduced({"reassignments": Source((*_OF_MOVES, "duration_ms"), part)}, slowest)
+    found = yield from ask.summed({"reassignments": Source((*_OF_MOVES, "duration_ms"), part)}, slowest)
     rows = [[row[name] for name in _OF_MOVES] for row in found]
     return sorted(rows, key=lambda row: (row[2], row[0], row[1]))
 
 
-def _pairs(ask: _Tables) -> list[dict[str, Any]]:
+def _pairs(ask: _Tables) -> Summing[Rows]:
     """From which broker to which replicas moved, and how many."""
 
     def part(rows: pa.Table) -> pa.Table:
@@ -292,7 +297,7 @@ def _pairs(ask: _Tables) -> list[dict[str, Any]]:
         return grouped(rows, names[:2], {"count": "sum"})
 
     names = ["from", "to", "count"]
-    found = ask.reduced({"reassignments": Source(("removing", "adding"), part)}, combine)
+    found = yield from ask.summed({"reassignments": Source(("removing", "adding"), part)}, combine)
     return sorted(found, key=itemgetter("from", "to"))
 
 
@@ -309,10 +314,11 @@ def _thinned(points: list[list[int]]) -> list[list[int]]:
     return points[::step] if step == 1 or points[-1] in points[::step] else [*points[::step], points[-1]]
 
 
-def _health(ask: _Tables) -> list[list[int]]:
+def _health() -> Summing[list[list[int]]]:
+    steps = yield from health.health_steps()
     under = leaderless = moving = 0
     points = []
-    for row in ask.health_steps():
+    for row in steps.to_pylist():
         under += row["under_replicated"]
         leaderless += row["leaderless"]
         moving += row["moving"]
@@ -320,7 +326,13 @@ def _health(ask: _Tables) -> list[list[int]]:
     return _thinned(points)
 
 
-def _changes_by_topic(ask: _Tables, begin: int, end: int) -> dict[str, Any]:
+def _span_and_changes(ask: _Tables) -> Summing[tuple[dict[str, Any], dict[str, Any]]]:
+    span = yield from _span(ask)
+    changes = yield from _changes_by_topic(ask, span["from"], span["to"])
+    return span, changes
+
+
+def _changes_by_topic(ask: _Tables, begin: int, end: int) -> Summing[dict[str, Any]]:
     width = max((end - begin) // BUCKETS, 1)
 
     def part(rows: pa.Table) -> pa.Table:
@@ -332,7 +344,9 @@ def _changes_by_topic(ask: _Tables, begin: int, end: int) -> dict[str, Any]:
     def combine(rows: pa.Table) -> pa.Table:
         return grouped(rows, ("topic", "bucket"), {"n": "sum"})
 
-    cells = ask.reduced({"partitions": Source(("topic", "started_at"), part, pc.field("op") != "known")}, combine)
+    cells = yield from ask.summed(
+        {"partitions": Source(("topic", "started_at"), part, pc.field("op") != "known")}, combine
+    )
     totals: Counter[str] = Counter()
     for cell in cells:
         totals[cell["topic"]] += cell["n"]
@@ -353,7 +367,7 @@ def _sizes(ask: _Tables) -> list[dict[str, Any]]:
     return [{"path": path, "points": points[path]} for path in largest[:LINES]]
 
 
-def _shortages(ask: _Tables) -> list[dict[str, Any]]:
+def _shortages(ask: _Tables) -> Summing[Rows]:
     """The longest times in which something lacked."""
 
     def longest(rows: pa.Table) -> pa.Table:
@@ -362,17 +376,18 @@ def _shortages(ask: _Tables) -> list[dict[str, Any]]:
         return rows.sort_by(order).slice(0, MOST_FINDINGS)
 
     columns = ("kind", "topic", "partition", "broker", *_FROM_TO, "duration_ms")
+    found = yield from ask.summed({"shortages": Source(columns, longest)}, longest)
     return [
         {
             "kind": row["kind"], "duration_ms": row["duration_ms"],
             "on_what": f"broker {row['broker']}" if row["topic"] is None else f"{row['topic']}-{row['partition']}",
             **{_SHOWN_AS[name]: at and int(at.timestamp() * 1000) for name in _FROM_TO for at in (row[name],)},
         }
-        for row in ask.reduced({"shortages": Source(columns, longest)}, longest)
+        for row in found
     ]  # fmt: skip
 
 
-def _verdicts(ask: _Tables) -> list[dict[str, Any]]:
+def _verdicts(ask: _Tables) -> Summing[Rows]:
     """How many writes have each verdict and rule, the gravest first; the example is the first of them."""
     shown = ("why", "ours", "zxid")
 
@@ -383,7 +398,7 @@ def _verdicts(ask: _Tables) -> list[dict[str, Any]]:
         how = {"writes": "sum", **dict.fromkeys(shown, "first")}
         return grouped(rows, ("verdict", "what", "rule"), how, order=("zxid", "why"))
 
-    found = ask.reduced({"audit": Source(("verdict", "what", "rule", *shown), part)}, combine)
+    found = yield from ask.summed({"audit": Source(("verdict", "what", "rule", *shown), part)}, combine)
     rows = [
         {"verdict": r["verdict"], "what": r["what"], "rule": r["rule"], "writes": r["writes"], "example": r["why"],
          "ours": r["ours"]}
@@ -392,7 +407,7 @@ def _verdicts(ask: _Tables) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda r: (_GRAVEST.index(r["verdict"]), -r["writes"], r["what"], r["rule"]))
 
 
-def _unexplained(ask: _Tables) -> list[dict[str, Any]]:
+def _unexplained(ask: _Tables) -> Summing[Rows]:
     def first(rows: pa.Table) -> pa.Table:
         order = [("verdict", "descending"), ("zxid", "ascending"), ("topic", "ascending"), ("partition", "ascending")]
         return rows.sort_by(order).slice(0, MOST_FINDINGS)
@@ -400,6 +415,7 @@ def _unexplained(ask: _Tables) -> list[dict[str, Any]]:
     columns = ("zxid", "time", "what", "topic", "partition", "verdict", "rule", "why", "ours", "session", "broker",
                "host", "controller_epoch")  # fmt: skip
     is_unexplained = pc.field("verdict").isin([VIOLATION, LISTED])
+    found = yield from ask.summed({"audit": Source(columns, first, is_unexplained)}, first)
     return [
         {
             "zxid": r["zxid"], "at": int(r["time"].timestamp() * 1000), "what": r["what"],
@@ -408,5 +424,5 @@ def _unexplained(ask: _Tables) -> list[dict[str, Any]]:
             "session": None if r["session"] is None else str(r["session"]), "broker": r["broker"], "host": r["host"],
             "controller_epoch": r["controller_epoch"],
         }
-        for r in ask.reduced({"audit": Source(columns, first, is_unexplained)}, first)
+        for r in found
     ]  # fmt: skip

@@ -14,9 +14,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # ha
 
 from metrics.replay.health import COLUMNS, Window, is_under_replicated
 from metrics.replay.min_isr import Setting, in_pieces
-from metrics.replay.reduction import Reduction, Source, as_time, grouped, reduced
+from metrics.replay.reduction import Reduction, Source, Summing, as_time, grouped
 from metrics.replay.schemas import TIME
-from metrics.replay.tasks import Engine
 
 UNDER_REPLICATED, UNDER_MIN_ISR, LEADERLESS, OFFLINE = (
     "under-replicated", "under min ISR", "leaderless", "offline broker",
@@ -32,9 +31,7 @@ _KEYS = ("kind", "topic", "partition")
 _SPAN = ("began", "ended", "is_open", "zxid")
 
 
-def shortages(
-    engine: Engine, out: str, window: Window, until_ms: int, settings: Sequence[Setting], lives: pa.Table
-) -> pa.Table:
+def shortages(window: Window, until_ms: int, settings: Sequence[Setting], lives: pa.Table) -> Summing[pa.Table]:
     """One row for each time without a break in which something lacked, oldest first; what still does has no end.
 
     `lives` is the table `brokers`.
@@ -51,7 +48,7 @@ def shortages(
         )
         return combine(pa.concat_tables([_lacking(pieces, kind, pc.fill_null(when, False)) for kind, when in lacks]))
 
-    found = reduced(engine, out, Reduction({"partitions": Source(COLUMNS, part)}, combine))
+    (found,) = yield [Reduction({"partitions": Source(COLUMNS, part)}, combine)]
     lasted = pc.subtract(found["ended"], found["began"])
     made = {
         "kind": found["kind"], "topic": found["topic"], "partition": found["partition"],

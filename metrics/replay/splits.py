@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES
 from metrics.replay.intervals import Intervals
 from metrics.replay.kafka_events import Meaning, known_rows
-from metrics.replay.sources import CHUNK_BYTES, Source, open_for_reading
+from metrics.replay.sources import Source, open_for_reading
 from metrics.replay.state import END_OF_TIME, History, check_fit, count_of, fit_of, read_pieces
 from zk_layout.storage.damage import Damage, Unreadable, not_read
 from zk_layout.storage.files import StoredFile, is_compressed
@@ -24,11 +24,25 @@ from zk_layout.storage.jute import int_at
 from zk_layout.storage.log_index import WholeWrite
 from zk_layout.storage.operations import Row, append_rows
 from zk_layout.storage.order import Piece, gap_between
-from zk_layout.storage.snapshot import SnapshotReader, SnapshotRow, row_size
+from zk_layout.storage.snapshot import STAT_SIZE, SnapshotReader, SnapshotRow, row_size
 from zk_layout.storage.txnlog import RECORD_HEADER_SIZE
 
-# The data itself, or the log and the record that hold it.
-Whole = bytes | tuple[str, int]
+# A snapshot's znodes take up several times as much as objects as they do in the file.
+_CHUNK_BYTES = 1 << 20
+# Of what a snapshot shows, so much data is held, and of the rest where it lies. Elsewhere each look is a request.
+MOST_HELD_BYTES, MOST_HELD_FROM_ELSEWHERE_BYTES = 4 << 20, 64 << 20
+
+
+class Place(Struct, frozen=True):
+    """The part of a file that is some data."""
+
+    file: str
+    start: int
+    end: int
+
+
+# The data itself, or the log and the record that hold it, or where it lies in a snapshot.
+Whole = bytes | tuple[str, int] | Place
 
 
 class Split(Struct, frozen=True):
@@ -211,12 +225,26 @@ def meaning_of(
         where = split.known.get(path)
         if where is None and whereabouts is not None:
             where = whereabouts.before(split.number, path)
-        if where is None or isinstance(where, bytes):
-            return where
-        return _written_at(*where, path)
+        return None if where is None else _read(where, path)
 
     # A snapshot itself shows what was there before.
     return Meaning(chroot, intervals, look_up if split.snapshot is None else None)
+
+
+def held(standing: Standing) -> Standing:
+    """The same with the data itself of what lies in snapshots, which a live server deletes before long."""
+    known = {path: _read(where, path) if isinstance(where, Place) else where for path, where in standing.known.items()}
+    return structs.replace(standing, known=known)
+
+
+def _read(where: Whole, path: str) -> bytes | None:
+    if isinstance(where, bytes):
+        return where
+    if isinstance(where, tuple):
+        return _written_at(*where, path)
+    with open_for_reading(where.file) as file:
+        file.seek(where.start)
+        return file.read(where.end - where.start)
 
 
 class _Writes:
@@ -278,20 +306,17 @@ def _known_by(
     Raises:
         NotOneCluster: it is, but not of the logs' cluster.
     """
-    topics, legacy = f"{chroot}/brokers/topics/", f"{chroot}/admin/reassign_partitions"
-    before = history.first_zxid
-    known: dict[str, Whole] = {}
-    source = Source(snapshot, min(CHUNK_BYTES, split_bytes))
+    topics = f"{chroot}/brokers/topics/"
+    shown = _Shown(snapshot, topics, f"{chroot}/admin/reassign_partitions", history.first_zxid)
+    source = Source(snapshot, min(_CHUNK_BYTES, split_bytes))
     reader, fit = SnapshotReader(snapshot.path), fit_of(snapshot, history)
     cuts = [0]
     try:
         for chunk in source.chunks():
+            start = reader.offset if reader.is_within_znodes else None
             rows = reader.feed(chunk)
             fit.take(rows)
-            for path, data, _, _, mzxid, *_ in rows:
-                is_topic = path.startswith(topics) and "/" not in path[len(topics) :]
-                if data is not None and mzxid < before and (is_topic or path == legacy):
-                    known[path] = data
+            shown.take(rows, start)
             is_due = reader.is_within_znodes and reader.offset - cuts[-1] >= split_bytes
             if is_due and (cut := _cut_within(rows, reader.offset, topics)):
                 cuts.append(cut)
@@ -304,7 +329,38 @@ def _known_by(
         return None
     check_fit(snapshot, history, fit, damage)
     spans = () if snapshot.compression else tuple(pairwise([*cuts, reader.offset]))
-    return Beginning(snapshot, known, spans)
+    return Beginning(snapshot, shown.known, spans)
+
+
+class _Shown:
+    """What a snapshot shows from before the logs of the znodes that are always written whole."""
+
+    def __init__(self, snapshot: StoredFile, topics: str, legacy: str, before: int) -> None:
+        self.known: dict[str, Whole] = {}
+        self._snapshot = snapshot
+        self._topics, self._legacy, self._before = topics, legacy, before
+        is_elsewhere = "://" in snapshot.path
+        self._left = MOST_HELD_FROM_ELSEWHERE_BYTES if is_elsewhere else MOST_HELD_BYTES
+
+    def take(self, rows: Sequence[SnapshotRow], start: int | None) -> None:
+        """Znodes that follow each other, the first from `start` on; None where that is not known."""
+        if start is None or self._left > 0 or self._snapshot.compression:
+            for row in rows:
+                if self._is_wanted(row):
+                    self.known[row[0]] = row[1] or b""
+                    self._left -= len(row[1] or b"")
+            return
+        for row in rows:
+            start += row_size(row)
+            if self._is_wanted(row):
+                end = start - STAT_SIZE
+                self.known[row[0]] = Place(self._snapshot.path, end - len(row[1] or b""), end)
+
+    def _is_wanted(self, row: SnapshotRow) -> bool:
+        path = row[0]
+        if row[1] is None or row[4] >= self._before:
+            return False
+        return path == self._legacy or (path.startswith(self._topics) and "/" not in path[len(self._topics) :])
 
 
 def _cut_within(rows: Sequence[SnapshotRow], end: int, topics: str) -> int:

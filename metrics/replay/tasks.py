@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from zlib import crc32
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
+Of = TypeVar("Of")
 # What makes one table of several.
 Part = Callable[[pa.Table], pa.Table]
 File = tuple[str, str]  # the table, and the path
@@ -43,8 +44,8 @@ class Engine(Protocol):
         """Have something where tasks run, once for all of them."""
         ...
 
-    def reduce(self, task: Callable[[File], pa.Table], files: Sequence[File], combine: Part) -> pa.Table | None:
-        """What the task makes of each file, as one; None if there are no files."""
+    def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
+        """What the task makes of each file, as one; there is a file at least."""
         ...
 
     def in_buckets(self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int) -> list[Any]:

@@ -76,6 +76,9 @@ class Terms:
         for s in seen:
             if s.kind == "broker" and not s.is_there and s.broker is not None:
                 self._ends.setdefault(s.broker, []).append(s)
+        self._closing = frozenset(
+            broker for broker, ends in self._ends.items() if any(end.op == "close" for end in ends)
+        )
         self._legacy_ends = [s.zxid for s in seen if s.kind == "legacy" and not s.is_there]
         self._since = [term.since for term in self._terms]
         self._whose = _owners(seen)
@@ -136,6 +139,15 @@ class Terms:
         end = ends[position] if position < len(ends) else None
         is_clean = end is not None and end.op == "close" and end.time_ms - time_ms <= SHUTDOWN_MS
         return end.zxid if end is not None and is_clean else None
+
+    def ever_stops(self, broker: int) -> bool:
+        """Whether a broker closes its own session, at any time."""
+        return broker in self._closing
+
+    @property
+    def unwanted(self) -> Sequence[str]:
+        """The topics that were to be deleted at any time."""
+        return [*self._deletions]
 
     def is_unwanted(self, topic: str, zxid: int) -> bool:
         """Whether a topic was to be deleted when a transaction was made."""

@@ -9,9 +9,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # ha
 from msgspec import Struct
 
 from metrics.replay.intervals import STATE
-from metrics.replay.reduction import Reduction, Source, exploded, grouped, reduced
+from metrics.replay.reduction import Reduction, Source, Summing, exploded, grouped
 from metrics.replay.schemas import TIME
-from metrics.replay.tasks import Engine
 
 MOST = 1000
 _KNOWN = "known"
@@ -72,7 +71,7 @@ def with_paths(rows: pa.Table) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index("path"), "path", paths)
 
 
-def znodes(engine: Engine, out: str, period: Period, limit: int = MOST) -> pa.Table:
+def znodes(period: Period, limit: int = MOST) -> Summing[pa.Table]:
     """The znodes with the most bytes written.
 
     A topic's znode is written whole for one partition that changes: `changes` are the partitions whose replicas
@@ -87,10 +86,10 @@ def znodes(engine: Engine, out: str, period: Period, limit: int = MOST) -> pa.Ta
     def combine(rows: pa.Table) -> pa.Table:
         return _summed(rows, ("path", "topic", "kind"))
 
-    found = reduced(engine, out, Reduction(writes(period, part, with_known=False), combine))
+    found, changed = yield [Reduction(writes(period, part, with_known=False), combine), _changes(period)]
     order = [("bytes", "descending"), ("path", "ascending")]
     most = _summed(found, ("path",), {"topic": "last", "kind": "last"}).sort_by(order).slice(0, limit).to_pylist()
-    changes = {row["topic"]: row for row in _changes(engine, out, period).to_pylist()}
+    changes = {row["topic"]: row for row in changed.to_pylist()}
     return pa.Table.from_pylist([_row(znode, changes) for znode in most], schema=SCHEMA)
 
 
@@ -136,7 +135,7 @@ def _row(znode: dict[str, Any], changes: dict[str, dict[str, Any]]) -> dict[str,
 _LISTS = ("replicas", "adding", "removing")
 
 
-def _changes(engine: Engine, out: str, period: Period) -> pa.Table:
+def _changes(period: Period) -> Reduction:
     """How many partitions changed in each topic, and what the entries `"12":[1,2,3],` took up in its JSON."""
 
     def part(rows: pa.Table) -> pa.Table:
@@ -154,7 +153,7 @@ def _changes(engine: Engine, out: str, period: Period) -> pa.Table:
 
     is_change = (pc.field("kind") == "assignment") & (pc.field("op") != _KNOWN) & ~pc.field("is_first")
     source = Source(("topic", "partition", *_LISTS), part, is_change & period.of("time"))
-    return reduced(engine, out, Reduction({"events": source}, combine))
+    return Reduction({"events": source}, combine)
 
 
 def _entries(topic: Any, changes: int, size: Any) -> pa.Table:

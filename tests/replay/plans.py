@@ -26,7 +26,7 @@ def main(directory: str) -> None:
     def telling(action: str, do: Callable[..., Any]) -> Callable[..., Any]:
         def act(rdd: RDD[Any], *arguments: Any, **named: Any) -> Any:
             lineage = (rdd.toDebugString() or b"").decode()
-            shape = re.sub(r"\[\d+\]|\(\d+\)| at .*", "", lineage)
+            shape = re.sub(r"\[\d+\]|\(\d+\)| at .*| ", "", lineage)
             key = f"{action}\n{shape}"
             if key not in told:
                 sys.stdout.write(f"# {action}\n{lineage}\n\n")

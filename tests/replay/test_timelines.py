@@ -10,6 +10,7 @@ from metrics.replay.as_of import cluster_at
 from metrics.replay.engines import Local
 from metrics.replay.health import health_steps
 from metrics.replay.jobs import Job, run
+from metrics.replay.reduction import together
 from metrics.replay.sources import stored_files
 from metrics.replay.state import survey
 from tests.replay.any_files import rows_of, tables_of
@@ -64,7 +65,8 @@ def test_tables_and_charts_count_them_alike(log: Path, tmp_path: Path) -> None:
 
     topics = {row["topic"]: row["under_replicated_ms"] > 0 for row in rows_of(out, "topic_health")}
     brokers = sum(row["under_replicated_ms"] for row in rows_of(out, "broker_health"))
-    under = sum(row["under_replicated"] for row in health_steps(Local(), out).to_pylist())
+    steps = together(Local(), out, {"health": health_steps()})["health"].to_pylist()
+    under = sum(row["under_replicated"] for row in steps)
 
     wanted = {f"t{n}": case[-1] for n, case in enumerate(CASES)}
     assert topics == wanted

@@ -21,9 +21,9 @@ _SEAL = encode_text("/")
 _SEAL_SIZE = 8 + len(_SEAL)
 _session_at = Struct(">qi").unpack_from
 
-# data's end to the znode's end: acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid
+# From a znode's data's end to its own: acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid
 _stat_at = Struct(">qqqqqiiiqq").unpack_from
-_STAT_SIZE = 68
+STAT_SIZE = 68
 
 # path, data, acl key, czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, pzxid
 SnapshotRow = tuple[str, bytes | None, int, int, int, int, int, int, int, int, int, int]
@@ -32,7 +32,7 @@ SnapshotRow = tuple[str, bytes | None, int, int, int, int, int, int, int, int, i
 def row_size(row: SnapshotRow) -> int:
     """How many bytes of the file a znode takes up."""
     path, data = row[0], row[1]
-    return 8 + (0 if path == "/" else len(path.encode())) + len(data or b"") + _STAT_SIZE
+    return 8 + (0 if path == "/" else len(path.encode())) + len(data or b"") + STAT_SIZE
 
 
 class _State(Enum):
@@ -178,12 +178,12 @@ class SnapshotReader:
                 data_length = int_at(buffer, end)[0]
                 data_at = end + 4
                 data_end = data_at + data_length if data_length > 0 else data_at
-                if data_end + _STAT_SIZE > size:
+                if data_end + STAT_SIZE > size:
                     return at
                 path = buffer[start:end].decode() or "/"
                 data = buffer[data_at:data_end] if data_length >= 0 else None
                 append((path, data, *_stat_at(buffer, data_end)))
-                at = data_end + _STAT_SIZE
+                at = data_end + STAT_SIZE
         except error:
             return at
         except UnicodeDecodeError as wrong:
