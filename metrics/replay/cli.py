@@ -190,7 +190,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             None if until is None else time_ms(until),
             named(tables) or ALL, min_isr, jute_maxbuffer, None, anew,
         )  # fmt: skip
-        damaged = _run(job, engine, lambda is_brief: _start(master, settings, is_brief=is_brief))
+        damaged = _run(job, engine, lambda: _start(master, settings))
     except OSError as error:
         raise click.ClickException(in_a_line(error)) from error
     except ValueError as error:
@@ -219,7 +219,7 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _run(job: Job, engine: str, start: Callable[[bool], SparkContext]) -> int:
+def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
     """The number of damaged places."""
     from metrics.replay.jobs import TO_GO_ON, is_brief, result_names
     from metrics.replay.output import Output
@@ -227,13 +227,12 @@ def _run(job: Job, engine: str, start: Callable[[bool], SparkContext]) -> int:
 
     output = Output(job.out)
     output.claim((*result_names(job), *TO_GO_ON, REPORT))
-    is_short = is_brief(job)
-    is_local = engine == LOCAL or (engine == AUTO and is_short)
+    is_local = engine == LOCAL or (engine == AUTO and is_brief(job))
     try:
         if is_local:
             summary, count = _here(job)
         else:
-            summary, count = _with_spark(job, output, lambda: start(is_short))
+            summary, count = _with_spark(job, output, start)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {output.standing}", err=True)
         sys.exit(INTERRUPTED)
@@ -289,10 +288,10 @@ def _is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or (cause is not None and _is_interruption(cause))
 
 
-def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkContext:
+def _start(master: str | None, settings: dict[str, str]) -> SparkContext:
     from metrics.replay import session
 
-    return session.context(master or session.HERE, settings, is_brief=is_brief)
+    return session.context(master or session.HERE, settings)
 
 
 def _on_spark(job: Job, start: Callable[[], SparkContext], said: int, bars: Progress) -> tuple[Summary, int]:

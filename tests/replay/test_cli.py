@@ -235,10 +235,10 @@ def test_what_ends_a_run_is_said_without_a_traceback(
 
 
 def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: Path) -> None:
-    started: list[tuple[str, dict[str, str], bool]] = []
+    started: list[tuple[str, dict[str, str]]] = []
 
-    def start(master: str, settings: dict[str, str], *, is_brief: bool) -> None:
-        started.append((master, settings, is_brief))
+    def start(master: str, settings: dict[str, str]) -> None:
+        started.append((master, settings))
         raise RuntimeError("enough")
 
     monkeypatch.setattr(session, "context", start)
@@ -247,7 +247,7 @@ def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytes
     asked(CAPTURED, "--out", tmp_path / "out", "--master", "spark://there:7077")
 
     assert started == [
-        ("local[*]", {"spark.app.name": "a=b", "spark.task.cpus": "1"}, True), ("spark://there:7077", {}, True),
+        ("local[*]", {"spark.app.name": "a=b", "spark.task.cpus": "1"}), ("spark://there:7077", {}),
     ]  # fmt: skip
 
 
