@@ -7,8 +7,8 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -221,21 +221,25 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
 
 def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
     """The number of damaged places."""
-    from metrics.replay.jobs import TO_GO_ON, is_brief, result_names
+    from metrics.replay.jobs import BRIEF_BYTES, LOCAL_BYTES, TO_GO_ON, bytes_of, result_names
     from metrics.replay.output import Output
     from metrics.replay.report import REPORT
 
     output = Output(job.out)
     output.claim((*result_names(job), *TO_GO_ON, REPORT))
-    is_local = engine == LOCAL or (engine == AUTO and is_brief(job))
+    size = bytes_of(job)
+    is_local = engine == LOCAL or (engine == AUTO and size <= LOCAL_BYTES)
     try:
         if is_local:
-            summary, count = _here(job)
+            summary, count = _here(job, 1 if size <= BRIEF_BYTES else len(os.sched_getaffinity(0)))
         else:
             summary, count = _with_spark(job, output, start)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {output.standing}", err=True)
         sys.exit(INTERRUPTED)
+    except BrokenExecutor as error:
+        why = "a process of the replay was killed, perhaps for want of memory"
+        raise click.ClickException(f"{why}; {output.standing}") from error
     click.echo(summary.sentence)
     for line in summary.damage:
         click.echo(f"damaged: {line}", err=True)
@@ -243,15 +247,15 @@ def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
     return len(summary.damage)
 
 
-def _here(job: Job) -> tuple[Summary, int]:
-    """Compute the tables and the report in this process; and how many tables there are."""
+def _here(job: Job, cores: int) -> tuple[Summary, int]:
+    """Compute the tables and the report on this machine, without Spark; and how many tables there are."""
     from metrics.replay.engines import Local
     from metrics.replay.jobs import look
 
     _say_ignored(job.paths)
-    with _progress() as bars:
+    with closing(Local(cores)) as engine, _progress() as bars:
         bar = bars.add_task("looking through the logs", total=None)
-        return _computed(Local(), job, look(job, Local.cores), bars, bar)
+        return _computed(engine, job, look(job, cores, engine.work), bars, bar)
 
 
 def _with_spark(job: Job, output: Output, start: Callable[[], SparkContext]) -> tuple[Summary, int]:
