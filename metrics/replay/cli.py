@@ -221,6 +221,7 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
 
 def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
     """The number of damaged places."""
+    from metrics.replay.engines import cores
     from metrics.replay.jobs import BRIEF_BYTES, LOCAL_BYTES, TO_GO_ON, bytes_of, result_names
     from metrics.replay.output import Output
     from metrics.replay.report import REPORT
@@ -231,7 +232,7 @@ def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
     is_local = engine == LOCAL or (engine == AUTO and size <= LOCAL_BYTES)
     try:
         if is_local:
-            summary, count = _here(job, 1 if size <= BRIEF_BYTES else len(os.sched_getaffinity(0)))
+            summary, count = _here(job, 1 if size <= BRIEF_BYTES else cores())
         else:
             summary, count = _with_spark(job, output, start)
     except KeyboardInterrupt:

@@ -119,6 +119,11 @@ class OnSpark:
             )
 
 
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class UntilThere:
     """Work that is done here, one thing after the other, until an engine is there that does the rest."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from metrics.replay import cli, jobs, session
+from metrics.replay import cli, engines, jobs, session
 from metrics.replay.cli import replay
 from metrics.replay.engines import Local
 from metrics.replay.output import Output
@@ -269,7 +269,7 @@ def test_how_much_there_is_to_read_decides_where(
 
     monkeypatch.setattr(jobs, "BRIEF_BYTES", brief)
     monkeypatch.setattr(jobs, "LOCAL_BYTES", local)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(5)))
+    monkeypatch.setattr(engines, "cores", lambda: 5)
     monkeypatch.setattr(cli, "_here", lambda _, cores: note(cores))
     monkeypatch.setattr(cli, "_with_spark", lambda *_: note(None))
 
