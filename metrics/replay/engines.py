@@ -49,7 +49,8 @@ class Local:
 
     def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
         """What the task makes of each file, as one; there is a file at least."""
-        return reduce(both, self._each(task, files))
+        found: Of = reduce(both, self._each(task, files))
+        return found
 
     def in_buckets(
         self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int,  # noqa: ARG002  # as many as there are
