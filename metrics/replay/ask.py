@@ -135,9 +135,10 @@ def story(paths: Sequence[str], partition: str, when: str, chroot: str = "") -> 
     zxid = moment(history, when)
     with TemporaryDirectory(prefix="replay-ask-") as out:
         job = Job(tuple(paths), out, chroot)
-        looked = look(job, Local.cores)
-        bulk.run(Local(), looked.splits, looked.whereabouts, out, chroot)
-        bulk.join_edges(Local(), out)
+        engine = Local()
+        looked = look(job, engine.cores)
+        bulk.run(engine, looked.splits, looked.whereabouts, out, chroot)
+        bulk.join_edges(engine, out)
         events = _history(out, at)
         seen = bulk.written(out, "events").to_table(columns=[*COLUMNS], filter=pc.field("kind").isin(KINDS))
     terms = Terms(sightings_of(seen.to_pylist()))

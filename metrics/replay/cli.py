@@ -7,8 +7,8 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -190,7 +190,7 @@ def replay(  # noqa: PLR0913  # click gives each option as an argument
             None if until is None else time_ms(until),
             named(tables) or ALL, min_isr, jute_maxbuffer, None, anew,
         )  # fmt: skip
-        damaged = _run(job, engine, lambda is_brief: _start(master, settings, is_brief=is_brief))
+        damaged = _run(job, engine, lambda: _start(master, settings))
     except OSError as error:
         raise click.ClickException(in_a_line(error)) from error
     except ValueError as error:
@@ -219,24 +219,28 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _run(job: Job, engine: str, start: Callable[[bool], SparkContext]) -> int:
+def _run(job: Job, engine: str, start: Callable[[], SparkContext]) -> int:
     """The number of damaged places."""
-    from metrics.replay.jobs import TO_GO_ON, is_brief, result_names
+    from metrics.replay.engines import cores
+    from metrics.replay.jobs import BRIEF_BYTES, LOCAL_BYTES, TO_GO_ON, bytes_of, result_names
     from metrics.replay.output import Output
     from metrics.replay.report import REPORT
 
     output = Output(job.out)
     output.claim((*result_names(job), *TO_GO_ON, REPORT))
-    is_short = is_brief(job)
-    is_local = engine == LOCAL or (engine == AUTO and is_short)
+    size = bytes_of(job)
+    is_local = engine == LOCAL or (engine == AUTO and size <= LOCAL_BYTES)
     try:
         if is_local:
-            summary, count = _here(job)
+            summary, count = _here(job, 1 if size <= BRIEF_BYTES else cores())
         else:
-            summary, count = _with_spark(job, output, lambda: start(is_short))
+            summary, count = _with_spark(job, output, start)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {output.standing}", err=True)
         sys.exit(INTERRUPTED)
+    except BrokenExecutor as error:
+        why = "a process of the replay was killed, perhaps for want of memory"
+        raise click.ClickException(f"{why}; {output.standing}") from error
     click.echo(summary.sentence)
     for line in summary.damage:
         click.echo(f"damaged: {line}", err=True)
@@ -244,15 +248,15 @@ def _run(job: Job, engine: str, start: Callable[[bool], SparkContext]) -> int:
     return len(summary.damage)
 
 
-def _here(job: Job) -> tuple[Summary, int]:
-    """Compute the tables and the report in this process; and how many tables there are."""
+def _here(job: Job, cores: int) -> tuple[Summary, int]:
+    """Compute the tables and the report on this machine, without Spark; and how many tables there are."""
     from metrics.replay.engines import Local
     from metrics.replay.jobs import look
 
     _say_ignored(job.paths)
-    with _progress() as bars:
+    with closing(Local(cores)) as engine, _progress() as bars:
         bar = bars.add_task("looking through the logs", total=None)
-        return _computed(Local(), job, look(job, Local.cores), bars, bar)
+        return _computed(engine, job, look(job, cores, engine.work), bars, bar)
 
 
 def _with_spark(job: Job, output: Output, start: Callable[[], SparkContext]) -> tuple[Summary, int]:
@@ -289,10 +293,10 @@ def _is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or (cause is not None and _is_interruption(cause))
 
 
-def _start(master: str | None, settings: dict[str, str], *, is_brief: bool) -> SparkContext:
+def _start(master: str | None, settings: dict[str, str]) -> SparkContext:
     from metrics.replay import session
 
-    return session.context(master or session.HERE, settings, is_brief=is_brief)
+    return session.context(master or session.HERE, settings)
 
 
 def _on_spark(job: Job, start: Callable[[], SparkContext], said: int, bars: Progress) -> tuple[Summary, int]:

@@ -1,6 +1,6 @@
-"""Where is the work done: in this process, which is quick for little, or by Spark, for any amount?
+"""Where is the work done: in this process, which is quick for little, by processes on all its cores, or by Spark?
 
-Both run the same functions over the same rows.
+All run the same functions over the same rows.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import Struct
 
-from metrics.replay.indexing import here
 from metrics.replay.sources import size_of
 from metrics.replay.tasks import Cut, Engine, File, Finish, NotShared, Of, Shared
 
@@ -23,36 +23,52 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from metrics.replay.processes import Processes
+
 
 class Local:
-    """This process, one thing after the other."""
+    """This process, one thing after the other; or as many processes of this machine as cores are to be used."""
 
-    cores = 1
+    def __init__(self, cores: int = 1) -> None:
+        """With more than one, `close` it at the end."""
+        self.cores = cores
+        self._processes = _processes(cores) if cores > 1 else None
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._processes is not None:
+            self._processes.close()
 
     def work(self, task: Callable[[Any], Any], of: Sequence[Any]) -> list[Any]:
         """Do something for each of several; what comes of them, in their order."""
-        return here(task, of)
+        return [*self._each(task, of)]
 
     def share(self, value: Any) -> Shared:
-        """It is here."""
-        return _Here(value)
+        """Have it here, and in each process once."""
+        return _Here(value) if self._processes is None else self._processes.share(value)
 
     def reduce(self, task: Callable[[File], Of], files: Sequence[File], both: Callable[[Of, Of], Of]) -> Of:
         """What the task makes of each file, as one; there is a file at least."""
-        return reduce(both, map(task, files))
+        found: Of = reduce(both, self._each(task, files))
+        return found
 
     def in_buckets(
-        self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int,  # noqa: ARG002  # all are here
+        self, cut: Cut, files: Sequence[File], finish: Finish, buckets: int,  # noqa: ARG002  # as many as there are
     ) -> list[Any]:  # fmt: skip
-        """Go through the files once, and finish each bucket where all its rows have come together."""
-        held: dict[int, list[pa.Table]] = {}
-        for file in files:
-            for bucket, rows in cut(file):
-                held.setdefault(bucket, []).append(rows)
-        return [finish(bucket, pa.concat_tables(held.pop(bucket))) for bucket in sorted(held)]
+        """Go through the files once, and finish each bucket where all its rows have come together: on the disk."""
+        with TemporaryDirectory(prefix="replay-buckets-") as aside:
+            places: dict[int, list[str]] = {}
+            for kept in self._each(partial(_kept, cut, aside), [*enumerate(files)]):
+                for bucket, place in kept:
+                    places.setdefault(bucket, []).append(place)
+            return [*self._each(partial(_brought, finish), sorted(places.items()))]
 
     def check_reach(self, paths: Sequence[str]) -> None:
         """What is here is seen here."""
+
+    def _each(self, task: Callable[[Any], Any], of: Sequence[Any]) -> Iterator[Any]:
+        is_alone = self._processes is None or len(of) == 1
+        return map(task, of) if is_alone or self._processes is None else self._processes.each(task, of)
 
 
 class OnSpark:
@@ -104,6 +120,11 @@ class OnSpark:
             )
 
 
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class UntilThere:
     """Work that is done here, one thing after the other, until an engine is there that does the rest."""
 
@@ -135,6 +156,12 @@ class _Here(Struct, frozen=True):
     value: Any
 
 
+def _processes(cores: int) -> Processes:
+    from metrics.replay.processes import Processes  # loads more than one process needs
+
+    return Processes(cores)
+
+
 _TASKS_A_CORE = 4  # few enough to cost little themselves, enough to keep all cores busy to the end
 _ASKED_A_CORE = 3  # so that each worker is asked, most likely
 
@@ -148,9 +175,36 @@ def _sent(cut: Cut, file: File) -> Iterator[tuple[int, bytes]]:
     for bucket, rows in cut(file):
         if rows.num_rows:
             sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-                stream.write_table(rows)
+            _write(rows, sink)
             yield bucket, sink.getvalue().to_pybytes()
+
+
+def _kept(cut: Cut, aside: str, numbered: tuple[int, File]) -> list[tuple[int, str]]:
+    """Where the pieces of a file wait."""
+    number, file = numbered
+    kept = []
+    for bucket, rows in cut(file):
+        if rows.num_rows:
+            place = f"{aside}/{bucket}-{number}"
+            with pa.OSFile(place, "wb") as sink:
+                _write(rows, sink)
+            kept.append((bucket, place))
+    return kept
+
+
+def _brought(finish: Finish, bucket: tuple[int, Sequence[str]]) -> Any:
+    number, places = bucket
+    pieces = []
+    for place in places:
+        with pa.OSFile(place) as file:
+            pieces.append(pa.ipc.open_stream(file).read_all())
+        os.unlink(place)
+    return finish(number, pa.concat_tables(pieces))
+
+
+def _write(rows: pa.Table, sink: Any) -> None:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_table(rows)
 
 
 def _finished(finish: Finish, pieces: Iterable[tuple[int, bytes]]) -> Iterator[Any]:

@@ -66,7 +66,7 @@ def write(engine: Engine, out: str, window: Window, tables: Sequence[str] = (MOV
         make_directory(f"{out}/{table}")
     sources = {name: written(out, name) for name in ("events", "partitions")}
     rows = sum(source.count_rows() for source in sources.values())
-    buckets = 1 if engine.cores == 1 else max(engine.cores, rows // ROWS_A_BUCKET + 1)
+    buckets = max(engine.cores, rows // ROWS_A_BUCKET + 1)
     files = [(name, path) for name, source in sources.items() for path in source.files]
     shared = engine.share(wanted)
     cut, finish = partial(_cut, out, buckets, shared), partial(_finish, out, shared)

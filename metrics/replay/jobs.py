@@ -33,8 +33,8 @@ ALL = (
 FROM_LOGS = ("events", "partitions", "damage")
 TIMELINE = ALL[:6]
 TO_GO_ON = ("edges", REMEMBERED)  # what a later replay needs to read only what is new
-# Up to here one process is done before Spark has started.
-BRIEF_BYTES = 64 << 20
+# Up to here one process is done before others have started; up to there processes, before Spark has gained anything.
+BRIEF_BYTES, LOCAL_BYTES = 64 << 20, 4 << 30
 LARGEST_SPLIT_BYTES = 128 << 20
 
 
@@ -131,15 +131,14 @@ def look(job: Job, cores: int, work: Work = here) -> Looked:
     )  # fmt: skip
 
 
-def is_brief(job: Job) -> bool:
-    """Whether there is so little to read that starting Spark takes longer.
+def bytes_of(job: Job) -> int:
+    """How much there is to read, about.
 
     Raises:
         NothingToRead: there are no files of ZooKeeper.
     """
     # Compressed files hold about ten times their size.
-    sizes = (size_of(file.path) * (10 if file.compression else 1) for file in stored_files(job.paths))
-    return sum(sizes) <= BRIEF_BYTES
+    return sum(size_of(file.path) * (10 if file.compression else 1) for file in stored_files(job.paths))
 
 
 def run(engine: Engine, job: Job, progress: Progress = lambda *_: None, looked: Looked | None = None) -> Result:

@@ -149,7 +149,7 @@ def reassignment_command(
     "masters",
     multiple=True,
     default=["local[*]"],
-    help="Spark's, or local for none; may be repeated.",
+    help="Spark's, or local for processes without it; may be repeated.",
 )
 @click.option("--all", "is_whole", is_flag=True, help="All tables and the report too, not only the timeline.")
 @click.option("--directory", type=click.Path(path_type=Path), default=Path(".cache/big-logs"), help="For the logs.")

@@ -30,7 +30,7 @@ from tests.benchmarks import big_logs, machine
 from tests.replay.zk_tools import LOG_TOOL
 from zk_layout.storage.files import named
 
-LOCAL = "local"  # this process, without Spark
+LOCAL = "local"  # processes of this machine, without Spark; one where only one core may be used (taskset)
 _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER: a measurement ends with the last process, not with the first
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _EVERY_S = 0.1

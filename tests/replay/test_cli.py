@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from metrics.replay import cli, jobs, session
+from metrics.replay import cli, engines, jobs, session
 from metrics.replay.cli import replay
+from metrics.replay.engines import Local
 from metrics.replay.output import Output
 from tests.replay.conftest import CAPTURED
 from tests.unit.storage import zk_files as zk
@@ -235,10 +238,10 @@ def test_what_ends_a_run_is_said_without_a_traceback(
 
 
 def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: Path) -> None:
-    started: list[tuple[str, dict[str, str], bool]] = []
+    started: list[tuple[str, dict[str, str]]] = []
 
-    def start(master: str, settings: dict[str, str], *, is_brief: bool) -> None:
-        started.append((master, settings, is_brief))
+    def start(master: str, settings: dict[str, str]) -> None:
+        started.append((master, settings))
         raise RuntimeError("enough")
 
     monkeypatch.setattr(session, "context", start)
@@ -247,8 +250,50 @@ def test_spark_is_started_as_it_was_asked_for(tmp_path: Path, monkeypatch: pytes
     asked(CAPTURED, "--out", tmp_path / "out", "--master", "spark://there:7077")
 
     assert started == [
-        ("local[*]", {"spark.app.name": "a=b", "spark.task.cpus": "1"}, True), ("spark://there:7077", {}, True),
+        ("local[*]", {"spark.app.name": "a=b", "spark.task.cpus": "1"}), ("spark://there:7077", {}),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("brief", "local", "chosen"), [(1 << 30, 1 << 30, 1), (0, 1 << 30, 5), (0, 0, None)],
+    ids=["this process", "processes", "Spark"],
+)  # fmt: skip
+def test_how_much_there_is_to_read_decides_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: Path, brief: int, local: int, chosen: int | None
+) -> None:
+    asked_for: list[int | None] = []
+
+    def note(cores: int | None) -> None:
+        asked_for.append(cores)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(jobs, "BRIEF_BYTES", brief)
+    monkeypatch.setattr(jobs, "LOCAL_BYTES", local)
+    monkeypatch.setattr(engines, "cores", lambda: 5)
+    monkeypatch.setattr(cli, "_here", lambda _, cores: note(cores))
+    monkeypatch.setattr(cli, "_with_spark", lambda *_: note(None))
+
+    assert "enough" in asked(CAPTURED, "--out", tmp_path / "out").output
+    assert asked_for == [chosen]
+
+
+def test_a_process_that_was_killed_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def work(*_: object) -> None:
+        with closing(Local(2)) as engine:
+            engine.work(end, range(2))
+
+    monkeypatch.setattr(cli, "_here", work)
+
+    shown = asked(CAPTURED, "--out", tmp_path / "out")
+
+    assert shown.exit_code == 1
+    assert shown.output == (
+        "Error: a process of the replay was killed, perhaps for want of memory; "
+        f"there are no tables below {tmp_path / 'out'}\n"
+    )
 
 
 def test_a_time_in_which_nothing_happened_is_refused() -> None:

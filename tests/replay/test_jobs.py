@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from itertools import pairwise
 from operator import itemgetter
@@ -124,16 +125,18 @@ def in_the_middle(job: Job) -> Job:
     return structs.replace(job, since_ms=first + third, until_ms=last - third, out=f"{job.out}-middle")
 
 
-def test_both_engines_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_all_engines_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Of files that are cut, copied and damaged, of the whole time and of a part of it, read in several splits."""
     chosen = Random(1)
     (tmp_path / "files").mkdir()
     version = damaged_files(tmp_path / "files", chosen)
     job = Job((str(tmp_path / "files"),), f"{tmp_path}/local", CHROOTS[version], split_bytes=10_000)
 
-    for asked in (job, in_the_middle(job)):
-        here = everything(Local(), asked)
-        assert not differing(here, everything(OnSpark(spark), structs.replace(asked, out=f"{asked.out}-spark")))
+    with closing(Local(2)) as processes:
+        for asked in (job, in_the_middle(job)):
+            here = everything(Local(), asked)
+            assert not differing(here, everything(OnSpark(spark), structs.replace(asked, out=f"{asked.out}-spark")))
+            assert not differing(here, everything(processes, structs.replace(asked, out=f"{asked.out}-processes")))
 
 
 def test_both_engines_give_the_same_of_two_thousand_moves(
