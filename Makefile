@@ -24,22 +24,22 @@ LONG   := tests/simulation tests/replay
 REAL   := tests $(addprefix --ignore=,$(filter tests/%,$(FAST) $(LONG)))
 present = $(or $(wildcard $(1)),$(error there is no folder $(1) yet))
 
-# Of Debian and Ubuntu; elsewhere somebody has to install MIT Kerberos.
+# Of Debian and Ubuntu; elsewhere somebody has to install MIT Kerberos and Chromium.
 KDC     := /usr/sbin/krb5kdc
 APT     := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o DPkg::Lock::Timeout=60
-AS_ROOT := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=noninteractive timeout 300 $(APT) \
-  install --yes --no-install-recommends gcc libkrb5-dev krb5-kdc krb5-admin-server
+INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=noninteractive timeout 300 $(APT) \
+  install --yes --no-install-recommends
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants format lock setup kerberos clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants format lock setup kerberos browser clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
 	$(BIN)/kafka-zk-controller demo $(ARGS)
 
 # Real servers leave the processors idle most of the time: what only computes fills the gaps, and is shown at the end.
-test: static  ## everything: coverage, simulation, replay, conformance, real servers
+test: static browser  ## everything: coverage, simulation, replay, conformance, real servers
 	@status=0; shown=$$(mktemp); \
 	nice -n 10 $(PYTEST) $(LONG) --timeout=600 $(ARGS) >"$$shown" 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null; rm -f "$$shown"' EXIT; trap 'exit 130' INT TERM; \
@@ -147,10 +147,18 @@ $(READY): requirements-dev.lock pyproject.toml
 kerberos: $(READY)  ## a Kerberos server and its Python package, where this machine can have them
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null && command -v $(KDC) >/dev/null || { \
 	  echo "setting up Kerberos (once; about a minute)"; \
-	  mkdir -p .cache; { command -v $(KDC) && command -v krb5-config || $(AS_ROOT); } >.cache/kerberos.log 2>&1; \
+	  mkdir -p .cache; { command -v $(KDC) && command -v krb5-config \
+	    || { $(INSTALL) gcc libkrb5-dev krb5-kdc krb5-admin-server; }; } >.cache/kerberos.log 2>&1; \
 	  $(BIN)/python -m pip install --quiet --use-pep517 --no-deps --require-hashes -r requirements-kerberos.lock \
 	    >>.cache/kerberos.log 2>&1; \
 	} || echo "no Kerberos here: its tests will be skipped; .cache/kerberos.log says why"
+
+# Root installs it; without one, or offline, what is drawn in a browser is not tested.
+browser:  ## Chromium, where this machine can have it
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || { \
+	  echo "setting up Chromium (once; half a minute)"; \
+	  mkdir -p .cache; { $(INSTALL) chromium; } >.cache/browser.log 2>&1; \
+	} || echo "no Chromium here: its tests will be skipped; .cache/browser.log says why"
 
 lock:  ## renew the locked versions (ARGS=--upgrade for newer ones)
 	@test -x .cache/lock/bin/uv || { $(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv; }
