@@ -42,7 +42,7 @@ _TTL_MASK = -(2**56)
 
 HEADER_SIZE = 32
 _header_at = Struct(">qiqqi").unpack_from
-_part_at = Struct(">ii").unpack_from
+_part_at = Struct(">iii").unpack_from  # with the length of what every part begins with, its path
 
 # zxid, time_ms, session, cxid, kind, part, op, path, data, version, owner, acl, error
 Row = tuple[int, int, int, int, int, int, int, str, bytes | None, int, int, bytes, int | None]
@@ -82,7 +82,8 @@ def append_rows(body: bytes, rows: list[Row]) -> None:
     try:
         session, cxid, zxid, time_ms, kind = _header_at(body, 0)
         if kind == SET_DATA:
-            path, data, version = _set_data(body, HEADER_SIZE, len(body))
+            length = int_at(body, HEADER_SIZE)[0]
+            path, data, version = _set_data(body, HEADER_SIZE + 4, length, len(body))
             rows.append((zxid, time_ms, session, cxid, kind, 0, kind, path, data, version, 0, b"", None))
         elif kind == MULTI:
             _append_multi(body, zxid, time_ms, session, cxid, rows)
@@ -110,13 +111,13 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
     first = len(rows)
     has_failed = False
     for number in range(int_at(body, HEADER_SIZE)[0]):
-        op, length = _part_at(body, at)
+        op, length, path_length = _part_at(body, at)
         at += 8
         end = at + length if length > 0 else at
         if end > size:
             raise Unreadable(f"part {number} of a multi is cut short")
         if op == SET_DATA:
-            path, data, version = _set_data(body, at, end)
+            path, data, version = _set_data(body, at + 4, path_length, end)
             rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, data, version, 0, b"", None))
         else:
             path, data, version, owner, acl, used = _part(body, at, op, session)
@@ -131,16 +132,20 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
         rows[first:] = _marked(rows[first:])
 
 
-def _set_data(body: bytes, at: int, limit: int) -> tuple[str, bytes | None, int]:
-    """What almost every transaction of a busy cluster is."""
-    at += 4
-    end = at + max(int_at(body, at - 4)[0], 0)
-    length = int_at(body, end)[0]
+def _set_data(body: bytes, at: int, length: int, limit: int) -> tuple[str, bytes | None, int]:
+    """What almost every transaction of a busy cluster is; its path is `length` bytes from `at` on."""
+    end = at + length if length > 0 else at
     start = end + 4
-    stop = start + length if length > 0 else start
+    size = int_at(body, end)[0]
+    if size <= 0:
+        version = int_at(body, start)[0]
+        if start + 4 > limit:
+            raise Unreadable("a transaction is cut short")
+        return body[at:end].decode(), b"" if size == 0 else None, version
+    stop = start + size
     if stop + 4 > limit:
         raise Unreadable("a transaction is cut short")
-    return body[at:end].decode(), body[start:stop] if length >= 0 else None, int_at(body, stop)[0]
+    return body[at:end].decode(), body[start:stop], int_at(body, stop)[0]
 
 
 def _marked(rows: list[Row]) -> list[Row]:
