@@ -216,7 +216,8 @@ def _slow_judgement(situation: Situation, request: AlterPartition, proposal: Isr
     if proposal.partition_epoch > 0 or proposal.leader_epoch > held.leader_epoch:
         return ErrorCode.NOT_CONTROLLER
     if proposal.leader_epoch < held.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
+        is_told = request.names_topics_by_id or request.broker != held.leader
+        return ErrorCode.FENCED_LEADER_EPOCH if is_told else ErrorCode.NONE
     same = (request.broker, proposal.isr, proposal.leader_recovery_state)
     if same == (held.leader, held.isr, held.leader_recovery_state):
         return ErrorCode.NONE

@@ -59,9 +59,7 @@ def consider(
         error = ErrorCode.UNKNOWN_SERVER_ERROR if is_for_now else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _refused(proposal, at, error)
     error = _error(request, proposal, at, held, held.state, cluster)
-    if error is ErrorCode.INELIGIBLE_REPLICA and not request.names_topics_by_id:
-        # A leader before 3.1 that is told of an error it does not know asks for no ISR any more in this leader epoch.
-        # From 3.1 to 3.2 topics have names, too, and this does no harm.
+    if not request.names_topics_by_id and _is_better_unsaid(error, request, held.state):
         return granted(proposal, at, held)
     if error is not ErrorCode.NONE:
         return _refused(proposal, at, error)
@@ -79,6 +77,19 @@ def consider(
         f"leader {request.broker} of {at} changes the ISR {listed(state.isr)} to {listed(proposal.isr)}",
         state=wanted,
     )
+
+
+def _is_better_unsaid(error: ErrorCode, request: AlterPartition, state: PartitionState) -> bool:
+    """Whether a leader before 3.1 that heard this would ask for no ISR any more in its leader epoch.
+
+    It does so where it does not know the error. One of 2.7 or 2.8 that hears of a new leader epoch, and asks for the
+    same again before it is answered, takes the refusal of the former for that of the latter. With what is in force it
+    goes on. From 3.1 to 3.2 topics have names, too, and this does no harm.
+
+    Source: Kafka's Partition.handleAlterIsrResponse (proposals are equal by value) and AlterIsrManager, 2.7 and 2.8.
+    """
+    is_former = error is ErrorCode.FENCED_LEADER_EPOCH and request.broker == state.leader
+    return is_former or error is ErrorCode.INELIGIBLE_REPLICA
 
 
 def granted(proposal: IsrProposal, at: TopicPartition, held: Partition) -> IsrResult:
