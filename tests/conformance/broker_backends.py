@@ -14,7 +14,7 @@ from typing import Protocol
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from controller.core.commands import Command, LiveBroker, UpdateMetadata
+from controller.core.commands import Command, LeaderAndIsr, LiveBroker, PartitionView, UpdateMetadata
 from controller.core.effects import Tell
 from controller.core.errors import ErrorCode
 from controller.core.replies import IsrResult, PartitionsAltered
@@ -71,6 +71,9 @@ class Backend(Protocol):
 
     def times_asked(self, at: TopicPartition, answer: ErrorCode | str) -> int:
         """How often it asks for an ISR in the time of several checks, if each time this is answered."""
+
+    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str) -> int:
+        """How often it asks in a new leader epoch, if what it asked in the former one is answered only after that."""
 
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
         """Whether it has turned to this leader to follow it."""
@@ -149,6 +152,15 @@ class Modelled:
                     again.append(wanted)
         return asked
 
+    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str) -> int:
+        """How often it asks in a new leader epoch, if the former proposal is answered only after that."""
+        self._now += 2 * self._model.traits.replica_lag_s
+        (former,) = [wanted for wanted in self._model.proposals(self._now) if wanted.topic.name == at.topic]
+        self.tell(LeaderAndIsr((then,), (), ()), then.controller_epoch, self.broker_epoch)
+        error = answer if isinstance(answer, ErrorCode) else ErrorCode.NONE
+        self._model.settle(at, former, error, then.isr, then.partition_epoch)
+        return self.times_asked(at, answer)
+
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
         """Whether it has turned to this leader to follow it."""
         return at in self._model.replicas
@@ -190,6 +202,8 @@ class RealBroker:
         self.controller_endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self._listener.getsockname()[1])
         self.asked: list[AlterPartition] = []
         self.answers: dict[str, ErrorCode | str] = {}
+        self._held_back: dict[str, threading.Event] = {}
+        self._in_force: dict[str, PartitionView] = {}
         threading.Thread(target=self._listen, daemon=True).start()
         self._encoder = CommandEncoder(CONTROLLER, parse_protocol(protocol), "PLAINTEXT")
         self._writes_isr = not parse_protocol(protocol).leaders_use_alter_partition
@@ -260,6 +274,18 @@ class RealBroker:
         time.sleep(6 * LAG_S)
         return sum(p.topic.name == at.topic for request in self.asked for p in request.proposals)
 
+    def times_asked_later(self, at: TopicPartition, then: PartitionView, answer: ErrorCode | str) -> int:
+        """How often it asks in a new leader epoch, if the former proposal is answered only after that."""
+        self.answers[at.topic], self._in_force[at.topic] = answer, then
+        released = self._held_back[at.topic] = threading.Event()
+        self.wanted_isr(at)
+        self.tell(LeaderAndIsr((then,), (), ()), then.controller_epoch, self.broker_epoch)
+        time.sleep(3 * LAG_S)
+        released.set()
+        time.sleep(6 * LAG_S)
+        proposals = [p for request in self.asked for p in request.proposals if p.topic.name == at.topic]
+        return sum(p.leader_epoch == then.leader_epoch for p in proposals)
+
     def fetches_from(self, at: TopicPartition, leader: FakeLeader) -> bool:
         """Whether it has turned to this leader to follow it."""
         return leader.was_called(within_s=3 * LAG_S)
@@ -306,6 +332,9 @@ class RealBroker:
             connection.sendall(encode_api_versions(header))
         elif isinstance(request, AlterPartition):
             self.asked.append(request)
+            for proposal in request.proposals:
+                if proposal.topic.name in self._held_back:
+                    self._held_back[proposal.topic.name].wait(PATIENCE_S)
             results = [self._result(proposal) for proposal in request.proposals]
             answered = tuple(result for result in results if result is not None)
             connection.sendall(encode_reply(header, PartitionsAltered(answered)))
@@ -314,6 +343,12 @@ class RealBroker:
         answer = self.answers.get(proposal.topic.name or "", ErrorCode.NONE)
         if answer == LEFT_OUT:
             return None
+        then = self._in_force.get(proposal.topic.name or "")
+        if then is not None and answer == AS_IT_IS:
+            return IsrResult(
+                proposal.topic.name, None, proposal.partition, ErrorCode.NONE, BROKER, then.leader_epoch, then.isr, 0,
+                then.partition_epoch,
+            )  # fmt: skip
         is_as_before = answer == AS_IT_IS
         return IsrResult(
             proposal.topic.name,

@@ -315,6 +315,19 @@ def test_a_leader_wants_a_follower_out_of_the_isr_that_never_fetches(broker: Bac
     assert broker.wanted_isr(at) == (BROKER,)
 
 
+@pytest.mark.parametrize(("answer", "asks_from"), [(AS_IT_IS, "2.8"), (ErrorCode.FENCED_LEADER_EPOCH, "3.9")], ids=str)
+def test_in_a_new_leader_epoch_a_leader_asks_again_unless_it_takes_a_late_refusal_for_that_of_what_it_asks_now(
+    broker: Backend, at: TopicPartition, release: str, answer: ErrorCode | str, asks_from: str
+) -> None:
+    if release == "2.4":
+        pytest.skip("2.4 writes the state znode itself")
+    lead(broker, view(at, isr=BOTH, replicas=BOTH))
+
+    asked = broker.times_asked_later(at, view(at, 1, isr=BOTH, replicas=BOTH, partition_epoch=1), answer)
+
+    assert asked > 0 if release >= asks_from or isinstance(broker, Modelled) else asked == 0
+
+
 @pytest.mark.parametrize(
     ("answer", "asks_again_from"),
     [
