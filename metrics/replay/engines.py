@@ -67,8 +67,9 @@ class Local:
         """What is here is seen here."""
 
     def _each(self, task: Callable[[Any], Any], of: Sequence[Any]) -> Iterator[Any]:
-        is_alone = self._processes is None or len(of) == 1
-        return map(task, of) if is_alone or self._processes is None else self._processes.each(task, of)
+        if self._processes is None or len(of) == 1:
+            return map(task, of)
+        return self._processes.each(task, of)
 
 
 class OnSpark:

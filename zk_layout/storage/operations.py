@@ -135,17 +135,12 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
 def _set_data(body: bytes, at: int, length: int, limit: int) -> tuple[str, bytes | None, int]:
     """What almost every transaction of a busy cluster is; its path is `length` bytes from `at` on."""
     end = at + length if length > 0 else at
-    start = end + 4
     size = int_at(body, end)[0]
-    if size <= 0:
-        version = int_at(body, start)[0]
-        if start + 4 > limit:
-            raise Unreadable("a transaction is cut short")
-        return body[at:end].decode(), b"" if size == 0 else None, version
-    stop = start + size
+    start = end + 4
+    stop = start + size if size > 0 else start
     if stop + 4 > limit:
         raise Unreadable("a transaction is cut short")
-    return body[at:end].decode(), body[start:stop], int_at(body, stop)[0]
+    return body[at:end].decode(), body[start:stop] if size >= 0 else None, int_at(body, stop)[0]
 
 
 def _marked(rows: list[Row]) -> list[Row]:

@@ -224,9 +224,9 @@ class ReassignmentFolder(TopicDuty):
         draft.shows = f"{ROOT} shows the moves of topic {topic.name}"
         if self._shared.transactions.refusals(topic_subject(topic.name)) > AT_ONCE:
             draft.apart.append(Atom((*corrected, *created), (draft.shows,)))
-            for number in draft.assigned:
-                if (child := self._state.child(TopicPartition(topic.name, number))) is not None:
-                    self._behind[TopicPartition(topic.name, number)] = child.mzxid
+            for at in (TopicPartition(topic.name, number) for number in draft.assigned):
+                if (child := self._state.child(at)) is not None:
+                    self._behind[at] = child.mzxid
         else:
             draft.before.extend(corrected)
             draft.after.extend(created)
