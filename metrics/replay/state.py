@@ -10,15 +10,15 @@ from msgspec import Struct
 
 from metrics.replay.indexing import DEFAULT_RANGE_BYTES, DEFAULT_SPLIT_BYTES, Work, here, indexed
 from metrics.replay.snapshot_fit import Fit, is_told
-from metrics.replay.sources import Source
-from zk_layout.storage.damage import Damage, Unreadable, not_read
+from metrics.replay.sources import CHUNK_BYTES, Source
+from zk_layout.storage.damage import Damage, not_read
 from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, named
 from zk_layout.storage.log_index import Index
-from zk_layout.storage.operations import Row, append_rows, zxid_of
+from zk_layout.storage.operations import Row, zxid_of
 from zk_layout.storage.order import Gap, Order, Piece, in_order
 from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.tree import Tree
-from zk_layout.storage.txnlog import HEADER_SIZE, Records, TxnLogReader
+from zk_layout.storage.txnlog import HEADER_SIZE, Bodies, Records, TxnLogReader, rows_of
 
 END_OF_TIME = 2**63 - 1
 _PROBED_BYTES = 1 << 20
@@ -125,6 +125,12 @@ def read_log(file: StoredFile, damage: list[Damage], start: int = 0, stop: int |
 
 def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
     """The rows of pieces, batch by batch. What is damaged in their files is known from the index already."""
+    for file, taken in read_bodies(pieces, damage):
+        yield rows_of(taken, file, damage)
+
+
+def read_bodies(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple[str, Bodies]]:
+    """The transactions of pieces as they were written, batch by batch, each batch of one file."""
     for path, group in groupby(pieces, key=lambda piece: piece.file):
         file = _file(path)
         if file.compression:
@@ -135,38 +141,51 @@ def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[
                 yield from _read(file, [piece], damage)
 
 
-def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
+def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple[str, Bodies]]:
     start = 0 if file.compression else pieces[0].offset
     wanted = _Wanted(pieces)
-    reader = TxnLogReader(file.path, start, pieces[-1].end, only=None if wanted.is_everything else wanted)
+    records = Records(file.path, start, pieces[-1].end)
+    count = 0
     try:
-        for chunk in Source(file).chunks(start, pieces[-1].end):
-            yield reader.feed(chunk)
-            if reader.is_done:
-                break
-        else:
-            yield reader.finish()
+        for taken in _taken(file, records, start, pieces[-1].end):
+            kept = wanted.of(taken)
+            count += len(kept.bodies)
+            yield file.path, kept
     except OSError as wrong:
         damage.append(not_read(file.path, wrong, start))
-    damage += reader.unreadable
     expected = sum(piece.last - piece.first + 1 for piece in pieces)
-    if reader.count != expected:
-        what = f"changed while it was read: {reader.count} transactions, not {expected}"
+    if count != expected:
+        what = f"changed while it was read: {count} transactions, not {expected}"
         damage.append(Damage(file.path, pieces[0].offset, what))
 
 
+def _taken(file: StoredFile, records: Records, start: int, end: int, at_once: int = CHUNK_BYTES) -> Iterator[Bodies]:
+    for chunk in Source(file, at_once).chunks(start, end):
+        yield records.feed(chunk)
+        if records.is_done:
+            return
+    yield records.finish()
+
+
 class _Wanted:
-    """Whether a record is one of those that are taken from a file."""
+    """Which records are taken from a file."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
         self._offsets = [piece.offset for piece in pieces]
         (first, *more) = pieces
-        self.is_everything = (
+        self._is_everything = (
             not more and not _file(first.file).compression and first.records == first.last - first.first + 1
         )
 
-    def __call__(self, body: bytes, offset: int) -> bool:
+    def of(self, taken: Bodies) -> Bodies:
+        """Those of the records that are."""
+        if self._is_everything:
+            return taken
+        kept = [at for at in zip(*taken, strict=True) if self._is_one(*at)]
+        return Bodies([body for body, _ in kept], [offset for _, offset in kept])
+
+    def _is_one(self, body: bytes, offset: int) -> bool:
         position = bisect_right(self._offsets, offset) - 1
         if position < 0:
             return False
@@ -214,27 +233,13 @@ def _check_that_all_agree(indexes: dict[str, Index], order: Order) -> None:
 
 def _written(path: str, offset: int, end: int, zxid: int) -> list[Row]:
     """What one transaction did; a digest behind it, which not every server writes, does not matter."""
-    bodies: list[bytes] = []
-
-    def take(body: bytes, at: int) -> None:
-        if at >= offset and zxid_of(body) == zxid:
-            bodies.append(body)
-
     file = _file(path)
     start = 0 if file.compression else offset
-    records = Records(path, take, start, end)
-    for chunk in Source(file, _PROBED_BYTES).chunks(start, end):
-        records.feed(chunk)
-        if bodies or records.is_done:
-            break
-    else:
-        records.finish()
-    rows: list[Row] = []
-    try:
-        append_rows(bodies[0], rows)
-    except (IndexError, Unreadable):
-        return []
-    return rows
+    for taken in _taken(file, Records(path, start, end), start, end, _PROBED_BYTES):
+        for body, at in zip(*taken, strict=True):
+            if at >= offset and zxid_of(body) == zxid:
+                return rows_of(Bodies([body], [at]), path, [])
+    return []
 
 
 def fit_of(file: StoredFile, history: History) -> Fit:

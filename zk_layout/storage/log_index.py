@@ -21,7 +21,7 @@ from zk_layout.storage.operations import (
     Row,
     append_rows,
 )
-from zk_layout.storage.txnlog import RECORD_HEADER_SIZE, Records
+from zk_layout.storage.txnlog import RECORD_HEADER_SIZE, Bodies, Records
 
 # Kafka writes these znodes whole for a part that changes: what a write changed shows only beside the write before.
 _WHOLE = re.compile(r"(?:/.*)?(?:/brokers/topics/[^/]+|/admin/reassign_partitions)")
@@ -99,7 +99,7 @@ class Indexer:
 
         With `keep_data` the data of whole writes is kept, for files in which nothing can be looked up later.
         """
-        self._records = Records(file, self._take, offset, stop, is_lost=is_lost)
+        self._records = Records(file, offset, stop, is_lost=is_lost)
         self._step = step_bytes
         self._keep_data = keep_data
         self._sections: list[Section] = []
@@ -118,7 +118,7 @@ class Indexer:
         if any(name in part for part in (chunk, across) for name in (_TOPIC_DATA, _LEGACY)):
             self._noted_until = self._fed
         self._tail = (across if len(chunk) < len(_LEGACY) else chunk)[-len(_LEGACY) :]
-        self._records.feed(chunk)
+        self._take(self._records.feed(chunk))
 
     @property
     def records(self) -> Records:
@@ -128,29 +128,30 @@ class Indexer:
     def result(self) -> Index:
         """Everything, when there are no more bytes, or all before `stop` was read."""
         if not self._records.is_done:
-            self._records.finish()
+            self._take(self._records.finish())
         self._close()
         end = max(self._end, 0)
         return Index(tuple(self._sections), tuple(self._writes), tuple(self._records.damage), end)
 
-    def _take(self, body: bytes, offset: int) -> None:
-        zxid, time_ms, kind = _header_at(body, _ZXID_AT)
-        if zxid == self._next and offset == self._end and offset < self._due:
-            if time_ms > self._to_ms:
-                self._to_ms = time_ms
-            elif time_ms < self._from_ms:
-                self._from_ms = time_ms
-        else:
-            self._close()
-            self._start, self._due, self._first = offset, offset + self._step, zxid
-            self._from_ms = self._to_ms = time_ms
-        self._next, self._end = zxid + 1, offset + _FRAME + len(body)
-        if (
-            (offset < self._noted_until and (_TOPIC_DATA in body or _LEGACY in body))
-            or kind == DELETE
-            or (kind == MULTI and _deletion_in(body, HEADER_SIZE))
-        ):
-            self._note(body, offset)
+    def _take(self, taken: Bodies) -> None:
+        for body, offset in zip(taken.bodies, taken.offsets, strict=True):
+            zxid, time_ms, kind = _header_at(body, _ZXID_AT)
+            if zxid == self._next and offset == self._end and offset < self._due:
+                if time_ms > self._to_ms:
+                    self._to_ms = time_ms
+                elif time_ms < self._from_ms:
+                    self._from_ms = time_ms
+            else:
+                self._close()
+                self._start, self._due, self._first = offset, offset + self._step, zxid
+                self._from_ms = self._to_ms = time_ms
+            self._next, self._end = zxid + 1, offset + _FRAME + len(body)
+            if (
+                (offset < self._noted_until and (_TOPIC_DATA in body or _LEGACY in body))
+                or kind == DELETE
+                or (kind == MULTI and _deletion_in(body, HEADER_SIZE))
+            ):
+                self._note(body, offset)
 
     def _close(self) -> None:
         if self._end >= 0:

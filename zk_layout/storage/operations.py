@@ -119,6 +119,12 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
         if op == SET_DATA:
             path, data, version = _set_data(body, at + 4, path_length, end)
             rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, data, version, 0, b"", None))
+        elif op == CHECK:
+            path_end = at + 4 + max(path_length, 0)
+            if path_end + 4 > end:
+                raise Unreadable(f"part {number} of a multi is cut short")
+            path, version = body[at + 4 : path_end].decode(), int_at(body, path_end)[0]
+            rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, None, version, 0, b"", None))
         else:
             path, data, version, owner, acl, used = _part(body, at, op, session)
             if used > end:

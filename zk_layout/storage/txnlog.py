@@ -9,9 +9,9 @@ Source: FileTxnLog, FilePadding of ZooKeeper.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from struct import Struct
+from typing import NamedTuple
 from zlib import adler32
 
 from zk_layout.storage.damage import Damage, Unreadable
@@ -35,9 +35,11 @@ class _State(Enum):
     LOST = "the next record must be searched for"
 
 
-# An intact record's body, and where in the file the record starts.
-Take = Callable[[bytes, int], None]
-Wanted = Callable[[bytes, int], bool]
+class Bodies(NamedTuple):
+    """Intact records of a log, in order: the body of each, and where in the file the record starts."""
+
+    bodies: list[bytes]
+    offsets: list[int]
 
 
 class TxnLogReader:
@@ -46,17 +48,12 @@ class TxnLogReader:
     It starts at `offset`, which is 0 or a place that `Indexer` found, and takes the records that start before
     `stop`.
     What is damaged goes to `damage`; reading goes on with the next record that can be recognised. Records whose
-    checksum is right and that no ZooKeeper writes are in `unreadable` as well.
+    checksum is right and that no ZooKeeper writes are damage as well.
     """
 
-    def __init__(self, file: str, offset: int = 0, stop: int | None = None, *, only: Wanted | None = None) -> None:
-        """Of the records only those that `only` wants are taken, by default all."""
-        self._records = Records(file, self._take, offset, stop)
-        self._file = file
-        self._only = only
-        self._passed = 0
-        self._rows: list[Row] = []
-        self.unreadable: list[Damage] = []
+    def __init__(self, file: str, offset: int = 0, stop: int | None = None) -> None:
+        """Nothing is read here."""
+        self._records = Records(file, offset, stop)
 
     @property
     def damage(self) -> list[Damage]:
@@ -76,46 +73,40 @@ class TxnLogReader:
     @property
     def count(self) -> int:
         """How many records were taken."""
-        return self._records.count - self._passed
+        return self._records.count
 
     def feed(self, chunk: bytes) -> list[Row]:
         """The rows of every transaction that is complete now."""
-        rows = self._rows = []
-        self._records.feed(chunk)
-        return rows
+        return rows_of(self._records.feed(chunk), self._records.file, self.damage)
 
     def finish(self) -> list[Row]:
         """What is left at the end of the file."""
-        rows = self._rows = []
-        self._records.finish()
-        return rows
+        return rows_of(self._records.finish(), self._records.file, self.damage)
 
-    def _take(self, body: bytes, offset: int) -> None:
-        if self._only is not None and not self._only(body, offset):
-            self._passed += 1
-            return
+
+def rows_of(taken: Bodies, file: str, damage: list[Damage]) -> list[Row]:
+    """The rows of records; those that are no transaction of ZooKeeper's go to `damage`."""
+    rows: list[Row] = []
+    for body, offset in zip(taken.bodies, taken.offsets, strict=True):
         try:
-            append_rows(body, self._rows)
+            append_rows(body, rows)
         except Unreadable as wrong:
-            found = Damage(self._file, offset, str(wrong))
-            self.unreadable.append(found)
-            self._records.damage.append(found)
+            damage.append(Damage(file, offset, str(wrong)))
+    return rows
 
 
 class Records:
-    """Feed it the file's bytes in order; `take` is called for each intact record that starts before `stop`.
+    """Feed it the file's bytes in order; each call returns the intact records completed by it that start before `stop`.
 
     It starts at `offset`, 0 or the start of a record, and reports to `damage` what is neither record nor padding.
     Anywhere else, `is_lost`, it looks for the next record first.
     """
 
-    def __init__(
-        self, file: str, take: Take, offset: int = 0, stop: int | None = None, *, is_lost: bool = False
-    ) -> None:
+    def __init__(self, file: str, offset: int = 0, stop: int | None = None, *, is_lost: bool = False) -> None:
         self.file = file
         self.damage: list[Damage] = []
         self.count = 0
-        self._take = take
+        self._taken = Bodies([], [])
         self._base = offset  # where in the file `_rest` starts
         self._padding_at = offset
         self._stop = stop
@@ -143,8 +134,22 @@ class Records:
         """Whether nothing more is wanted of the file."""
         return self._stop is not None and self._base >= self._stop
 
-    def feed(self, chunk: bytes) -> None:
-        """Take every record that is complete now."""
+    def feed(self, chunk: bytes) -> Bodies:
+        """Every record that is complete now."""
+        self._feed(chunk)
+        return self._all_taken()
+
+    def finish(self) -> Bodies:
+        """Say what is left at the end of the file: zeros are padding, anything else a torn last record."""
+        self._finish()
+        return self._all_taken()
+
+    def _all_taken(self) -> Bodies:
+        taken, self._taken = self._taken, Bodies([], [])
+        self.count += len(taken.bodies)
+        return taken
+
+    def _feed(self, chunk: bytes) -> None:
         end = self._end_of_begun(chunk)
         if end:
             # Not all of the chunk is copied for the sake of one record.
@@ -166,8 +171,7 @@ class Records:
                 self._state, at = _State.LOST, 1
         self._advance(buffer, at)
 
-    def finish(self) -> None:
-        """Say what is left at the end of the file: zeros are padding, anything else a torn last record."""
+    def _finish(self) -> None:
         if self._base == 0 and not self._rest.strip(b"\0"):
             self._report(0, "empty: the server stopped before its first transaction")
             return
@@ -204,9 +208,9 @@ class Records:
         self._rest = buffer[at:]
 
     def _read(self, buffer: bytes, at: int) -> int:
-        base, size, take = self._base, len(buffer), self._take
+        base, size = self._base, len(buffer)
+        take, note = self._taken.bodies.append, self._taken.offsets.append
         stop = size if self._stop is None else self._stop - base
-        count = 0
         while at + RECORD_HEADER_SIZE <= size and at < stop:
             checksum, length = record_at(buffer, at)
             end = at + RECORD_HEADER_SIZE + length
@@ -224,10 +228,9 @@ class Records:
                 if self._state is not _State.READING:
                     break
                 continue
-            take(body, base + at)
-            count += 1
+            take(body)
+            note(base + at)
             at = end + 1
-        self.count += count
         return at
 
     def _not_a_record(self, at: int, checksum: int, length: int) -> int:
