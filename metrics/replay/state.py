@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from metrics.replay.indexing import DEFAULT_RANGE_BYTES, DEFAULT_SPLIT_BYTES, Work, here, indexed
 from metrics.replay.snapshot_fit import Fit, is_told
-from metrics.replay.sources import CHUNK_BYTES, Source
+from metrics.replay.sources import Source
 from zk_layout.storage.damage import Damage, not_read
 from zk_layout.storage.files import LOG, SNAPSHOT, StoredFile, named
 from zk_layout.storage.log_index import Index
@@ -125,12 +125,6 @@ def read_log(file: StoredFile, damage: list[Damage], start: int = 0, stop: int |
 
 def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
     """The rows of pieces, batch by batch. What is damaged in their files is known from the index already."""
-    for file, taken in read_bodies(pieces, damage):
-        yield rows_of(taken, file, damage)
-
-
-def read_bodies(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple[str, Bodies]]:
-    """The transactions of pieces as they were written, batch by batch, each batch of one file."""
     for path, group in groupby(pieces, key=lambda piece: piece.file):
         file = _file(path)
         if file.compression:
@@ -141,16 +135,16 @@ def read_bodies(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple
                 yield from _read(file, [piece], damage)
 
 
-def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple[str, Bodies]]:
+def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
     start = 0 if file.compression else pieces[0].offset
     wanted = _Wanted(pieces)
     records = Records(file.path, start, pieces[-1].end)
     count = 0
     try:
-        for taken in _taken(file, records, start, pieces[-1].end):
+        for taken in _taken(Source(file), records, start, pieces[-1].end):
             kept = wanted.of(taken)
             count += len(kept.bodies)
-            yield file.path, kept
+            yield rows_of(kept, file.path, damage)
     except OSError as wrong:
         damage.append(not_read(file.path, wrong, start))
     expected = sum(piece.last - piece.first + 1 for piece in pieces)
@@ -159,8 +153,8 @@ def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> It
         damage.append(Damage(file.path, pieces[0].offset, what))
 
 
-def _taken(file: StoredFile, records: Records, start: int, end: int, at_once: int = CHUNK_BYTES) -> Iterator[Bodies]:
-    for chunk in Source(file, at_once).chunks(start, end):
+def _taken(source: Source, records: Records, start: int, end: int) -> Iterator[Bodies]:
+    for chunk in source.chunks(start, end):
         yield records.feed(chunk)
         if records.is_done:
             return
@@ -235,7 +229,7 @@ def _written(path: str, offset: int, end: int, zxid: int) -> list[Row]:
     """What one transaction did; a digest behind it, which not every server writes, does not matter."""
     file = _file(path)
     start = 0 if file.compression else offset
-    for taken in _taken(file, Records(path, start, end), start, end, _PROBED_BYTES):
+    for taken in _taken(Source(file, _PROBED_BYTES), Records(path, start, end), start, end):
         for body, at in zip(*taken, strict=True):
             if at >= offset and zxid_of(body) == zxid:
                 return rows_of(Bodies([body], [at]), path, [])

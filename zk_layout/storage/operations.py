@@ -119,7 +119,7 @@ def _append_multi(body: bytes, zxid: int, time_ms: int, session: int, cxid: int,
         if op == SET_DATA:
             path, data, version = _set_data(body, at + 4, path_length, end)
             rows.append((zxid, time_ms, session, cxid, MULTI, number, op, path, data, version, 0, b"", None))
-        elif op == CHECK:
+        elif op == CHECK:  # what almost every transaction of a controller begins with
             path_end = at + 4 + max(path_length, 0)
             if path_end + 4 > end:
                 raise Unreadable(f"part {number} of a multi is cut short")
