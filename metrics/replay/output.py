@@ -277,7 +277,7 @@ class Output:
         kind = self._kind(name)
         if kind == "NotFound":
             return
-        if kind == "File" or self._files.type_name in ("local", "hdfs", "mock"):
+        if kind == "File" or self._files.type_name in ("local", "py::hdfs", "mock"):
             self._files.move(self._at(name), self._at(to))
             return
         # Object stores have no directories that could be moved, and of empty ones only what says that they are there.

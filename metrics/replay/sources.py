@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,8 +21,7 @@ _GZIP_STEP_BYTES = 64 << 10
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 # Google's library tries for a quarter of an hour, without a word.
 _PATIENCE = {"gs": "?retry_limit_seconds=30"}
-# Hadoop has one connection to each of these: whoever is done with it closes it for all.
-_SHARED = frozenset({"hdfs", "viewfs"})
+_HADOOP = frozenset({"hdfs", "viewfs"})
 _OF_ZOOKEEPER = frozenset({"acceptedEpoch", "currentEpoch", "myid", "initialize", "zookeeper_server.pid"})
 
 
@@ -69,12 +67,12 @@ def located(path: str) -> str:
 
 
 def in_a_line(wrong: Exception) -> str:
-    """What pyarrow says of a store that it cannot speak to; where Hadoop's library is missing it lists all places."""
+    """What pyarrow says of a store that it cannot speak to."""
     text = str(wrong)
-    if "libhdfs" in text or "libjvm" in text:
-        return "Hadoop's libhdfs or its Java cannot be loaded: set JAVA_HOME, HADOOP_HOME and CLASSPATH"
     if "OAuth2 access token" in text:
         return "Google's store wants a login: set GOOGLE_APPLICATION_CREDENTIALS to the file of a key"
+    if "No NameNode hosts found" in text:
+        return "HADOOP_CONF_DIR tells of no such name service; a single name node is given with its port"
     if "allow_bucket_creation" in text:
         return text.partition(" To create")[0] + " Create it first."
     return text.partition("\n")[0].partition(" error_info={")[0]
@@ -125,6 +123,9 @@ def open_for_reading(path: str) -> BinaryIO:
     if "://" not in path:
         return open(path, "rb", buffering=0)
     filesystem, inside = _remote(path)
+    handler: Any = getattr(filesystem, "handler", None)
+    if hasattr(handler, "opened"):
+        return cast(BinaryIO, handler.opened(inside))
     if hasattr(filesystem, "open_input_file"):
         return cast(BinaryIO, filesystem.open_input_file(inside))
     return cast(BinaryIO, filesystem.open(inside, "rb"))
@@ -197,29 +198,26 @@ def arrow_filesystem(path: str) -> tuple[Any, str]:
     """
     place = located(path)
     scheme, _, rest = place.partition("://")
-    if scheme in _SHARED:
+    if scheme in _HADOOP:
+        try:
+            from metrics.replay.hdfs import connected
+        except ImportError as missing:
+            raise OSError(f"{missing}: pip install 'kafka-zk-controller[replay]'") from None
         name, slash, inside = rest.partition("/")
-        return _shared(f"{scheme}://{name}/"), slash + inside or "/"
-    return _from_uri(place + _PATIENCE.get(scheme, ""))
-
-
-@cache
-def _shared(place: str) -> Any:
-    return _from_uri(place)[0]
-
-
-def _from_uri(place: str) -> tuple[Any, str]:
+        return connected(f"{scheme}://{name}"), slash + inside or "/"
     from pyarrow.fs import FileSystem  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-    return cast("tuple[Any, str]", FileSystem.from_uri(place))
+    return cast("tuple[Any, str]", FileSystem.from_uri(place + _PATIENCE.get(scheme, "")))
 
 
 def _remote(path: str) -> tuple[Any, str]:
     try:
         return arrow_filesystem(path)
     except (ValueError, OSError) as wrong:
+        if path.partition("://")[0] in _HADOOP:
+            raise NothingToRead(f"{path} cannot be opened: {in_a_line(wrong)}") from None
         try:
-            import fsspec  # type: ignore[import-not-found,unused-ignore]  # optional
+            import fsspec  # optional
 
             return cast("tuple[Any, str]", fsspec.core.url_to_fs(path))
         except (ImportError, ValueError, OSError) as other:

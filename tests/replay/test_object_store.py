@@ -303,22 +303,6 @@ def test_files_in_a_store_are_named_as_the_place_was(
     assert [file.path for file in stored_files([at])] == [f"{at.rstrip('/')}/{name}" for name in reversed(names)]
 
 
-def test_a_connection_that_hadoop_shares_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-
-    def connect(place: str) -> tuple[object, str]:
-        made.append(place)
-        return object(), "/"
-
-    monkeypatch.setattr(sources, "_from_uri", connect)
-    sources._shared.cache_clear()
-
-    places = [sources.arrow_filesystem(f"hdfs://namenode:8020{path}")[1] for path in ("/a", "/b/c", "")]
-
-    sources._shared.cache_clear()
-    assert (places, made) == (["/a", "/b/c", "/"], ["hdfs://namenode:8020/"])
-
-
 def test_what_a_store_lacks_is_said_with_what_to_do() -> None:
     def said(text: str) -> str:
         return in_a_line(OSError(text))
@@ -329,5 +313,5 @@ def test_what_a_store_lacks_is_said_with_what_to_do() -> None:
     assert "GOOGLE_APPLICATION_CREDENTIALS" in said(
         "Retry policy exhausted: Could not create a OAuth2 access token to …"
     )
-    assert "CLASSPATH" in said("Unable to load libhdfs: ./libhdfs.so: cannot open\n./libhdfs")
+    assert "HADOOP_CONF_DIR" in said("No NameNode hosts found")
     assert said("UNAVAILABLE: no answer error_info={reason=, domain=}") == "UNAVAILABLE: no answer"
