@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
 from metrics.replay.health import COLUMNS, Window, is_under_replicated
 from metrics.replay.min_isr import Setting, in_pieces
-from metrics.replay.reduction import Reduction, Source, Summing, as_time, grouped
+from metrics.replay.reduction import Reduction, Source, Summing, as_time, whole
 from metrics.replay.schemas import TIME
 
 UNDER_REPLICATED, UNDER_MIN_ISR, LEADERLESS, OFFLINE = (
@@ -77,15 +78,24 @@ def combine(rows: pa.Table) -> pa.Table:
     """
     if not rows.num_rows:
         return rows.select([*_KEYS, *_SPAN])
-    rows = rows.sort_by([(name, "ascending") for name in (*_KEYS, "began", "ended")]).combine_chunks()
-    count = rows.num_rows
-    before = pa.array([None, *range(count - 1)], pa.int64())
-    same = [pc.equal(rows[name].take(before), rows[name]) for name in _KEYS]
-    meets = pc.greater_equal(rows["ended"].take(before), rows["began"])
-    is_new = pc.invert(pc.fill_null(pc.and_(pc.and_(same[0], same[1]), pc.and_(same[2], meets)), False))
-    rows = rows.append_column("span", pc.cumulative_sum(is_new.cast(pa.int64())))
-    how = {"began": "min", "ended": "max", "is_open": "max", "zxid": "min"}
-    return grouped(rows, (*_KEYS, "span"), how).select([*_KEYS, *_SPAN])
+    whose = np.zeros(rows.num_rows, np.int64)
+    for name in _KEYS:
+        number = pc.dictionary_encode(whole(rows[name])).indices.to_numpy()
+        whose = whose * (int(number.max()) + 1) + number
+    began, ended, is_open, zxid = (rows[name].to_numpy() for name in _SPAN)
+    order = np.lexsort((ended, began, whose))
+    whose, began, ended = whose[order], began[order], ended[order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (whose[1:] != whose[:-1]) | (ended[:-1] < began[1:])
+    first = np.flatnonzero(is_new)
+    made = {name: rows[name].take(pa.array(order[first])) for name in _KEYS}
+    made |= {
+        "began": pa.array(began[first]),
+        "ended": pa.array(np.maximum.reduceat(ended, first)),
+        "is_open": pa.array(np.maximum.reduceat(is_open[order], first)),
+        "zxid": pa.array(np.minimum.reduceat(zxid[order], first)),
+    }
+    return pa.table(made)
 
 
 def _offline(lives: Sequence[dict[str, Any]], until_ms: int) -> list[dict[str, Any]]:
