@@ -143,6 +143,7 @@ def reassignment_command(
 
 @main.command("replay")
 @click.option("--small", default=0, help="Transactions of a log of small writes (5000000 make 1.0 GB); 0 for none.")
+@click.option("--restarts", default=0, help="Transactions of a log of brokers that are restarted in turn; 0 for none.")
 @click.option("--large", default=7880, help="Rewrites of a wide topic (7880 make 1.7 GB, 3940 0.4 GB); 0 for none.")
 @click.option(
     "--master",
@@ -158,6 +159,7 @@ def reassignment_command(
 @_output
 def replay_command(
     small: int,
+    restarts: int,
     large: int,
     masters: tuple[str, ...],
     directory: Path,
@@ -169,7 +171,7 @@ def replay_command(
 ) -> None:
     """ZooKeeper's TxnLogToolkit, and the whole timeline of the same log, taking turns."""
     results: list[replaying.Replayed] = []
-    for kind, count in (("large", large), ("small", small)):
+    for kind, count in (("large", large), ("small", small), ("restarts", restarts)):
         if not count:
             continue
         log = replaying.make_log(directory, kind, count)

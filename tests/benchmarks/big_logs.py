@@ -2,6 +2,8 @@
 
 small: N transactions that change partition states, half of them fenced as a controller's, with a move now and
 then. large: a topic of N / 2 partitions moved one by one, N rewrites of its znode: 7,880 make 1.7 GB.
+restarts: N transactions of brokers that are restarted one after the other, each a leader or a member of the ISR of
+1,000 of 10,000 partitions: their states as Kafka's controller and their leaders write them.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from struct import pack
 from zlib import adler32
 
@@ -102,11 +105,83 @@ def large(count: int) -> Iterator[bytes]:
             yield zk.header(zxid, ops.MULTI, 7, zxid, START_MS + zxid * 10) + parts
 
 
+class _Placed:
+    """A partition: its replicas, the preferred first, who of them leads, its leader epoch, its ISR, its version."""
+
+    def __init__(self, topic: int, partition: int, replicas: list[int]) -> None:
+        self.replicas, self.leader, self.epoch, self.isr, self.version = replicas, replicas[0], 0, replicas, 0
+        self.path = f"/brokers/topics/topic-{topic:04d}/partitions/{partition}/state"
+
+    def state(self) -> bytes:
+        """As it is written."""
+        return _state(self.leader, self.epoch, ",".join(map(str, self.isr)))
+
+    def set(self, zxid: int, *, session: int, is_fenced: bool) -> bytes:
+        """The transaction that writes it."""
+        self.version += 1
+        body = zk.set_data(self.path, self.state(), self.version)
+        made = zk.multi((ops.CHECK, FENCE), (ops.SET_DATA, body)) if is_fenced else body
+        return zk.header(zxid, ops.MULTI if is_fenced else ops.SET_DATA, session, zxid, START_MS + zxid) + made
+
+
+def restarts(count: int, topics: int = 500, partitions: int = 20) -> Iterator[bytes]:
+    """Each broker stops in good order, comes back, catches up, and leads again what it prefers to lead."""
+    random = Random(7)
+    zxid = 0
+    for body in _beginning():
+        zxid += 1
+        yield zk.header(zxid, ops.CREATE, 7, 0, START_MS) + body
+    placed: list[_Placed] = []
+    for t in range(topics):
+        of_topic = [_Placed(t, p, random.sample(range(BROKERS), 3)) for p in range(partitions)]
+        replicas = ",".join(f'"{p}":{one.replicas}' for p, one in enumerate(of_topic)).replace(" ", "")
+        topic = zk.create(f"/brokers/topics/topic-{t:04d}", b'{"version":2,"partitions":{%s}}' % replicas.encode())
+        zxid += 1
+        parts = ((ops.CREATE, topic), *((ops.CREATE, zk.create(one.path, one.state())) for one in of_topic))
+        yield zk.header(zxid, ops.MULTI, 7, 0, START_MS) + zk.multi(*parts)
+        placed += of_topic
+    for number in range(count):
+        for body in _restart(number % BROKERS, placed, zxid):
+            zxid += 1
+            yield body
+            if zxid >= count:
+                return
+
+
+def _restart(broker: int, placed: list[_Placed], zxid: int) -> Iterator[bytes]:
+    own = [one for one in placed if broker in one.replicas]
+    for one in own:
+        one.isr = [other for other in one.isr if other != broker]
+        if one.leader == broker:
+            one.leader, one.epoch = one.isr[0], one.epoch + 1
+        zxid += 1
+        yield one.set(zxid, session=7, is_fenced=True)
+    for kind, body in ((ops.CLOSE_SESSION, zk.closed(f"/brokers/ids/{broker}")), (ops.CREATE, _registration(broker))):
+        zxid += 1
+        yield zk.header(zxid, kind, 100 + broker, 1, START_MS + zxid) + body
+    for one in own:
+        one.isr = [*one.isr, broker]
+        zxid += 1
+        yield one.set(zxid, session=100 + one.leader, is_fenced=False)
+    for one in own:
+        if one.replicas[0] == broker:
+            one.leader, one.epoch = broker, one.epoch + 1
+            zxid += 1
+            yield one.set(zxid, session=7, is_fenced=True)
+
+
 def _beginning() -> Iterator[bytes]:
     for broker in (*range(BROKERS), *range(1001, 1007)):
-        yield zk.create(f"/brokers/ids/{broker}", b'{"endpoints":["PLAINTEXT://b:9092"],"version":5}', ephemeral=True)
+        yield _registration(broker)
     yield zk.create("/controller_epoch", b"1")
     yield zk.create("/controller", b'{"version":1,"brokerid":1,"timestamp":"0"}', ephemeral=True)
+
+
+def _registration(broker: int) -> bytes:
+    registered: bytes = zk.create(
+        f"/brokers/ids/{broker}", b'{"endpoints":["PLAINTEXT://b:9092"],"version":5}', ephemeral=True
+    )
+    return registered
 
 
 def _topic(entries: list[bytes], adding: dict[int, bytes], removing: dict[int, bytes]) -> bytes:
@@ -121,7 +196,7 @@ def _state(leader: int, epoch: int, isr: str) -> bytes:
 
 def write(kind: str, target: Path, count: int) -> int:
     """The size of the log in bytes."""
-    bodies = small(count) if kind == "small" else large(count)
+    bodies = {"small": small, "large": large, "restarts": restarts}[kind](count)
     with target.open("wb") as file:
         file.write(zk.LOG_HEADER)
         held: list[bytes] = []
