@@ -33,7 +33,9 @@ from metrics.replay.schemas import (
     intervals_table,
     others_batch,
 )
-from metrics.replay.splits import Split, Whereabouts, meaning_of, rows_of
+from metrics.replay.splits import Split, Whereabouts, known_before, meaning_of
+from metrics.replay.state import read_records
+from metrics.replay.state_writes import StateWrites
 from metrics.replay.tasks import Engine, File, Shared, by_partition
 from zk_layout.storage.damage import Damage
 
@@ -131,7 +133,11 @@ def carry_out(split: Split, tables: Tables, chroot: str, whereabouts: Whereabout
     gc.disable()
     try:
         meaning = meaning_of(split, chroot, intervals, whereabouts)
-        for rows in rows_of(split, damage):
+        states = StateWrites(meaning, intervals)
+        for file, taken in read_records(split.pieces, damage):
+            states.add(taken, file, damage)
+            tables.take(meaning, intervals)
+        for rows in known_before(split):
             meaning.add(rows)
             tables.take(meaning, intervals)
         tables.take(meaning, intervals, is_last=True)
@@ -157,16 +163,13 @@ class Tables(ABC):
         if meaning.others and (is_last or len(meaning.others) >= ROWS_A_GROUP):
             self.write("events", pa.Table.from_batches([others_batch(meaning.others)]))
             meaning.others.clear()
-        if intervals.rows and (is_last or intervals.closed_count >= ROWS_A_GROUP):
-            rows, ended = intervals.take(is_last=is_last)
-            table = intervals_table(rows, ended, intervals.keys)
+        if intervals.starts and (is_last or intervals.closed_count >= ROWS_A_GROUP):
+            table = intervals_table(intervals.take(is_last=is_last))
             is_known = pc.and_(table["isr"].is_valid(), table["replicas"].is_valid())
             is_final = pc.and_(table["ended_at"].is_valid(), pc.or_(is_known, pc.equal(table["what"], GONE)))
             self.write("partitions", table.filter(is_final))
-            # What is open goes on in the next group, and only at the end to the neighbours.
-            is_edge = pc.invert(is_final) if is_last else pc.and_(pc.invert(is_final), table["ended_at"].is_valid())
             starts = intervals.starts if is_last else ()
-            self.write("edges", edges_table(table.filter(is_edge), starts, intervals.keys))
+            self.write("edges", edges_table(table.filter(pc.invert(is_final)), starts, intervals.keys))
 
     def write_damage(self, damage: list[Damage]) -> None:
         """Write what was wrong with the split."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from metrics.replay.intervals import Intervals
+from metrics.replay.intervals import AS_BEFORE, Intervals
 from metrics.replay.topic_changes import Changed, TopicContent
 from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId, Replicas
@@ -55,7 +55,6 @@ _OP_NAMES = {op: "create" for op in CREATIONS} | {
     SET_DATA: "set", RECONFIG: "set", DELETE: "delete", DELETE_CONTAINER: "delete", CLOSE_SESSION: "expire",
     SET_ACL: "acl", CREATE_SESSION: "open", KNOWN: "known",
 }  # fmt: skip
-_STATE_KINDS = {name: ("state", name) for name in (*_OP_NAMES.values(), "close")}
 # A znode goes by itself, or with its session: one that nobody renewed any more, or one that its client closed.
 GONE = frozenset({"delete", "expire", "close"})
 
@@ -118,7 +117,7 @@ class Meaning:
         self._topics: dict[str, TopicContent] = {}
         self._legacy_moves: _Moves | None = None  # not asked for yet
         self._fence: tuple[int, int] = (-1, 0)  # the zxid of the multi, and the expected version
-        self._epoch_path = f"{chroot}/controller_epoch"
+        self.epoch_path = f"{chroot}/controller_epoch"
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take the next rows. Reads, checks and what failed leave no event."""
@@ -129,7 +128,7 @@ class Meaning:
             if failed is not None:
                 continue
             if op == CHECK:
-                if path == self._epoch_path:
+                if path == self.epoch_path:
                     # A server logs the version that the znode would have next.
                     self._fence = (zxid, version - 1)
                 continue
@@ -139,40 +138,38 @@ class Meaning:
             if meaning[0] == "state" and data:
                 if op in CREATIONS:
                     version = 0
+                topic, partition = meaning[1] or "", meaning[2] or 0
+                at, by = (zxid, part, time_ms), (name, session, fence)
                 try:
+                    if intervals is not None:
+                        number = intervals.number_of_state(data)
+                        key, placed = intervals.key_of((topic, partition)), AS_BEFORE
+                        if not intervals.is_open(key):
+                            placed = intervals.begin(key, at, self.assignment(topic, partition))
+                        intervals.state(key, at, by, number, version, placed, len(data))
+                        continue
                     state = decode(data)
                 except Undecodable:
                     self._other(row, name, ("malformed", *meaning[1:]), fence)
                     continue
-                if intervals is not None:
-                    kind = _STATE_KINDS[name]
-                    if not intervals.state(path, zxid, part, time_ms, kind, session, state, version, fence, len(data)):
-                        self._first_state(row, meaning, state, (kind, session, fence, len(data)), version)
-                    continue
                 add_state(
                     (
-                        zxid, time_ms, session, part, name, meaning[1] or "", meaning[2] or 0, state.leader,
-                        state.leader_epoch,
+                        zxid, time_ms, session, part, name, topic, partition, state.leader, state.leader_epoch,
                         state.controller_epoch, state.isr, version, fence, len(data),
                     )
                 )  # fmt: skip
             else:
                 self._other(row, name, meaning, fence)
 
-    def _first_state(
-        self,
-        row: Row,
-        meaning: _Meaning,
-        state: partition_state.PartitionState,
-        wrote: tuple[tuple[str, str], int, int | None, int],
-        version: int,
-    ) -> None:
-        if self._intervals is None:
-            return
-        topic, partition = meaning[1] or "", meaning[2] or 0
-        fields = (state.leader, state.leader_epoch, state.controller_epoch, state.isr, version)
-        known = self._assignment(topic, partition)
-        self._intervals.first_state(row[7], (topic, partition), (row[0], row[5], row[1]), wrote, fields, known)
+    def partition_of(self, path: str) -> tuple[str, int] | None:
+        """Whose state is kept at a path, if any."""
+        kind, topic, partition, _ = self._meanings.get(path) or self._learn(path)
+        return (topic or "", partition or 0) if kind == "state" else None
+
+    def assignment(self, topic: str, partition: int) -> Assignment | None:
+        """The replicas of a partition as they are; None where nobody knows."""
+        content = self._content(topic)
+        return None if content is None else content.assignment(PartitionId(partition))
 
     def _content(self, topic: str) -> TopicContent | None:
         """The topic as it is; looked up once, when it is first asked for."""
@@ -194,10 +191,6 @@ class Meaning:
             return {}
         self._topics[topic] = content
         return changed
-
-    def _assignment(self, topic: str, partition: int) -> Assignment | None:
-        content = self._content(topic)
-        return None if content is None else content.assignment(PartitionId(partition))
 
     def _learn(self, path: str) -> _Meaning:
         if len(self._meanings) >= _CACHED_PATHS:
@@ -236,7 +229,7 @@ class Meaning:
             broker = _tried(lambda: int(controller.decode_claim(data).broker))
         epoch, min_isr, host = _said(kind, path if topic is None else _DEFAULTS, data)
         if kind == "state" and op in GONE and self._intervals is not None:
-            self._intervals.gone(path, (topic or "", partition or 0), (zxid, part, time_ms), op)
+            self._intervals.gone((topic or "", partition or 0), (zxid, part, time_ms), op)
         if op == "create":
             version = 0
         if owner and kind in ("broker", "controller"):
@@ -263,10 +256,8 @@ class Meaning:
             version = 0
         for partition, assignment in self._learn_topic(content, topic, row[8] or b"").items():
             if self._intervals is not None:
-                path = f"{row[7]}/partitions/{partition}/state"
-                self._intervals.assigned(
-                    path, (topic, partition), (zxid, part, time_ms), (op, session, fence), assignment
-                )
+                at, by = (zxid, part, time_ms), (op, session, fence)
+                self._intervals.assigned((topic, partition), at, by, assignment)
             replicas, adding, removing = (
                 ((), (), ()) if assignment is None
                 else (assignment.replicas, assignment.adding, assignment.removing)

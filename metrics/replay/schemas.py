@@ -9,10 +9,9 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 from msgspec import structs
 
-from metrics.replay.intervals import COLUMNS as INTERVAL_COLUMNS
-from metrics.replay.intervals import Row as IntervalRow
-from metrics.replay.intervals import Start
+from metrics.replay.intervals import NONE, Folded, Start
 from metrics.replay.kafka_events import OTHER_COLUMNS, STATE_COLUMNS, OtherEvent, StateEvent
+from metrics.replay.set_data import Ints
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.operations import NAMES, Row
 from zk_layout.storage.snapshot import SnapshotRow
@@ -189,26 +188,30 @@ def states_batch(events: Sequence[StateEvent]) -> pa.RecordBatch:
     return _events(columns, len(events), kind="state")
 
 
-def intervals_table(
-    rows: Sequence[IntervalRow], ended: Sequence[int | None], keys: Sequence[tuple[str, int]]
-) -> pa.Table:
+def intervals_table(folded: Folded) -> pa.Table:
     """Rows of the table `partitions`."""
-    columns = dict(zip(INTERVAL_COLUMNS, zip(*rows, strict=True), strict=True))
-    key = pa.array(columns["key"], pa.int32())
-    started, ends = pa.array(columns["started_at"], pa.int64()), pa.array(ended, pa.int64())
-    what, op = _repeated(columns["what_op"], (pa.string(), pa.string()))
-    replicas, adding, removing, factor = _repeated(columns["placed"], (_INTS, _INTS, _INTS, pa.int32()))
+    rows = folded.rows
+    started, ended = pa.array(rows.time_ms), _numbers(folded.ended_ms, pa.int64())
+    repeating = {
+        ("topic", "partition"): (folded.keys, rows.key),
+        ("what", "op"): (folded.kinds, rows.kind),
+        ("leader", "leader_epoch", "controller_epoch", "isr"): (folded.states, rows.state),
+        ("replicas", "adding", "removing", "replication_factor"): (folded.placed, rows.placed),
+    }
     made = {
-        "topic": pa.array([topic for topic, _ in keys], pa.string()).take(key),
-        "partition": pa.array([partition for _, partition in keys], pa.int32()).take(key),
+        "zxid": pa.array(rows.zxid),
+        "part": pa.array(rows.part).cast(pa.int32()),
         "started_at": started.cast(_MS).cast(TIME),
-        "ended_at": ends.cast(_MS).cast(TIME),
-        "duration_ms": pc.subtract(ends, started),
-        "what": what, "op": op, "replicas": replicas, "adding": adding, "removing": removing,
-        "replication_factor": factor,
-    }  # fmt: skip
-    arrays = [made[f.name] if f.name in made else _array(columns[f.name], f.type) for f in PARTITIONS]
-    return pa.Table.from_arrays(arrays, schema=PARTITIONS)
+        "ended_at": ended.cast(_MS).cast(TIME),
+        "duration_ms": pc.subtract(ended, started),
+        "session": pa.array(rows.session),
+    }
+    for names, (values, numbers) in repeating.items():
+        for name, column in zip(names, zip(*values, strict=True), strict=True):
+            made[name] = pa.array(column, PARTITIONS.field(name).type).take(pa.array(numbers))
+    columns = {"version": rows.version, "fence": rows.fence, "size_bytes": rows.size}
+    made |= {name: _numbers(column, pa.int32()) for name, column in columns.items()}
+    return pa.table([made[name] for name in PARTITIONS.names], schema=PARTITIONS)
 
 
 def edges_table(rows: pa.Table, starts: Sequence[Start], keys: Sequence[tuple[str, int]]) -> pa.Table:
@@ -230,11 +233,8 @@ def edges_table(rows: pa.Table, starts: Sequence[Start], keys: Sequence[tuple[st
     return pa.concat_tables([open_rows, pa.Table.from_arrays(arrays, schema=EDGES)])
 
 
-def _repeated(values: Sequence[tuple[Any, ...]], kinds: Sequence[pa.DataType]) -> list[pa.Array]:
-    """One array for each place in tuples that repeat."""
-    numbers: dict[tuple[Any, ...], int] = {}
-    places = pa.array([numbers.setdefault(value, len(numbers)) for value in values], pa.int32())
-    return [pa.array([value[i] for value in numbers], kind).take(places) for i, kind in enumerate(kinds)]
+def _numbers(values: Ints, kind: pa.DataType) -> pa.Array:
+    return pa.array(values, mask=values == NONE).cast(kind)
 
 
 def others_batch(events: Sequence[OtherEvent]) -> pa.RecordBatch:

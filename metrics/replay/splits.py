@@ -202,8 +202,13 @@ def beginning_of(
 
 
 def rows_of(split: Split, damage: list[Damage]) -> Iterator[list[Row]]:
-    """The rows of a split, batch by batch. What is wrong with a snapshot was said when it was chosen."""
+    """The rows of a split, batch by batch."""
     yield from read_pieces(split.pieces, damage)
+    yield from known_before(split)
+
+
+def known_before(split: Split) -> Iterator[list[Row]]:
+    """The rows of its snapshot, if it is one. What is wrong with that was said when it was chosen."""
     if split.snapshot is None:
         return
     source = Source(split.snapshot)

@@ -124,7 +124,13 @@ def read_log(file: StoredFile, damage: list[Damage], start: int = 0, stop: int |
 
 
 def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
-    """The rows of pieces, batch by batch. What is damaged in their files is known from the index already."""
+    """The rows of pieces, batch by batch."""
+    for file, taken in read_records(pieces, damage):
+        yield rows_of(taken, file, damage)
+
+
+def read_records(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple[str, Bodies]]:
+    """The records of pieces with their file, batch by batch. What is damaged there is known from the index already."""
     for path, group in groupby(pieces, key=lambda piece: piece.file):
         file = _file(path)
         if file.compression:
@@ -135,7 +141,7 @@ def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[
                 yield from _read(file, [piece], damage)
 
 
-def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:
+def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[tuple[str, Bodies]]:
     start = 0 if file.compression else pieces[0].offset
     wanted = _Wanted(pieces)
     records = Records(file.path, start, pieces[-1].end)
@@ -144,7 +150,7 @@ def _read(file: StoredFile, pieces: Sequence[Piece], damage: list[Damage]) -> It
         for taken in _taken(Source(file), records, start, pieces[-1].end):
             kept = wanted.of(taken)
             count += len(kept.bodies)
-            yield rows_of(kept, file.path, damage)
+            yield file.path, kept
     except OSError as wrong:
         damage.append(not_read(file.path, wrong, start))
     expected = sum(piece.last - piece.first + 1 for piece in pieces)

@@ -1,0 +1,172 @@
+"""Which of many transactions only set the data of one znode, and what do they set it to? Found in all of them at once.
+
+That is what almost all transactions of a busy cluster do: a broker alone, or a controller behind a check of its epoch.
+Whatever does not have exactly this form is not among them, and is taken apart by `operations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+from numpy.typing import NDArray
+
+from zk_layout.storage.operations import CHECK, HEADER_SIZE, MULTI, SET_DATA
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+# The distinct values, and for each transaction the number of its own.
+Repeated = tuple[list[bytes], Ints]
+
+LARGEST = 4096  # a larger one takes longer by far to be read than to be taken apart
+_SESSION_AT, _ZXID_AT, _TIME_AT, _KIND_AT = 0, 12, 20, 28
+_NUMBER, _LONG = 4, 8
+_MARGIN = bytes(_LONG)  # so that no look goes beyond the end
+
+
+class SetData(NamedTuple):
+    """Transactions that set data, in order.
+
+    Shape:
+        `places` are their places among all that were looked at. `version` is the new one, `part` 1 behind a check,
+        else 0. `checked` is the path that was checked, empty where none was, and `checked_version` as it is written.
+        What the data is costs more than all the rest, and is looked at only when asked for.
+    """
+
+    places: Ints
+    session: Ints
+    zxid: Ints
+    time_ms: Ints
+    part: Ints
+    version: Ints
+    path: Repeated
+    checked: Repeated
+    checked_version: Ints
+    data_at: Ints
+    data_end: Ints
+    written: _Written
+
+    @property
+    def size(self) -> Ints:
+        """How many bytes of data each has."""
+        return self.data_end - self.data_at
+
+    def data(self) -> Repeated:
+        """What each sets the data to."""
+        return self.written.texts(self.data_at, self.data_end)
+
+    def at(self, which: Flags) -> SetData:
+        """Some of them."""
+        if which.all():
+            return self
+
+        def kept(column: Any) -> Any:
+            if isinstance(column, _Written):
+                return column
+            return column[which] if isinstance(column, np.ndarray) else (column[0], column[1][which])
+
+        return SetData(*map(kept, self))
+
+
+def set_data_of(bodies: Sequence[bytes]) -> SetData:
+    """Those of the transactions that set data, neither path nor data empty, and are no larger than LARGEST."""
+    lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
+    looked_at = np.flatnonzero(lengths <= LARGEST)
+    written = _Written([bodies[place] for place in looked_at.tolist()], lengths[looked_at])
+    kind = written.number(written.starts + _KIND_AT)
+    after_header = written.starts + HEADER_SIZE
+    (alone,) = np.nonzero(kind == SET_DATA)
+    (several,) = np.nonzero(kind == MULTI)
+    checks, is_checked = _behind_check(written, after_header[several], written.ends[several])
+    several = several[is_checked]
+    places = np.concatenate([alone, several])
+    nowhere = np.zeros((3, len(alone)), np.int64)
+    check_at, check_end, checked_version = np.concatenate([nowhere, checks[:3]], axis=1)
+    at = np.concatenate([after_header[alone], checks[3]])
+    limit = np.concatenate([written.ends[alone], checks[4]])
+    path_end, data_at, data_end, is_whole = _set(written, at, limit)
+    order = np.nonzero(is_whole)[0]
+    order = order[np.argsort(places[order], kind="stable")]
+    places, at, check_at, check_end = places[order], at[order], check_at[order], check_end[order]
+    path_end, data_at, data_end = path_end[order], data_at[order], data_end[order]
+    starts = written.starts[places]
+    return SetData(
+        places=looked_at[places],
+        session=written.long(starts + _SESSION_AT),
+        zxid=written.long(starts + _ZXID_AT),
+        time_ms=written.long(starts + _TIME_AT),
+        part=(check_end > 0).astype(np.int64),
+        version=written.number(data_end),
+        path=written.texts(at + _NUMBER, path_end),
+        checked=written.texts(np.where(check_end > 0, check_at, starts), np.where(check_end > 0, check_end, starts)),
+        checked_version=checked_version[order],
+        data_at=data_at,
+        data_end=data_end,
+        written=written,
+    )
+
+
+class _Written:
+    """Transactions one behind the other, and where each starts and ends."""
+
+    def __init__(self, bodies: Sequence[bytes], lengths: Ints) -> None:
+        self._buffer = b"".join((*bodies, _MARGIN))
+        self._bytes = np.frombuffer(self._buffer, np.uint8)
+        self.ends: Ints = np.cumsum(lengths)
+        self.starts: Ints = self.ends - lengths
+
+    def number(self, at: Ints) -> Ints:
+        return self._at(at, _NUMBER)
+
+    def long(self, at: Ints) -> Ints:
+        return self._at(at, _LONG)
+
+    def texts(self, starts: Ints, ends: Ints) -> Repeated:
+        """What is between each start and its end, which does not come before the next start."""
+        if not len(starts):
+            return [], starts
+        # Every second value is wanted; those between them are what lies between two that are.
+        edges = np.empty(2 * len(starts) + 1, np.int32)
+        edges[0], edges[1::2], edges[2::2] = 0, starts, ends
+        buffers = [None, pa.py_buffer(edges), pa.py_buffer(self._buffer)]
+        all_values = pa.Array.from_buffers(pa.binary(), len(edges) - 1, buffers)
+        wanted: Any = all_values.take(pa.array(np.arange(1, len(edges) - 1, 2))).dictionary_encode()
+        return wanted.dictionary.to_pylist(), wanted.indices.to_numpy().astype(np.int64)
+
+    def _at(self, at: Ints, size: int) -> Ints:
+        places = np.clip(at, 0, len(self._bytes) - size)
+        picked: Any = self._bytes[places[:, None] + np.arange(size)].view(f">i{size}")
+        numbers: Ints = picked.ravel().astype(np.int64)
+        return numbers
+
+
+def _behind_check(written: _Written, at: Ints, limit: Ints) -> tuple[Ints, Flags]:
+    """Of transactions with several parts those of two, the second of which sets data and the first only checks.
+
+    Where the checked path starts and ends, its version, and where the second part starts and ends.
+    """
+    first = at + _NUMBER
+    length = written.number(first + _NUMBER)
+    path_at = first + 3 * _NUMBER
+    path_end = path_at + written.number(path_at - _NUMBER)
+    second = first + 2 * _NUMBER + length
+    second_at = second + 2 * _NUMBER
+    second_end = second_at + written.number(second + _NUMBER)
+    is_one = (
+        (written.number(at) == 2) & (written.number(first) == CHECK) & (written.number(second) == SET_DATA)
+        & (path_end > path_at) & (path_end + _NUMBER <= second) & (second_end <= limit)
+    )  # fmt: skip
+    found = np.stack([path_at, path_end, written.number(path_end), second_at, second_end])
+    return found[:, is_one], is_one
+
+
+def _set(written: _Written, at: Ints, limit: Ints) -> tuple[Ints, Ints, Ints, Flags]:
+    """Where the path ends, where the data starts and ends, and whether neither is empty nor goes too far."""
+    path_at = at + _NUMBER
+    path_end = path_at + written.number(at)
+    data_at = path_end + _NUMBER
+    data_end = data_at + written.number(path_end)
+    is_whole = (path_end > path_at) & (data_at <= limit) & (data_end > data_at) & (data_end + _NUMBER <= limit)
+    return path_end, data_at, data_end, is_whole
