@@ -14,6 +14,7 @@ import msgspec
 
 from metrics.replay.intervals import AS_BEFORE, Intervals
 from metrics.replay.topic_changes import Changed, TopicContent
+from zk_layout.bounds import INT32_MAX, Brokers
 from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId, Replicas
 from zk_layout.storage.operations import (
@@ -61,15 +62,15 @@ GONE = frozenset({"delete", "expire", "close"})
 _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in (
-        (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)/state", "state"),
+        (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d{1,10})/state", "state"),
         (r"/brokers/topics/(?P<topic>[^/]+)", "topic"),
-        (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)", "parent"),
+        (r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d{1,10})", "parent"),
         (r"/brokers/topics/(?P<topic>[^/]+)/partitions", "parent"),
-        (r"/brokers/ids/(?P<broker>\d+)", "broker"),
+        (r"/brokers/ids/(?P<broker>\d{1,10})", "broker"),
         (r"/controller", "controller"),
         (r"/controller_epoch", "controller_epoch"),
         (r"/admin/reassign_partitions", "legacy"),
-        (r"/admin/reassignments/(?P<topic>.+)-(?P<partition>\d+)", "znode_move"),
+        (r"/admin/reassignments/(?P<topic>.+)-(?P<partition>\d{1,10})", "znode_move"),
         (r"/admin/reassign_partitions_status/.+", "request_status"),
         (r"/admin/preferred_replica_election", "preferred"),
         (r"/admin/delete_topics/(?P<topic>[^/]+)", "deletion"),
@@ -129,8 +130,7 @@ class Meaning:
                 continue
             if op == CHECK:
                 if path == self.epoch_path:
-                    # A server logs the version that the znode would have next.
-                    self._fence = (zxid, version - 1)
+                    self._fence = (zxid, expected_by(version))
                 continue
             meaning = meanings.get(path) or self._learn(path)
             fence = self._fence[1] if self._fence[0] == zxid else None
@@ -211,7 +211,10 @@ class Meaning:
             match = pattern.fullmatch(path)
             if match is not None:
                 named = match.groupdict()
-                return kind, named.get("topic"), _number(named.get("partition")), _number(named.get("broker"))
+                partition, broker = (_number(named.get(name)) for name in ("partition", "broker"))
+                if max(partition or 0, broker or 0) > INT32_MAX:
+                    break  # it only looks like Kafka's
+                return kind, named.get("topic"), partition, broker
         return "other", None, None, None
 
     def _other(self, row: Row, op: str, meaning: _Meaning, fence: int | None) -> None:
@@ -299,8 +302,17 @@ def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[Row]:
     ]
 
 
+def expected_by(logged: int) -> int:
+    """The version that a check asks for. A server logs the one that the znode would have next, in 32 bits.
+
+    >>> expected_by(8), expected_by(-(2**31))
+    (7, 2147483647)
+    """
+    return logged - 1 if logged > -INT32_MAX - 1 else INT32_MAX
+
+
 class _Request(msgspec.Struct):
-    assignment: Replicas
+    assignment: Brokers
 
 
 def _closed_by(cxid: int) -> str:
@@ -327,7 +339,8 @@ def _requested(data: bytes | None, op: str) -> Replicas:
 def _min_isr(data: bytes) -> int | None:
     """What a configuration sets `min.insync.replicas` to, if anything."""
     config = _tried(lambda: configs.decode(data).config)
-    return _tried(lambda: int((config or {})[_MIN_ISR]))
+    number = _tried(lambda: int((config or {})[_MIN_ISR]))
+    return number if number is None or abs(number) <= INT32_MAX else None
 
 
 def _said(kind: str, path: str, data: bytes | None) -> tuple[int | None, int | None, str | None]:

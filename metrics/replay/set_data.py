@@ -30,7 +30,7 @@ class SetData(NamedTuple):
     """Transactions that set data, in order.
 
     Shape:
-        `places` are their places among all that were looked at. `version` is the new one, `part` 1 behind a check,
+        `places` are their places among all that were given. `version` is the new one, `part` 1 behind a check,
         else 0. `checked` is the path that was checked, empty where none was, and `checked_version` as it is written.
         What the data is costs more than all the rest, and is looked at only when asked for.
     """
@@ -124,7 +124,7 @@ class _Written:
         return self._at(at, _LONG)
 
     def texts(self, starts: Ints, ends: Ints) -> Repeated:
-        """What is between each start and its end, which does not come before the next start."""
+        """What is between each start and its end; the next start does not come before that end."""
         if not len(starts):
             return [], starts
         # Every second value is wanted; those between them are what lies between two that are.

@@ -11,6 +11,7 @@ import numpy as np
 from metrics.replay.intervals import AS_BEFORE, NONE, STATE, Columns, Intervals, joined
 from metrics.replay.kafka_events import Meaning
 from metrics.replay.set_data import LARGEST, Ints, Repeated, SetData, set_data_of
+from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import Undecodable
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.jute import int_at
@@ -134,8 +135,8 @@ class StateWrites:
         """The version of `/controller_epoch` that each write expects."""
         epoch = self._meaning.epoch_path.encode()
         is_fenced = _numbered(sets.checked, lambda path: int(path == epoch)) == 1
-        # A server logs the version that the znode would have next.
-        return np.where(is_fenced, sets.checked_version - 1, NONE)
+        logged = sets.checked_version
+        return np.where(is_fenced, np.where(logged > -INT32_MAX - 1, logged - 1, INT32_MAX), NONE)  # as `expected_by`
 
 
 def _numbered(texts: Repeated, number_of: Callable[[bytes], int]) -> Ints:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from zk_layout.bounds import Brokers, Partition
 from zk_layout.ids import PartitionId, Replicas
 from zk_layout.znodes import topics
 from zk_layout.znodes.topics import Assignment
@@ -24,7 +25,7 @@ _MEMBER = re.compile(rb'"(\w+)":(?:(\{)|\d+|"[\w-]*")')
 _Span = tuple[int, int]
 _ABSENT: _Span = (0, 0)
 _Entries = dict[PartitionId, Replicas]
-_entries = msgspec.json.Decoder(_Entries)
+_entries = msgspec.json.Decoder(dict[Partition, Brokers])
 
 
 class TopicContent:
