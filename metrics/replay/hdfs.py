@@ -152,12 +152,12 @@ class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
         with _in_a_line():
             return _Read(self._client.read(path))
 
-    def open_output_stream(self, path: str, metadata: object) -> Any:  # noqa: ARG002
+    def open_output_stream(self, path: str, metadata: object) -> Any:  # noqa: ARG002 (as pyarrow calls it)
         with _in_a_line():
             opened = self._client.create(path, hdfs_native.WriteOptions(overwrite=True))
         return pa.PythonFile(_Written(opened), mode="w")
 
-    def open_append_stream(self, path: str, metadata: object) -> Any:  # noqa: ARG002
+    def open_append_stream(self, path: str, metadata: object) -> Any:  # noqa: ARG002 (as pyarrow calls it)
         with _in_a_line():
             return pa.PythonFile(_Written(self._client.append(path)), mode="w")
 

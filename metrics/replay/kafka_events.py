@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from metrics.replay.intervals import AS_BEFORE, Intervals
+from metrics.replay.set_data import Ints
 from metrics.replay.topic_changes import Changed, TopicContent
 from zk_layout.bounds import INT32_MAX, Brokers
 from zk_layout.codec import Undecodable
@@ -89,6 +90,7 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _MIN_ISR = "min.insync.replicas"
 _DEFAULTS = "/config/brokers/<default>"
 T = TypeVar("T")
+Version = TypeVar("Version", int, Ints)
 _CACHED_PATHS = 500_000
 _Meaning = tuple[str, str | None, int | None, int | None]
 _Moves = dict[tuple[str, int], Replicas]
@@ -302,13 +304,13 @@ def known_rows(rows: Iterable[SnapshotRow], before: int) -> list[Row]:
     ]
 
 
-def expected_by(logged: int) -> int:
+def expected_by(logged: Version) -> Version:
     """The version that a check asks for. A server logs the one that the znode would have next, in 32 bits.
 
     >>> expected_by(8), expected_by(-(2**31))
     (7, 2147483647)
     """
-    return logged - 1 if logged > -INT32_MAX - 1 else INT32_MAX
+    return (logged + INT32_MAX) % (1 << 32) - (1 << 31)
 
 
 class _Request(msgspec.Struct):

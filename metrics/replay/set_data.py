@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 Repeated = tuple[list[bytes], Ints]
 
 LARGEST = 4096  # a larger one takes longer by far to be read than to be taken apart
-_SESSION_AT, _ZXID_AT, _TIME_AT, _KIND_AT = 0, 12, 20, 28
+_SESSION_AT, _ZXID_AT, _TIME_AT, KIND_AT = 0, 12, 20, 28
 _NUMBER, _LONG = 4, 8
 _MARGIN = bytes(_LONG)  # so that no look goes beyond the end
 
@@ -75,7 +75,7 @@ def set_data_of(bodies: Sequence[bytes]) -> SetData:
     lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
     looked_at = np.flatnonzero(lengths <= LARGEST)
     written = _Written([bodies[place] for place in looked_at.tolist()], lengths[looked_at])
-    kind = written.number(written.starts + _KIND_AT)
+    kind = written.number(written.starts + KIND_AT)
     after_header = written.starts + HEADER_SIZE
     (alone,) = np.nonzero(kind == SET_DATA)
     (several,) = np.nonzero(kind == MULTI)

@@ -18,7 +18,7 @@ from zk_layout.storage.operations import Row, zxid_of
 from zk_layout.storage.order import Gap, Order, Piece, in_order
 from zk_layout.storage.snapshot import SnapshotReader
 from zk_layout.storage.tree import Tree
-from zk_layout.storage.txnlog import HEADER_SIZE, Bodies, Records, TxnLogReader, rows_of
+from zk_layout.storage.txnlog import HEADER_SIZE, Bodies, Records, rows_of
 
 END_OF_TIME = 2**63 - 1
 _PROBED_BYTES = 1 << 20
@@ -109,18 +109,6 @@ def count_of(gap: Gap) -> str:
     if gap.missing is None:
         return "an unknown number of transactions"
     return f"{gap.missing} transaction{'' if gap.missing == 1 else 's'}"
-
-
-def read_log(file: StoredFile, damage: list[Damage], start: int = 0, stop: int | None = None) -> Iterator[list[Row]]:
-    """The rows of a log, or of the records that start within a part of it, batch by batch."""
-    source = Source(file)
-    reader = TxnLogReader(file.path, start, stop)
-    for chunk in source.chunks(start, stop):
-        yield reader.feed(chunk)
-        if reader.is_done:
-            break
-    yield reader.finish()
-    damage += [*source.damage, *reader.damage]
 
 
 def read_pieces(pieces: Sequence[Piece], damage: list[Damage]) -> Iterator[list[Row]]:

@@ -9,9 +9,8 @@ from struct import Struct
 import numpy as np
 
 from metrics.replay.intervals import AS_BEFORE, NONE, STATE, Columns, Intervals, joined
-from metrics.replay.kafka_events import Meaning
-from metrics.replay.set_data import LARGEST, Ints, Repeated, SetData, set_data_of
-from zk_layout.bounds import INT32_MAX
+from metrics.replay.kafka_events import Meaning, expected_by
+from metrics.replay.set_data import KIND_AT, LARGEST, Ints, Repeated, SetData, set_data_of
 from zk_layout.codec import Undecodable
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.jute import int_at
@@ -31,7 +30,6 @@ _CACHED = 500_000
 _OF_TWO = 2
 _MOST_REPEATED = 2  # times what a record takes by itself may be taken by its check, which goes with each of its sets
 _MULTI, _CHECK, _TWO = (number.to_bytes(4, "big") for number in (MULTI, CHECK, _OF_TWO))
-_KIND_AT = HEADER_SIZE - 4
 _part_at = Struct(">ii").unpack_from  # what it is, and how long
 _REMOVALS = frozenset((DELETE, DELETE_CONTAINER, CLOSE_SESSION))
 _NO_STATE = -1
@@ -135,8 +133,7 @@ class StateWrites:
         """The version of `/controller_epoch` that each write expects."""
         epoch = self._meaning.epoch_path.encode()
         is_fenced = _numbered(sets.checked, lambda path: int(path == epoch)) == 1
-        logged = sets.checked_version
-        return np.where(is_fenced, np.where(logged > -INT32_MAX - 1, logged - 1, INT32_MAX), NONE)  # as `expected_by`
+        return np.where(is_fenced, expected_by(sets.checked_version), NONE)
 
 
 def _numbered(texts: Repeated, number_of: Callable[[bytes], int]) -> Ints:
@@ -163,7 +160,7 @@ def _parts_of(bodies: Sequence[bytes], places: Ints) -> tuple[list[bytes], Ints,
 
 def _sets_of(body: bytes) -> list[bytes]:
     at, size = HEADER_SIZE + 4, len(body)
-    if not body.startswith(_MULTI, _KIND_AT) or not body.startswith(_CHECK, at):
+    if not body.startswith(_MULTI, KIND_AT) or not body.startswith(_CHECK, at):
         return []
     made: list[bytes] = []
     check = b""

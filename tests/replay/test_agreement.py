@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from controller.lab.errors import LabError
 from controller.lab.zookeeper import ZooKeeperServer
 from metrics.replay.sources import stored_files
-from metrics.replay.state import History, history_rows, read_log, state_at, survey, tree_of_snapshot
+from metrics.replay.state import History, history_rows, read_pieces, state_at, survey, tree_of_snapshot
 from tests.replay.zk_load import connect, work
 from tests.replay.zk_tools import as_formatted, as_printed, formatted_snapshot, printed_transactions
 from zk_layout.storage import operations as ops
@@ -171,7 +171,8 @@ def test_zookeepers_formatter_agrees_on_every_transaction(crashed: Crashed) -> N
     history, damage = history_of(crashed[0])
     counted = 0
     for log in history.logs:
-        rows = [row for batch in read_log(log, damage) for row in batch]
+        pieces = [piece for piece in history.pieces if piece.file == log.path]
+        rows = [row for batch in read_pieces(pieces, damage) for row in batch]
 
         printed = printed_transactions(Path(log.path))
 

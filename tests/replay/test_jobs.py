@@ -188,7 +188,7 @@ def watch(event, arguments):
         opened.append(-1)
 sys.addaudithook(watch)
 from metrics.replay.sources import stored_files
-from metrics.replay.state import read_log, state_at, survey
+from metrics.replay.state import state_at, survey
 from metrics.replay.zookeeper_source import ZooKeeperReader
 from metrics.replay.live_directory import LiveDirectoryReader
 history = survey(stored_files([{str(CAPTURED)!r}]))

@@ -42,48 +42,6 @@ class Bodies(NamedTuple):
     offsets: list[int]
 
 
-class TxnLogReader:
-    """Feed it the file's bytes in order; each call returns the rows of the transactions completed by it.
-
-    It starts at `offset`, which is 0 or a place that `Indexer` found, and takes the records that start before
-    `stop`.
-    What is damaged goes to `damage`; reading goes on with the next record that can be recognised. Records whose
-    checksum is right and that no ZooKeeper writes are damage as well.
-    """
-
-    def __init__(self, file: str, offset: int = 0, stop: int | None = None) -> None:
-        """Nothing is read here."""
-        self._records = Records(file, offset, stop)
-
-    @property
-    def damage(self) -> list[Damage]:
-        """What is not as ZooKeeper writes it, so far."""
-        return self._records.damage
-
-    @property
-    def offset(self) -> int:
-        """Where the first record not yet taken starts or will start; reading may go on there later."""
-        return self._records.offset
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing more is wanted of the file."""
-        return self._records.is_done
-
-    @property
-    def count(self) -> int:
-        """How many records were taken."""
-        return self._records.count
-
-    def feed(self, chunk: bytes) -> list[Row]:
-        """The rows of every transaction that is complete now."""
-        return rows_of(self._records.feed(chunk), self._records.file, self.damage)
-
-    def finish(self) -> list[Row]:
-        """What is left at the end of the file."""
-        return rows_of(self._records.finish(), self._records.file, self.damage)
-
-
 def rows_of(taken: Bodies, file: str, damage: list[Damage]) -> list[Row]:
     """The rows of records; those that are no transaction of ZooKeeper's go to `damage`."""
     rows: list[Row] = []

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
 from zk_layout.storage.log_index import Index, Indexer
-from zk_layout.storage.txnlog import TxnLogReader
+from zk_layout.storage.operations import zxid_of
+from zk_layout.storage.txnlog import Records
 
 TOPIC = b'{"partitions":{%s}}'
 STATE = "/brokers/topics/t/partitions/0/state"
@@ -46,16 +47,17 @@ def test_the_records_of_an_index_are_those_of_a_reader(
     content = bytearray(zk.log(*map(written, range(1, 40)), padding=padding))
     for at, value in spoilt:
         content[at % len(content)] = value
-    reader = TxnLogReader("log.1")
-    zxids = [row[0] for row in (*reader.feed(bytes(content)), *reader.finish())]
+    records = Records("log.1")
+    zxids = [zxid_of(body) for body in (*records.feed(bytes(content)).bodies, *records.finish().bodies)]
 
     found = indexed(bytes(content), step, piece)
 
     assert [zxid for s in found.sections for zxid in range(s.first, s.last + 1)] == zxids
-    assert list(found.damage) == reader.damage
+    assert list(found.damage) == records.damage
     for section in found.sections:
-        part = TxnLogReader("log.1", section.offset, section.end)
-        assert [r[0] for r in part.feed(bytes(content[section.offset :]))] == [*range(section.first, section.last + 1)]
+        part = Records("log.1", section.offset, section.end)
+        bodies = part.feed(bytes(content[section.offset :])).bodies
+        assert [zxid_of(body) for body in bodies] == [*range(section.first, section.last + 1)]
         assert (part.count, part.damage) == (section.count, [])
 
 

@@ -10,20 +10,20 @@ from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
 from zk_layout.storage.log_index import Index, Indexer
 from zk_layout.storage.operations import Row
-from zk_layout.storage.txnlog import TxnLogReader
+from zk_layout.storage.txnlog import Records, rows_of
 
 THREE = [zk.header(z, ops.SET_DATA) + zk.set_data(f"/t{z}", b"x" * z, z) for z in (1, 2, 3)]
 
 
 def read(content: bytes, piece: int = 1 << 20, offset: int = 0, stop: int | None = None) -> tuple[list[Row], list[str]]:
-    reader = TxnLogReader("log.1", offset, stop)
+    records = Records("log.1", offset, stop)
     rows: list[Row] = []
     for at in range(offset, len(content), piece):
-        rows += reader.feed(content[at : at + piece])
-        if reader.is_done:
+        rows += rows_of(records.feed(content[at : at + piece]), "log.1", records.damage)
+        if records.is_done:
             break
-    rows += reader.finish()
-    return rows, [f"{d.offset} {d.what}" for d in reader.damage]
+    rows += rows_of(records.finish(), "log.1", records.damage)
+    return rows, [f"{d.offset} {d.what}" for d in records.damage]
 
 
 def only(body: bytes) -> Row:
@@ -115,12 +115,12 @@ def test_the_size_of_the_pieces_does_not_matter(piece: int, padding: int) -> Non
 
 
 def test_zeros_written_in_advance_are_no_damage_and_reading_may_go_on_there() -> None:
-    reader = TxnLogReader("log.1")
-    reader.feed(zk.log(*THREE, padding=1000))
-    reader.finish()
+    records = Records("log.1")
+    records.feed(zk.log(*THREE, padding=1000))
+    records.finish()
 
-    assert not reader.damage
-    assert reader.offset == len(zk.log(*THREE))
+    assert not records.damage
+    assert records.offset == len(zk.log(*THREE))
 
 
 def test_every_split_gives_its_own_records_and_together_all() -> None:
