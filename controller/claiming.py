@@ -253,8 +253,11 @@ class Claimant:
         What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
         """
         try:
-            if not self._is_sure and (reason := await self._session.hindrance()):
-                return Lost(reason, needs_mending=True)
+            if not self._is_sure:
+                if reason := await self._session.hindrance():
+                    return Lost(reason, needs_mending=True)
+                with contextlib.suppress(Refused):  # a term tells what it cannot write
+                    await self._session.prepare()
             outcome = await self._session.claim(
                 self._registration, replace=replace, raise_by=raise_by, replaces_ours=replaces_ours
             )
@@ -268,7 +271,8 @@ class Claimant:
         return outcome
 
     def doubt(self) -> None:
-        """A term has failed: what it needs is looked at again before the next claim."""
+        """A term has failed, or what the next session shows may be older: what a term needs is looked at again before
+        the next claim."""
         self._is_sure = False
 
     async def _read_cluster_id(self) -> None:
@@ -316,6 +320,8 @@ class Claimant:
                 _log.info("ZooKeeper connection", state="resumed")
             case Reconnected():
                 _log.info("new ZooKeeper session established")
-            case HolderSeen() | HolderUnknown() | SessionLost():
+            case SessionLost():
+                self.doubt()
+            case HolderSeen() | HolderUnknown():
                 pass  # what follows from it is said when it is decided
         self._tell(event)

@@ -122,14 +122,14 @@ class Bridge:
         self._client = client or client_of(
             settings.connect,
             settings.security,
-            lambda why: self.put(_Barred(why)),
+            self._barred,
             timeout=settings.session_timeout_ms / 1000,
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 2.0},
         )
         self._chroot: str = self._client.chroot
         self._watch_bytes = min(_WATCH_BYTES, settings.request_limit_bytes // 2)
         self._client.add_listener(self._state_changed)
-        self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew)
+        self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew, self._barred)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)
 
     async def start(self, when_silent: Callable[[str], None] = lambda _: None) -> None:
@@ -329,6 +329,10 @@ class Bridge:
         if self._fifo and not self._is_woken and self._loop is not None:
             self._is_woken = True
             self._loop.call_soon(self._drain)
+
+    def _barred(self, why: str) -> None:
+        # In the connection's thread, too.
+        self.put(_Barred(why))
 
     def _on_barred(self, why: str) -> None:
         if self._is_connected.is_set() and why not in self._turned_away:

@@ -27,6 +27,10 @@ from controller.zk.protocol import Request
 
 _OPEN: Final = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 _SASL_XID: Final = 1
+_RESTORED: Final = (
+    "{}:{} lets new clients in, but not this session: it knows less than this process has seen, as after it was "
+    "restored from an older copy"
+)
 _REFUSALS: Final = {-115: "user or password is wrong", -124: "user or password is wrong"}
 
 
@@ -86,6 +90,50 @@ def renew_only_while(client: KazooClient, may_renew: Callable[[], bool]) -> None
 
     connection._send_ping = send_ping
     connection._connect = connect_if_renewing
+
+
+def begin_anew_where_only_strangers_are_let_in(
+    client: KazooClient, is_over: Callable[[], bool], failed: Callable[[str], None]
+) -> None:
+    """Have the connection's thread give up a session that `is_over` where a server lets new clients in, but not this
+    one. `failed` is told why; both are called in that thread.
+
+    A server hangs up on a client that has seen a higher zxid than its own, as it does on everyone while it starts. One
+    that was restored from an older copy would hang up on this client for ever: `KazooClient.last_zxid` only begins anew
+    with another session. So the same server is tried as a stranger; the session of that try expires unused.
+    """
+    connection = client._connection
+    connect = connection._connect
+
+    def is_stranger_let_in(host: str, address: str, port: int) -> bool:
+        known = client._session_id, client._session_passwd, client.last_zxid
+        told, client._session_callback = client._session_callback, lambda _: None
+        client._reset_session()
+        client.last_zxid = 0
+        try:
+            connect(host, address, port)
+        except (ConnectionDropped, KazooTimeoutError):
+            return False
+        finally:
+            client._session_callback = told
+            client._session_id, client._session_passwd, client.last_zxid = known
+        return True
+
+    def connect_to(host: str, address: str, port: int) -> tuple[float, float]:
+        try:
+            timeouts: tuple[float, float] = connect(host, address, port)
+        except ConnectionDropped:
+            if client._session_id is None or not is_over():
+                raise
+            if connection._socket is not None:
+                connection._socket.close()
+            if not is_stranger_let_in(host, address, port):
+                raise
+            failed(_RESTORED.format(host, port))
+            raise SessionExpiredError("a server lets new clients in, but not this one") from None
+        return timeouts
+
+    connection._connect = connect_to
 
 
 class LoginRefused(Exception):

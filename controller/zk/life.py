@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 
 from controller.zk import kazoo_internals
 
@@ -20,21 +20,28 @@ _CLOSE_WITHIN_S: Final = 2.0
 
 
 class SessionLife:
-    """The life of one client's session. `renew` is called on the event loop when that has stood still for a while.
+    """The life of one client's session. `renew` is called on the event loop when that has stood still for a while;
+    `failed`, in the connection's thread, when the session is given up, with the reason.
 
     Units:
         `session_s` is in seconds. The session of a loop that stands still for less is kept, that of one that stands
-        still for more than one and a half times as long expires.
+        still for more than one and a half times as long expires. One that has had no connection for longer is given up
+        where a server lets new clients in, but not this one.
     """
 
-    def __init__(self, client: KazooClient, session_s: float, renew: Callable[[], None]) -> None:
+    def __init__(
+        self, client: KazooClient, session_s: float, renew: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
         self._client = client
         self._session_s = session_s
         self._renew = renew
         self._loop: asyncio.AbstractEventLoop | None = None
         self._beaten_at = 0.0
         self._heart: asyncio.TimerHandle | None = None
+        self._silent_since: float | None = None
+        client.add_listener(self._note_silence)
         kazoo_internals.renew_only_while(client, lambda: self._still_s() < session_s / 2)
+        kazoo_internals.begin_anew_where_only_strangers_are_let_in(client, self._is_over, failed)
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """The session depends on this loop from now on."""
@@ -64,6 +71,15 @@ class SessionLife:
             self._heart.cancel()
         if kazoo_internals.has_stopped(self._client):
             self._client.close()
+
+    def _note_silence(self, state: str) -> None:
+        # In the connection's thread.
+        is_connected = state == KazooState.CONNECTED
+        self._silent_since = None if is_connected or self._loop is None else self._loop.time()
+
+    def _is_over(self) -> bool:
+        since = self._silent_since
+        return since is not None and self._loop is not None and self._loop.time() - since > self._session_s
 
     def _still_s(self) -> float:
         return 0.0 if self._loop is None else self._loop.time() - self._beaten_at

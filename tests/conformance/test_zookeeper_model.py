@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from kazoo import exceptions
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.settings.security import ZooKeeperSecurity
 from controller.zk import protocol
@@ -417,3 +419,18 @@ async def told_after_set_watches(reached: Served | Real, since: Zxid) -> list[tu
     )
     await bridge.stop()
     return told
+
+
+def test_who_has_seen_more_than_a_server_is_hung_up_on_and_a_stranger_is_let_in(reached: Served | Real) -> None:
+    reached.session().multi(MakeNode("/a"))
+    ahead = KazooClient(reached.connect, timeout=4.0)
+    ahead.last_zxid = 2**62
+
+    with pytest.raises(KazooTimeoutError):
+        ahead.start(timeout=1.5)
+
+    ahead.last_zxid = 0
+    ahead.start(timeout=5.0)
+    assert ahead.exists("/a")
+    ahead.stop()
+    ahead.close()

@@ -355,7 +355,9 @@ class Process(Daemon):
     def _new_bridge(self, settings: ZooKeeperSettings) -> Bridge:
         controller = self._controller
         settings = replace(settings, request_limit_bytes=controller.world.sizes.believed_bytes)
-        return Bridge(settings, kazoo_client(settings, controller.world.network, self._loop, controller.dial))
+        client = kazoo_client(settings, controller.world.network, self._loop, controller.dial)
+        client._connection.abandoned = controller.abandoned
+        return Bridge(settings, client)
 
     @property
     def leads_without_session(self) -> bool:
@@ -421,6 +423,11 @@ class Controller:
         connection = self._process.claimant.bridge._client._connection
         assert isinstance(connection, Connection)
         return connection
+
+    def abandoned(self, session: SessionId) -> None:
+        """Its process uses this session no more: it expires by itself."""
+        self.world.say(self.name, f"gives session {session} up")
+        self.world.clock.after(self.world.plan.session_timeout_s, lambda: self.world.expire(session))
 
     @property
     def links(self) -> dict[BrokerId, Link]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped, SessionExpiredError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.serialization import Connect, ReplyHeader, int_int_struct
@@ -18,6 +19,7 @@ from kazoo.protocol.states import KeeperState
 from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line, Network
+from zk_layout.ids import SessionId
 
 _WATCH_XID = -1
 _RETRY_S = 0.05
@@ -66,6 +68,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._is_greeted = self._is_to_connect = False
         self._down_until = 0.0
         self._write_sock = self
+        self.abandoned: Callable[[SessionId], None] = lambda _: None
 
     @property
     def is_down(self) -> bool:
@@ -142,8 +145,29 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         line.send(bytes(connect.serialize()))
 
     def _hung_up(self) -> None:
+        was_greeted = self._is_greeted
         self._abandon_line()
-        self._soon(self._lost)
+        self._soon(self._lost if was_greeted else self._refused)
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        """How a try to connect has ended on which a server has hung up: it has nothing but a zxid against a client."""
+        if self.client.last_zxid:
+            raise ConnectionDropped("the server hung up")
+        return 1.0, 1.0
+
+    def _refused(self) -> None:
+        """As `_connect_attempt` ends when the connection never came about."""
+        if self._line is not None or self.client._stopped.is_set():
+            return
+        session = self.client._session_id
+        try:
+            self._connect("simulated", "simulated", 2181)
+        except SessionExpiredError:
+            self.abandoned(SessionId(session))
+            self.client._session_callback(KeeperState.EXPIRED_SESSION)
+        except ConnectionDropped:
+            pass
+        self._lost()
 
     def _lost(self) -> None:
         """As `_connect_attempt` ends when the connection is dropped."""

@@ -62,6 +62,7 @@ def client() -> Iterator[KazooClient]:
         (ConnectionHandler._read_header, ["self", "timeout"]),
         (ConnectionHandler._invoke, ["self", "timeout", "request", "xid"]),
         (KazooClient._session_callback, ["self", "state"]),
+        (KazooClient._reset_session, ["self"]),
         (Watch.deserialize, ["bytes", "offset"]),
     ],
     ids=lambda it: getattr(it, "__qualname__", ""),
@@ -260,6 +261,69 @@ def test_who_renews_a_session_is_called_through_the_connection() -> None:
     assert "self._connect(host, hostip, port)" in source
     assert "self._send_ping(connect_timeout)" in source
     assert "ConnectionDropped" in source
+
+
+class Restored:
+    """A server that has seen less than a client: only strangers are let in, as long as it serves."""
+
+    def __init__(self, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.client = client
+        self.is_over = False
+        self.serves = True
+        self.reasons: list[str] = []
+        self.states: list[str] = []
+        monkeypatch.setattr(client._connection, "_connect", self._connect)
+        client.add_listener(self.states.append)
+        kazoo_internals.begin_anew_where_only_strangers_are_let_in(client, lambda: self.is_over, self.reasons.append)
+        client._session_id, client._session_passwd, client.last_zxid = 42, b"secret", 77
+
+    def _connect(self, *_: object) -> tuple[float, float]:
+        if not self.serves or self.client.last_zxid:
+            raise ConnectionDropped("socket connection broken")
+        self.client._session_id = 43
+        self.client._session_callback(KeeperState.CONNECTED)
+        return 1.0, 1.0
+
+    def connect(self) -> tuple[float, float]:
+        timeouts: tuple[float, float] = self.client._connection._connect("zk1", "127.0.0.1", 2181)
+        return timeouts
+
+
+def test_a_session_is_given_up_that_is_over_where_only_strangers_are_let_in(
+    client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Restored(client, monkeypatch)
+    server.is_over = True
+
+    with pytest.raises(SessionExpiredError):
+        server.connect()
+    client._session_callback(KeeperState.EXPIRED_SESSION)  # as kazoo makes of it
+
+    assert (len(server.reasons), server.states) == (1, [])
+    assert server.connect() == (1.0, 1.0)
+    assert server.states == [KazooState.CONNECTED]
+
+
+@pytest.mark.parametrize(("is_over", "serves"), [(False, True), (True, False)])
+def test_a_session_that_may_live_is_kept_and_so_is_one_whose_server_lets_nobody_in(
+    client: KazooClient, monkeypatch: pytest.MonkeyPatch, is_over: bool, serves: bool
+) -> None:
+    server = Restored(client, monkeypatch)
+    server.is_over, server.serves = is_over, serves
+
+    with pytest.raises(ConnectionDropped):
+        server.connect()
+
+    assert (client._session_id, client._session_passwd, client.last_zxid) == (42, b"secret", 77)
+    assert (server.reasons, server.states) == ([], [])
+
+
+def test_a_session_that_expires_takes_what_it_has_seen_with_it(client: KazooClient) -> None:
+    client._session_callback(KeeperState.CONNECTED)
+    client._session_id, client.last_zxid = 42, 77
+    client._session_callback(KeeperState.EXPIRED_SESSION)
+
+    assert (client._session_id, client.last_zxid) == (None, 0)
 
 
 def test_a_connection_is_cut_where_there_is_one(client: KazooClient) -> None:

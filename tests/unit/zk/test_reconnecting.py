@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import pytest
+
 from controller.zk import protocol
-from controller.zk.answers import Change, Reply, WatchEvent
+from controller.zk.answers import Change, ConnectionState, Reply, WatchEvent
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.clock import Clock
@@ -18,6 +20,7 @@ from tests.simulation.zookeeper_follower import Follower
 from tests.simulation.zookeeper_server import ServerConnection
 
 LAG_S = 2.0
+SESSION_S = ZooKeeperSettings("").session_timeout_ms / 1000
 
 
 class Moving:
@@ -48,6 +51,13 @@ class Moving:
         replies: list[Reply] = []
         self.bridge.submit(request, replies.append)
         return replies
+
+    def restore(self, older: ZooKeeper, down_s: float) -> None:
+        """The server is stopped, and comes back with an older copy of its data."""
+        connection = self._client._connection
+        assert isinstance(connection, Connection)
+        self._serving = older
+        connection.drop(down_s)
 
     def move(self) -> None:
         """To the server that lags, and that catches up later."""
@@ -86,3 +96,47 @@ def test_watches_are_set_again_on_what_the_server_shows_by_then() -> None:
     moving.until(lambda: seen)
 
     assert seen == [WatchEvent(Change.CHANGED, "/a")]
+
+
+def older_copy() -> ZooKeeper:
+    """Of a time when nothing but `/a` was there."""
+    older = ZooKeeper(lambda *_: None, lambda *_: None)
+    older.make_path("/a")
+    return older
+
+
+@pytest.mark.parametrize("down_s", [0.1, 2 * SESSION_S])
+def test_a_server_restored_from_an_older_copy_is_reached_with_a_new_session_once_the_old_one_is_over(
+    down_s: float,
+) -> None:
+    moving, states = Moving(), list[ConnectionState]()
+    moving.ask(protocol.SetData("/a", b"1", 0))
+    read = moving.ask(protocol.GetData("/a", watch=True))
+    moving.until(lambda: read)
+    moving.bridge.state_listeners.append(states.append)
+    began = moving.clock.now
+
+    moving.restore(older_copy(), down_s)
+    read = moving.ask(protocol.GetData("/a"))
+    moving.until(lambda: ConnectionState.CONNECTED in states)
+
+    assert states == [ConnectionState.SUSPENDED, ConnectionState.LOST, ConnectionState.CONNECTED]
+    assert max(SESSION_S, down_s) < moving.clock.now - began < max(SESSION_S, down_s) + 5
+    assert read[0].failure is not None, "what was asked in a session that is over is not asked in the next one"
+    read = moving.ask(protocol.GetData("/a"))
+    moving.until(lambda: read)
+    assert (read[0].value.data, read[0].value.stat.version) == (b"", 0)
+
+
+def test_a_session_that_a_server_still_has_is_kept_however_long_no_server_answered() -> None:
+    moving, states = Moving(), list[ConnectionState]()
+    read = moving.ask(protocol.GetData("/a", watch=True))
+    moving.until(lambda: read)
+    moving.bridge.state_listeners.append(states.append)
+    former = moving.bridge.session
+
+    moving.restore(moving.leader, 3 * SESSION_S)
+    moving.until(lambda: ConnectionState.CONNECTED in states)
+
+    assert states == [ConnectionState.SUSPENDED, ConnectionState.CONNECTED]
+    assert moving.bridge.session == former
