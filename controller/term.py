@@ -209,6 +209,7 @@ class Term:
             self.emit,
             fence_version=claimed.fence_version,
             max_request_bytes=parts.request_limit_bytes,
+            deleted=self._reader.forget,
         )
         self.links = parts.new_links(parts, self.emit, self._broken)
         self._log_dirs = parts.new_log_dirs(parts, self.emit)

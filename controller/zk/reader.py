@@ -127,6 +127,12 @@ class Reader:
                 self._allow(path)  # something below a topic: whoever wants it asks for it anew
         self._is_marked.set()
 
+    def forget(self, path: str) -> None:
+        """This process has deleted it: whoever is listed under that name from now on has come."""
+        parent, _, name = path.rpartition("/")
+        if parent in self._names:
+            self._names[parent].discard(name)
+
     def survey(self, effect: Survey) -> None:
         """List everything below a topic's znode, after what is being read."""
         self._surveys.append(effect.topic)

@@ -34,12 +34,15 @@ class Writer:
         *,
         fence_version: ZnodeVersion,
         max_request_bytes: int = DEFAULT_REQUEST_BYTES,
+        deleted: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`fence_version` is the version that `/controller_epoch` had after our own election."""
+        """`fence_version` is the version that `/controller_epoch` had after our own election. `deleted` is called with
+        the path of each znode that is gone now, before anything that is answered later."""
         self._bridge = bridge
         self._emit = emit
         self._fence = protocol.Check(bridge.full(_EPOCH_PATH), fence_version)
         self._max_request_bytes = max_request_bytes
+        self._deleted = deleted
         self.is_fenced = False
 
     def submit(self, commit: Commit) -> None:
@@ -84,6 +87,9 @@ class Writer:
             return
         refused = protocol.refusal(reply.value)
         if refused is None:
+            for write in commit.writes:
+                if isinstance(write, Delete):
+                    self._deleted(write.address.path)
             self._emit(Committed(commit.commit, reply.zxid))
         elif refused[0] == 0:
             self.is_fenced = True

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.effects import Commit, Create, Set, Write, operation
-from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced
+from controller.core.effects import Commit, Create, Delete, Set, Write, operation
+from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed
+from controller.zk.reader import Reader
 from controller.zk.writer import Writer
-from tests.simulation.zookeeper import SetData
+from tests.simulation.zookeeper import MakeNode, SetData
 from tests.unit.zk.simulated import EPOCH, Ensemble, Process
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.notifications import IsrChangeAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -80,3 +82,26 @@ def test_what_is_too_large_is_not_sent(ensemble: Ensemble, process: Process) -> 
 
     assert [o.reason.partition(":")[0] for o in outcomes if isinstance(o, Conflicted)] == ["not sent"]
     assert ORDERS.path not in ensemble.zookeeper.nodes
+
+
+def test_what_is_deleted_and_written_again_under_its_name_is_read_again(ensemble: Ensemble, process: Process) -> None:
+    """While the connection is lost: the list of names is the same before and after."""
+    told: list[Event] = []
+    address = IsrChangeAddress("isr_change_0000000001")
+    ensemble.write(MakeNode(address.path, b"{}"))
+    reader = Reader(process.bridge, told.append)
+    process.do(reader.load())
+    writer = Writer(process.bridge, told.append, fence_version=FENCE, deleted=reader.forget)
+
+    def seen_at() -> list[int]:
+        facts = [fact for event in told if isinstance(event, Observed) for fact in event.facts]
+        return [fact.as_of for fact in facts if fact.address == address and fact.is_present]
+
+    writer.submit(commit(Delete(address, ZnodeVersion(0))))
+    ensemble.until(lambda: any(isinstance(event, Committed) for event in told))
+    process.connection.drop(1.0)
+    ensemble.write(MakeNode(address.path, b"[]"))
+
+    ensemble.until(lambda: seen_at()[1:])
+    assert seen_at()[1] == ensemble.zookeeper.nodes[address.path].czxid
+    reader.stop()
