@@ -345,18 +345,17 @@ class Faults:
         node = self.world.zookeeper.nodes.get(path)
         if node is None or node.data in UNREADABLE:
             return
-        before, zxid = node.data, node.czxid
+        before, spoiled = node.data, (node.czxid, node.version + 1)
         self.world.say("client", f"spoils {path}")
-        self.world.write(SetData(path, self.random.choice(UNREADABLE)))
+        # What was written meanwhile is not spoiled: put right with what was read here, its leader epoch would fall.
+        self.world.write(SetData(path, self.random.choice(UNREADABLE), node.version))
 
         def mend() -> None:
             held = self.world.zookeeper.nodes.get(path)
-            if held is not None and held.czxid == zxid and held.data in UNREADABLE:
+            if held is not None and (held.czxid, held.version) == spoiled and held.data in UNREADABLE:
                 self.world.say("client", f"puts {path} right")
                 checker.unheard.update({at: None} if path == state_path else {})
                 self.world.write(SetData(path, before, held.version))
-            elif held is not None and held.data in UNREADABLE:
-                self.world.clock.after(1.0, mend)
 
         self.world.clock.after(self.random.uniform(0.6, 6.0), mend)
 

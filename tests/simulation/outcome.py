@@ -67,7 +67,7 @@ def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: d
     replicas = {r for a in world.checker.topics[name].partitions.values() for r in a.replicas}
     node = world.zookeeper.nodes.get(ReplicaDeletionsAddress(name).path)
     owed = [] if node is None else replica_deletions.decode(node.data).replicas.values()
-    able = {b for b, model in live.items() if not any(at.topic == name for at in model.offline)}
+    able = {b for b, m in live.items() if not any(at.topic == name for at in (*m.offline, *m.unmade))}
     if not replicas.union(*owed) - able - {leader}:
         raise Broken(f"topic {name} is still there, though every broker that has a replica of it lives")
     for broker, model in live.items():
