@@ -12,6 +12,8 @@ ELECTIONS = "controller/core/elections/duty.py"
 CHANGE = "controller/core/steps/change.py"
 ALTER_PARTITION = "controller/core/isr/alter_partition.py"
 ISR_CHANGES = "controller/core/isr/duty.py"
+VIEW = "controller/core/view.py"
+BROKERS = "controller/core/brokers/duty.py"
 
 MUTANTS = (
     Mutant(
@@ -41,6 +43,27 @@ MUTANTS = (
         "if case.config is not None and is_unclean_allowed(case.config, cluster.unclean_election):",
         "if case.config is not None:",
         (unit("election"),),
+    ),
+    Mutant(
+        "elects uncleanly while a replica in sync lives whose registration cannot be read",
+        LEADER,
+        "if candidate is not None and not any(cluster.is_hidden(r) for r in state.isr):",
+        "if candidate is not None:",
+        (unit("election"), trap("hidden_znodes")),
+    ),
+    Mutant(
+        "replaces a leader whose registration cannot be read by a replica that lacks records",
+        VIEW,
+        "is_there = broker in self.shutting_down or self.is_hidden(broker)",
+        "is_there = broker in self.shutting_down",
+        (unit("election"), trap("hidden_znodes")),
+    ),
+    Mutant(
+        "does not notice that a broker has gone whose registration could not be read",
+        BROKERS,
+        "        for broker in former.keys() - self._hidden.keys():\n            self._look_at_hosted(broker)\n",
+        "",
+        (trap("hidden_znodes"),),
     ),
     Mutant(
         "forgets who was in sync when the last of them goes",

@@ -74,6 +74,13 @@ MUTANTS = (
         unseen="lived through 200 worlds",
     ),
     Mutant(
+        "moves in one step to a target of which nobody is online",
+        RULE,
+        "return all(r in isr for r in target) and any(cluster.is_online(r, case.at) for r in target)",
+        "return all(r in isr for r in target)",
+        (unit("reassignment"),),
+    ),
+    Mutant(
         "keeps the leaving ones in the ISR when it hands over",
         RULE,
         "isr = tuple(r for r in state.isr if r in target)",

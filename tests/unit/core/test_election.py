@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.elections import first_leader, leader_election, preferred_leader
 from controller.core.reassignment import own_replica
 from controller.core.state.topics import BLANK
 from controller.core.steps.change import Change, Look
 from controller.core.view import Cluster
 from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, state, written
-from zk_layout.facts import Stat, present
+from zk_layout.facts import Malformed, Stat, present
 from zk_layout.ids import LeaderEpoch, PartitionId, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import RECOVERING, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
@@ -83,6 +86,48 @@ def test_an_unclean_leader_is_alone_in_sync_and_recovers() -> None:
     assert isinstance(step, Change)
     assert step.state is not None
     assert (step.state.leader, step.state.isr, step.state.leader_recovery_state) == (2, ids("2"), RECOVERING)
+
+
+UNCLEAN = {"unclean.leader.election.enable": "true"}
+
+
+def hiding(live: str, hidden: str, *, may_be_read: bool) -> Cluster:
+    """Some brokers are registered, and what the registrations of some others say cannot be read."""
+    term = Term(live)
+    for address in map(BrokerAddress, ids(hidden)):
+        if may_be_read:
+            term.fold(present(address, Malformed("not JSON", 0), STAT))
+        else:
+            term.state.refuse(address.path, f"{address.path}: no right to read", address)
+    return term.cluster
+
+
+@pytest.mark.parametrize("may_be_read", [True, False])
+@pytest.mark.parametrize(("leader", "isr"), [(2, "1,2"), (-1, "1"), (-1, "2,1")])
+def test_nobody_is_elected_uncleanly_while_an_in_sync_replica_lives_that_cannot_be_talked_to(
+    leader: int, isr: str, may_be_read: bool
+) -> None:
+    for asked in (case("1,2,3", leader, isr), case("1,2,3", leader, isr, config=UNCLEAN)):
+        step = leader_election.next_step(asked, hiding("3", "1", may_be_read=may_be_read))
+
+        assert step is None if leader == -1 else isinstance(step, Change) and step.state == written(-1, isr)
+
+
+def test_whether_a_replica_that_is_not_in_sync_can_be_talked_to_does_not_matter_to_an_unclean_election() -> None:
+    step = leader_election.next_step(case("1,2,3", 2, "2", config=UNCLEAN), hiding("3", "1", may_be_read=True))
+
+    assert isinstance(step, Change)
+    assert step.state is not None
+    assert step.state.leader == 3
+
+
+def test_a_leader_that_cannot_be_talked_to_leads_on_unless_another_replica_is_in_sync() -> None:
+    there = hiding("2,3", "1", may_be_read=True)
+
+    assert leader_election.next_step(case("1,2,3", 1, "1", config=UNCLEAN), there) is None
+    step = leader_election.next_step(case("1,2,3", 1, "1,3", config=UNCLEAN), there)
+    assert isinstance(step, Change)
+    assert step.state == written(3, "3")
 
 
 def test_a_replica_being_let_go_is_no_candidate() -> None:

@@ -248,6 +248,31 @@ def test_a_shrink_waits_where_a_replica_that_stays_is_not_in_sync() -> None:
     assert begun.assignment == Assignment(ids("1,2,3"), (), ids("3"))
 
 
+@pytest.mark.parametrize("mode", [Mode.SAFE, Mode.FORCED])
+@pytest.mark.parametrize(
+    ("leader", "isr", "target"),
+    [(1, "1,2,3", "2,3"), (-1, "2,3", "2,3"), (-1, "2,3", "3,2")],
+)
+def test_a_target_in_sync_of_which_nobody_is_online_is_waited_for(
+    leader: int, isr: str, target: str, mode: Mode
+) -> None:
+    begun = reassignment.begin(case("1,2,3", leader, isr), cluster("1"), ids(target), mode)
+
+    assert isinstance(begun, Change)
+    assert begun.assignment == Assignment(ids(f"{target},1"), (), ids("1"))
+    assert (begun.state, begun.owed) == (written(leader, isr), ())
+
+
+def test_a_redirected_move_whose_new_target_is_in_sync_and_offline_is_waited_for() -> None:
+    moving = case("3,4,1,2", 1, "1,2,3", adding="3,4", removing="1,2")
+
+    begun = reassignment.begin(moving, cluster("1,2,4"), ids("3"), may_wait=True)
+
+    assert isinstance(begun, Change)
+    assert begun.assignment == Assignment(ids("3,1,2"), ids("3"), ids("1,2"))
+    assert (begun.state, begun.owed) == (written(1, "1,2,3"), ids("4"))
+
+
 def test_a_gentle_cancel_keeps_what_has_joined_the_isr_and_stops_the_rest() -> None:
     moving = case("3,4,5,1,2", 1, "1,2,4", adding="3,4,5", removing="1,2")
 

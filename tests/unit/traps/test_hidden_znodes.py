@@ -257,6 +257,45 @@ def test_a_move_takes_nothing_away_from_such_a_leader() -> None:
     assert not some(told, "leader=-1"), told
 
 
+def hiding_a_follower() -> Play:
+    """The leader has died; a controller may not read where the other replica in sync is, but sees it registered."""
+    play = Play(
+        "set unclean_election=true",
+        "brokers 1,3",
+        "topic orders 0=1,2,3",
+        "state orders-0 leader=2 isr=1,2",
+        'znode /config/topics/orders {"version":1,"config":{}}',
+    )
+    play.theatre.zookeeper.hidden.add("/brokers/ids/1")
+    return play
+
+
+def test_a_replica_in_sync_that_is_registered_unreadably_keeps_others_from_being_elected_uncleanly() -> None:
+    play = hiding_a_follower()
+
+    began = play.do("elect", "time +60s")
+
+    assert some(began, "no in-sync replica of [1, 2] is online", "orders-0")
+    assert not some(began, "records may be lost"), began
+
+
+def test_it_leads_once_it_can_be_talked_to() -> None:
+    play = hiding_a_follower()
+    play.do("elect")
+    play.theatre.zookeeper.hidden.clear()
+
+    assert some(play.do("time +60s"), "1 is the first online in-sync replica")
+
+
+def test_once_it_has_gone_too_others_are_elected() -> None:
+    play = hiding_a_follower()
+    play.do("elect")
+
+    told = play.do("broker 1 dies", "time +1s")
+
+    assert some(told, "no in-sync replica of orders-0 is online", "3"), told
+
+
 def test_where_the_settings_may_not_be_read_nobody_is_elected_uncleanly_and_nobody_dead_leads_on() -> None:
     play = Play("set unclean_election=true", "brokers 1,2", "topic orders 0=1,2", "state orders-0 leader=1 isr=1")
     play.do("config orders retention.ms=1", "elect")
