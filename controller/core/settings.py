@@ -7,6 +7,7 @@ from msgspec import Struct
 from zk_layout.ids import BrokerId
 
 DAY_MS = 24 * 60 * 60 * 1000
+WRITES_A_TRANSACTION = 300
 
 
 class TopicDefaults(Struct, frozen=True):
@@ -64,7 +65,8 @@ class MachineSettings(Struct, frozen=True):
         `keeps_reassignment_znodes` says that `/admin/reassignments` is followed (KIP-236). `token_expiry_check_s` is
         Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is the
         Unix time at which the machine's clock showed 0. Without `authorizer` everybody may do everything.
-        `quota_window_s` is how many seconds of its quota somebody may use at once.
+        `quota_window_s` is how many seconds of its quota somebody may use at once. More than `writes_a_transaction`
+        writes that belong together take several transactions.
     """
 
     own_id: BrokerId
@@ -89,4 +91,5 @@ class MachineSettings(Struct, frozen=True):
     authorizer: AuthorizerSettings | None = None
     quota_window_s: float = 11.0
     budget: TurnBudget = TurnBudget()
+    writes_a_transaction: int = WRITES_A_TRANSACTION
     acl_bytes: int = OPEN_ACL_BYTES

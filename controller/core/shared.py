@@ -91,7 +91,7 @@ def at_beginning(
         state,
         memory,
         cluster,
-        Transactions(sizes, set_aside),
+        Transactions(sizes, set_aside, settings.writes_a_transaction),
         sizes,
         set_aside,
         Agenda(settings.budget.decided),

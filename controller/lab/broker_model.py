@@ -179,6 +179,7 @@ class BrokerModel:
         self.offline: dict[TopicPartition, None] = {}
         self.unmade: dict[TopicPartition, None] = {}  # offline because their logs could not be made
         self.has_zookeeper = True
+        self.lacks_directory = False  # since it began: what is on the other may be in there
         self.without_log: dict[TopicPartition, LeaderEpoch] = {}  # the leader epochs that were noted all the same
         self.violations: list[str] = []
 
@@ -250,7 +251,9 @@ class BrokerModel:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         log = self.disk.get(topic_partition)
         known = self.replicas.get(topic_partition)
-        if self._is_marked_offline(topic_partition) or (not is_new and self.is_offline(topic_partition)):
+        if not is_new and self.is_offline(topic_partition) and topic_partition not in self.offline:
+            self.unmade[topic_partition] = None
+        if self._is_marked_offline(topic_partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self.traits.knows_topic_ids and log is not None and view.topic_id is not None:
             if log.topic_id is None:
@@ -318,7 +321,7 @@ class BrokerModel:
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
         """Whether a replica is in the log directory that failed, or may be, as it is nowhere else, or got no log."""
-        may_be_there = bool(self.offline and topic_partition not in self.disk)
+        may_be_there = (self.lacks_directory or bool(self.offline)) and topic_partition not in self.disk
         return self._is_marked_offline(topic_partition) or may_be_there
 
     def _is_marked_offline(self, topic_partition: TopicPartition) -> bool:

@@ -163,8 +163,8 @@ MUTANTS = (
     Mutant(
         "packs transactions without counting bytes",
         PACKING,
-        "is_full = size + piece.size_bytes > self._most_bytes or count + len(piece.operations) > WRITES_A_TRANSACTION",
-        "is_full = count + len(piece.operations) > WRITES_A_TRANSACTION",
+        "is_full = size + piece.size_bytes > self._most_bytes or count + len(piece.operations) > self._most_writes",
+        "is_full = count + len(piece.operations) > self._most_writes",
         (unit("transactions"),),
     ),
     Mutant(

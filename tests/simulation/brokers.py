@@ -43,6 +43,8 @@ class Broker:
         self.name = f"broker {broker}"
         self.traits = traits
         self.disk: Disk = {}
+        self.shelf: Disk = {}  # what is in a log directory that is not there
+        self.lacks_directory = False
         self.model: BrokerModel | None = None
         self.session = SessionId(0)
         self.life = 0
@@ -71,6 +73,7 @@ class Broker:
         self.is_asking = self.is_leaving = False
         self._to_notify.clear()
         self.model = BrokerModel(self.broker, self.traits, self.disk)
+        self.model.lacks_directory = self.lacks_directory
         self.world.say(self.name, "starts")
         self.register()
         life = self.life
@@ -123,6 +126,26 @@ class Broker:
         self.world.say(self.name, f"loses the log directory with {', '.join(map(str, failed))}")
         self.model.fail_directory(failed)
         self._tell_of_failure(self.life)
+
+    def lose_directory(self) -> None:
+        """While it is down, one of its two log directories goes: it starts without, and nobody hears why."""
+        self.lacks_directory = True
+        gone = [at for at in self.disk if _directory_of(at) == 0]
+        self.shelf.update({at: self.disk.pop(at) for at in gone})
+        self.world.say(self.name, f"has no log directory with {', '.join(map(str, gone)) or 'anything'}")
+
+    def get_directory_back(self) -> None:
+        """While it is down, the directory returns; whoever mounts it deletes what belongs to nobody any more."""
+        if not self.lacks_directory:
+            return
+        self.lacks_directory = False
+        shelf, self.shelf = self.shelf, {}
+        self.world.say(self.name, f"has the log directory with {', '.join(map(str, shelf)) or 'nothing'} again")
+        for at, log in shelf.items():
+            topic = self.world.checker.topics.get(at.topic)
+            held = topic.partitions.get(at.partition) if topic is not None else None
+            if held is not None and self.broker in held.replicas:
+                self.disk.setdefault(at, log)
 
     def _tell_of_failure(self, life: int) -> None:
         path = f"{LOG_DIR_EVENTS}/log_dir_event_"

@@ -42,6 +42,7 @@ class Checker:
         self.world = world
         self.states: dict[TopicPartition, PartitionState] = {}
         self.state_written_at = 0.0
+        self.born_in: dict[TopicPartition, ControllerEpoch] = {}
         self.unwanted: dict[TopicName, None] = {}
         self.topics: dict[TopicName, Topic] = {}
         self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
@@ -59,6 +60,7 @@ class Checker:
         self._seen_marks: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
         self._touched: dict[str, SessionId] = {}
         self._epoch = 0
+        self._raised_by: dict[ControllerEpoch, SessionId] = {}
         self.answers = Answers(self)
         self.telling = Telling(self)
 
@@ -95,12 +97,12 @@ class Checker:
                 case StateAddress(topic, partition):
                     self._state_changed(TopicPartition(topic, partition), path, session)
                 case ControllerEpochAddress():
-                    self._epoch_changed(path)
+                    self._epoch_changed(path, session)
         self._note_pairs(touched)
         hold(self.world.move_requests.wrote(touched))
         hold(self.world.wall_clocks.wrote(touched))
         for name in asked_for:
-            self._wish_changed(name)
+            self._wish_changed(name, is_ours=self._is_ours(touched[TopicDeletionAddress(name).path]))
         for path, before in former.items():
             if before is not None and path in self.world.zookeeper.nodes and touched[path] != self.world.tools:
                 self._nobody_left_early(before, TopicName(path.rpartition("/")[2]))
@@ -134,11 +136,12 @@ class Checker:
         address = catalog.address_of(path)
         return None if node is None or address is None else catalog.decode(address, node.data)
 
-    def _epoch_changed(self, path: str) -> None:
+    def _epoch_changed(self, path: str, session: SessionId) -> None:
         epoch = self.read(path)
         if not isinstance(epoch, int) or epoch <= self._epoch:
             raise Broken(f"the controller epoch went from {self._epoch} to {epoch}")
         self._epoch = epoch
+        self._raised_by[ControllerEpoch(epoch)] = session
 
     def _topic_changed(self, address: TopicAddress, path: str, *, is_by_hand: bool) -> None:
         value, before = self.read(path), self.topics.get(address.topic)
@@ -159,6 +162,8 @@ class Checker:
         for number, assignment in value.partitions.items():
             at = TopicPartition(address.topic, number)
             self._assignment_is_sane(at, assignment)
+            if before is None or before.partitions.get(number) != assignment:
+                self.world.phases.moved(at, assignment)
             caught_up = self.caught_up.get(at, {})
             self.caught_up[at] = {r: None for r in caught_up if r in assignment.replicas}
         self.topics[address.topic] = value
@@ -172,18 +177,25 @@ class Checker:
             if left:
                 raise Broken(f"topic {name} was deleted while {broker.name} still has {left}")
         del self.topics[name]
+        self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
-            for memory in (self.states, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
+            for memory in (self.states, self.born_in, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
                 memory.pop(at, None)
             for broker in self.world.brokers.values():
                 self._seen_marks.pop((broker.broker, at), None)
                 broker.found.pop(at, None)
+                broker.shelf.pop(at, None)
 
-    def _wish_changed(self, name: TopicName) -> None:
-        """A request counts for the topic that is there when it is written, not for one that is created later."""
+    def _wish_changed(self, name: TopicName, *, is_ours: bool) -> None:
+        """A request counts for the topic that is there when it is written, not for one that is created later.
+
+        No controller takes one back: whoever comes after it would find a topic that nobody wants to be deleted.
+        """
         mark = self.world.zookeeper.nodes.get(f"{DELETE_TOPICS}/{name}")
         self.asked_for[name] = None
         topic = self.world.zookeeper.nodes.get(TopicAddress(name).path)
+        if mark is None and topic is not None and is_ours and name in self.unwanted:
+            raise Broken(f"the request to delete {name} is gone, and the topic is still there")
         if mark is None or topic is None or mark.czxid < topic.czxid:
             self.unwanted.pop(name, None)
         else:
@@ -230,6 +242,7 @@ class Checker:
         if session != self.world.tools:
             self.unheard.pop(at, None)
         self.states[at] = value
+        self.born_in.setdefault(at, ControllerEpoch(value.controller_epoch))
         self.caught_up.setdefault(at, {}).update(dict.fromkeys(value.isr))
         node = self.world.zookeeper.nodes[path]
         self.accepted.setdefault((at, node.version), []).append(value)
@@ -306,6 +319,11 @@ class Checker:
                 self._note_sync(at)
 
     # what a controller does
+
+    def began(self, controller: Controller, epoch: ControllerEpoch) -> None:
+        """A term begins: nobody else may have the same epoch."""
+        if self._raised_by.get(epoch) != controller.session:
+            raise Broken(f"{controller.name} leads with controller epoch {epoch}, which somebody else has raised")
 
     def committed(self, controller: Controller, commit: Commit) -> None:
         """ZooKeeper accepted a transaction of this controller."""

@@ -121,12 +121,13 @@ class Clients:
 
     # moves
 
-    def _any_replicas(self) -> Replicas:
+    def any_replicas(self) -> Replicas:
+        """Some brokers."""
         brokers = list(self.world.brokers)
         return tuple(self.random.sample(brokers, self.random.randint(1, min(3, len(brokers)))))
 
     def _bad_replicas(self) -> Replicas:
-        some = self._any_replicas()
+        some = self.any_replicas()
         one = some[0]
         return self.random.choice([(), (*some, one), (BrokerId(-2), *some), (BrokerId(77),), (BrokerId(100), one)])
 
@@ -138,8 +139,8 @@ class Clients:
         if chance < 0.3:
             return PartitionReassignment(at, None)
         if chance < 0.35:
-            return PartitionReassignment(TopicPartition(TopicName("nowhere"), PartitionId(0)), self._any_replicas())
-        return PartitionReassignment(at, self._any_replicas())
+            return PartitionReassignment(TopicPartition(TopicName("nowhere"), PartitionId(0)), self.any_replicas())
+        return PartitionReassignment(at, self.any_replicas())
 
     def reassign(self) -> None:
         """Ask for some moves and cancellations at once."""
@@ -150,7 +151,7 @@ class Clients:
         mode = self.random.choices(tuple(Mode), (12, 3, 1))[0]
         timeout_ms = self.random.choice((60_000, 60_000, 5_000, 500))
         request = AlterReassignments(tuple(reassignments.values()), mode, timeout_ms)
-        self._ask(request, f"reassign {text} {mode}".rstrip())
+        self.ask(request, f"reassign {text} {mode}".rstrip())
 
     def supersede(self) -> None:
         """Give what is moving just now another target, or stop it gently, all at once: overlapping changes."""
@@ -165,11 +166,11 @@ class Clients:
         some = self.random.sample(moving, min(len(moving), self.random.randint(1, 4)))
         mode = self.random.choice((Mode.SAFE, Mode.GENTLE))
         reassignments = tuple(
-            PartitionReassignment(at, self._any_replicas() if self.random.random() < 0.5 else None) for at in some
+            PartitionReassignment(at, self.any_replicas() if self.random.random() < 0.5 else None) for at in some
         )
         text = ", ".join(f"{w.topic_partition}→{w.replicas and list(w.replicas)}" for w in reassignments)
         for _ in range(self.random.randint(1, 2)):
-            self._ask(AlterReassignments(reassignments, mode), f"supersede {text} {mode}".rstrip())
+            self.ask(AlterReassignments(reassignments, mode), f"supersede {text} {mode}".rstrip())
 
     def prefer(self) -> None:
         """Write the znode that asks for preferred leaders, unless one is there, as old tools do."""
@@ -181,10 +182,11 @@ class Clients:
 
     def list_moves(self) -> None:
         """Ask what is moving, and who is there."""
-        self._ask(ListReassignments(None), "list")
-        self._ask(DescribeCluster(None), "describe")
+        self.ask(ListReassignments(None), "list")
+        self.ask(DescribeCluster(None), "describe")
 
-    def _ask(self, request: Request, text: str) -> None:
+    def ask(self, request: Request, text: str) -> None:
+        """Ask whoever leads, if anybody does."""
         leader = self.world.leading()
         if leader is None:
             return
@@ -207,7 +209,7 @@ class Clients:
         moves = []
         for _ in range(self.random.randint(1, 3)):
             at = self._any_partition()
-            replicas = self._bad_replicas() if self.random.random() < 0.15 else self._any_replicas()
+            replicas = self._bad_replicas() if self.random.random() < 0.15 else self.any_replicas()
             moves.append(LegacyMove(at.topic, at.partition, replicas))
         text = ", ".join(f"{m.topic_partition}→{list(m.replicas)}" for m in moves)
         self.world.say("client", f"writes the legacy znode {text}")

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from controller.app import Daemon
 from controller.claiming import Claimant
 from controller.core.candidacy.events import ProtocolChanged
-from controller.core.candidacy.phases import TakeOver
+from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.effects import (
     Answer,
     Commit,
@@ -48,7 +48,7 @@ from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line, Link
 from tests.simulation.trace import command_lines, write_text
-from tests.simulation.zookeeper import CheckVersion, Multi, Operation, RemoveNode
+from tests.simulation.zookeeper import CheckVersion, MakeNode, Multi, Operation, RemoveNode
 from tests.simulation.zookeeper_server import ServerConnection
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, Zxid
 
@@ -381,6 +381,7 @@ class Controller:
         self.crash_at_commit = 0
         self.crash_in_turn = False
         self.at_next_commit: Callable[[], None] | None = None
+        self.at_next_claim: Callable[[], None] | None = None
         self.submitted: deque[Commit] = deque()
         self.observer = Observer(self)
         self.listener = Listener(self)
@@ -398,6 +399,21 @@ class Controller:
         if self._process is None:
             return Role.DOWN
         return Role.STANDBY if self.machine is None else Role.LEADING
+
+    @property
+    def phase(self) -> Phase | None:
+        """Where its process stands in the election."""
+        return None if self._process is None else self._process._candidacy.phase
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether it is about to claim, or has a claim on its way."""
+        return self.phase is Phase.CONTENDING
 
     @property
     def is_serving(self) -> bool:
@@ -453,7 +469,7 @@ class Controller:
     def start(self) -> None:
         """A new process, with a new session."""
         self.life += 1
-        self.crash_at_commit, self.crash_in_turn, self.at_next_commit = 0, False, None
+        self.crash_at_commit, self.crash_in_turn, self.at_next_commit, self.at_next_claim = 0, False, None, None
         self.world.say(self.name, "starts")
         plan = self.world.plan
         self._loop = SimulatedLoop(self.world.clock, partial(self.world.say, self.name))  # type: ignore[abstract]
@@ -506,6 +522,7 @@ class Controller:
     def renew(self) -> None:
         """It finds out that brokers have another protocol."""
         if self._process is not None:
+            self.world.phases.upgrade_began()
             self._loop.call_soon_threadsafe(self._process.happened, ProtocolChanged("another"))
 
     def usurp(self) -> None:
@@ -517,6 +534,7 @@ class Controller:
         self.world.say(self.name, f"leads with controller epoch {epoch}")
         self.epoch, self.machine = epoch, machine
         self._term_session = self.session
+        self.world.checker.began(self, epoch)
         self.submitted.clear()
 
     def term_ended(self) -> None:
@@ -542,6 +560,10 @@ class Controller:
 
     def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
         written = [o.path for o in operations if not isinstance(o, CheckVersion)]
+        if not done.errors and any(isinstance(o, MakeNode) and o.path == CLAIM for o in operations):
+            act, self.at_next_claim = self.at_next_claim, None
+            if act is not None:
+                self.world.clock.after(0.0, act)
         if done.errors or any(path == CLAIM or path.startswith("/brokers/ids/") for path in written):
             return
         while self.submitted:

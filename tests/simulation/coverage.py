@@ -9,6 +9,8 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
+from tests.simulation.phases import Phase
+
 SOON_S = 10.0
 
 _LISTS = re.compile(r"\[[^\]]*\]")
@@ -42,11 +44,13 @@ class Coverage:
         self.faults: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self.met: Counter[tuple[str, str]] = Counter()
+        self.struck_in: Counter[tuple[str, Phase]] = Counter()
         self._recent: deque[tuple[float, str]] = deque()
 
-    def struck(self, fault: str, now: float) -> None:
-        """Something went wrong."""
+    def struck(self, fault: str, now: float, phases: Iterable[Phase] = ()) -> None:
+        """Something went wrong, while this was being done."""
         self.faults[fault] += 1
+        self.struck_in.update((fault, phase) for phase in phases)
         self._recent.append((now, fault))
 
     def decided(self, why: Iterable[str], now: float) -> None:
@@ -63,6 +67,7 @@ class Coverage:
         self.faults += other.faults
         self.decisions += other.decisions
         self.met += other.met
+        self.struck_in += other.struck_in
 
     def table(self) -> Iterator[str]:
         """A line a kind of decision, a column a fault; a dot where the two have never met."""

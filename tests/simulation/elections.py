@@ -30,7 +30,8 @@ def unsound(
     serving = [r for r in assignment.replicas if r in brokers and brokers[r].serves(at, since)]
     with_log = [r for r in serving if brokers[r].has_records(at)]
     elected = brokers.get(after.leader)
-    knows = (after.leader, at) not in checker.lost_disks  # whoever comes back with an empty disk tells nobody
+    # Whoever comes back with an empty disk, or without one, tells nobody.
+    knows = elected is not None and (after.leader, at) not in checker.lost_disks and at not in elected.shelf
     if elected is not None and at not in elected.disk and with_log and knows:
         return f"{at} elected {after.leader}, which has no log of it, though {with_log} have one"
     caught_up = checker.caught_up.get(at, {})
@@ -70,6 +71,9 @@ def unfounded(
             )
         if after.leader in assignment.adding and after.leader not in checker.caught_up.get(at, {}) and is_unasked:
             return f"{at} elected {after.leader}, which is being added and never was in sync: {before}"
+    in_sync = [r for r in before.isr if r in replicas and r in brokers and brokers[r].serves(at, since)]
+    if after.leader not in (NO_LEADER, *before.isr) and in_sync and is_unasked:
+        return f"{at} elected {after.leader}, which was not in sync, though {in_sync} are and live: {before}"
     leads_on = before.leader in brokers and brokers[before.leader].leads_on(at, since)
     if before.leader in replicas and leads_on and after.leader not in before.isr:
         return f"{at} got the leader {after.leader}, though {before.leader} leads on: {before}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.clock import Clock
 from tests.simulation.controllers import Controller, Role
+from tests.simulation.faults import name_of
 from tests.simulation.network import Line
 from tests.simulation.zookeeper import ZooKeeper
 from tests.simulation.zookeeper_follower import Follower
@@ -115,6 +116,7 @@ class Ensemble:
         ]
         self._served: dict[SessionId, tuple[Server, float]] = {}
         self._next: Server | None = None
+        self.kinds = (self._lag, self._hear_nothing, self._move, self._move_in_doubt, self._lose_touch, self._go_down)
 
     @property
     def has_followers(self) -> bool:
@@ -167,10 +169,9 @@ class Ensemble:
 
     def act(self) -> str:
         """Something goes wrong with a server, or a session changes over to another one; its name."""
-        kinds = (self._lag, self._hear_nothing, self._move, self._move_in_doubt, self._lose_touch, self._go_down)
-        fault = self.random.choices(kinds, (4, 3, 3, 4, 2, 1))[0]
-        name = f"server_{fault.__name__.removeprefix('_')}"
-        self.world.coverage.struck(name, self.world.clock.now)
+        fault = self.random.choices(self.kinds, (4, 3, 3, 4, 2, 1))[0]
+        name = name_of(fault)
+        self.world.coverage.struck(name, self.world.clock.now, self.world.phases.present())
         fault()
         return name
 

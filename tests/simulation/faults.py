@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulation.chance import some_of
 from tests.simulation.controllers import RELEASED, SWITCHOVER, Controller, Role
 from tests.simulation.native import rule_briefly
+from tests.simulation.phases import Phase
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from zk_layout import catalog
-from zk_layout.ids import PartitionId
+from zk_layout.ids import PartitionId, TopicPartition
 from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.switchover import Switchover
@@ -35,6 +36,12 @@ JUNK_AT = (
 )
 
 SWITCHOVERS_A_FAULT = 0.03
+
+
+def name_of(fault: Callable[[], None]) -> str:
+    """How a kind of fault is called in the table; those of ZooKeeper's servers are told from the others."""
+    name = fault.__name__
+    return f"server{name}" if name.startswith("_") else name
 
 
 class Faults:
@@ -75,23 +82,36 @@ class Faults:
             (3, self.take_rights_away),
             (2, self.put_a_clock_wrong),
         ]
+        self.all_kinds = tuple(kind for _, kind in kinds)
         self._kinds = some_of(kinds, Random(f"{world.seed}/kinds of faults"))
         self._switchovers = Random(f"{world.seed}/switchovers")
+        self._aimed_at: Controller | None = None
 
     def strike(self) -> str:
         """One fault, and its name."""
         weights = [weight for weight, _ in self._kinds]
         fault = self.random.choices([kind for _, kind in self._kinds], weights)[0]
-        self.world.coverage.struck(fault.__name__, self.world.clock.now)
+        self._count(fault, self.world.phases.present())
         fault()
         if self._switchovers.random() < SWITCHOVERS_A_FAULT:
-            self._ask_for_a_switchover()
+            self.ask_for_a_switchover()
         return fault.__name__
+
+    def carry_out(self, fault: Callable[[], None], present: Iterable[Phase]) -> None:
+        """This fault, while this is being done: it hits the controller that does it."""
+        self._aimed_at = self.world.phases.claimant() or self.world.leading()
+        self._count(fault, present)
+        self.world.say("faults", f"{name_of(fault)} while: {', '.join(present)}")
+        fault()
+        self._aimed_at = None
+
+    def _count(self, fault: Callable[[], None], present: Iterable[Phase]) -> None:
+        self.world.coverage.struck(name_of(fault), self.world.clock.now, present)
 
     # controllers
 
     def _leader(self) -> Controller | None:
-        return self.world.leading()
+        return self._aimed_at or self.world.leading()
 
     def _restart_later(self, controller: Controller) -> None:
         def restart() -> None:
@@ -102,7 +122,7 @@ class Faults:
 
     def crash_controller(self) -> None:
         """Kill a controller process."""
-        controller = self.random.choice(list(self.world.controllers.values()))
+        controller = self._aimed_at or self.random.choice(list(self.world.controllers.values()))
         controller.crash()
         self._restart_later(controller)
 
@@ -190,7 +210,7 @@ class Faults:
             self.world.clock.after(for_s, self._take_back)
             self.world.clock.after(self.random.uniform(0.0, 1.0), lambda: self._let_a_broker_rule(for_s))
 
-    def _ask_for_a_switchover(self) -> None:
+    def ask_for_a_switchover(self) -> None:
         """An operator waits a while for one of ours to lead, whether it runs or not."""
         if SWITCHOVER not in self.world.zookeeper.nodes:
             to = self._switchovers.choice(list(self.world.controllers))
@@ -341,7 +361,11 @@ class Faults:
             return
         at = self.random.choice(list(checker.states))
         state_path, topic_path = StateAddress(at.topic, at.partition).path, TopicAddress(at.topic).path
-        path = self.random.choice((state_path, topic_path))
+        self.spoil(at, self.random.choice((state_path, topic_path)), self.random.uniform(0.6, 6.0))
+
+    def spoil(self, at: TopicPartition, path: str, for_s: float) -> None:
+        """What is held of a partition is overwritten for so long."""
+        checker, state_path = self.world.checker, StateAddress(at.topic, at.partition).path
         node = self.world.zookeeper.nodes.get(path)
         if node is None or node.data in UNREADABLE:
             return
@@ -357,7 +381,7 @@ class Faults:
                 checker.unheard.update({at: None} if path == state_path else {})
                 self.world.write(SetData(path, before, held.version))
 
-        self.world.clock.after(self.random.uniform(0.6, 6.0), mend)
+        self.world.clock.after(for_s, mend)
 
     def write_an_old_assignment(self) -> None:
         """A tool of old adds a partition: it reads the topic, thinks, and writes all of it back, whatever came between.
@@ -410,6 +434,7 @@ class Faults:
         self.world.network.loss = 0.0
         self.world.network.slow.clear()
         self.world.refusals.heal()
+        self.world.plots.heal()
         self.world.wall_clocks.heal()
         gone = self.random.choice(list(self.world.brokers)) if self.random.random() < 0.3 else None
         for broker in self.world.brokers.values():

@@ -202,11 +202,17 @@ class NativeController:
                 self._tell(self._raise(at, first))
 
     def _begin_a_move(self) -> None:
-        candidates, live = self._partitions(moving=False), self._live()
-        if not candidates or not live:
+        candidates = self._partitions(moving=False)
+        if not candidates or not self._live():
             return
         owing = [at for at in candidates if self._owed(at)]
-        at = self.random.choice(owing if owing and self.random.random() < 0.5 else candidates)
+        self.begin_a_move_of(self.random.choice(owing if owing and self.random.random() < 0.5 else candidates))
+
+    def begin_a_move_of(self, at: TopicPartition) -> None:
+        """To some brokers, unless it moves."""
+        live = self._live()
+        if not live or at not in self._partitions(moving=False):
+            return
         original = self._assignment(at).replicas
         some = self.random.sample(live, self.random.randint(1, min(3, len(live))))
         back = [b for b in self._owed(at) if b in live and b not in original][:1]  # it knows nothing of what is owed

@@ -66,19 +66,23 @@ class ReassignmentFolder:
             return
         chance = self.random.random()
         if chance < 0.05:
-            self._write(MakeNode(f"{ROOT}/{self.random.choice(ODD_NAMES)}", b"1"))
+            self.write(MakeNode(f"{ROOT}/{self.random.choice(ODD_NAMES)}", b"1"))
         elif chance < 0.45 or not self._children:
             self._create()
         elif chance < 0.75:
             at = self.random.choice(list(self._children))
-            self._write(SetData(_path(at), self._data(at)))
+            self.write(SetData(_path(at), self._data(at)))
         else:
-            self._write(RemoveNode(_path(self.random.choice(list(self._children)))))
+            self.write(RemoveNode(_path(self.random.choice(list(self._children)))))
 
     def ask_for(self, at: TopicPartition) -> None:
         """Somebody wants just this partition to move."""
         if self.keepers and at.topic in self.world.checker.topics:
-            self._write(MakeNode(_path(at), self._data(at)))
+            self.write(MakeNode(_path(at), self._data(at)))
+
+    def two_wishes(self, at: TopicPartition) -> tuple[bytes, bytes]:
+        """What somebody wants, and wants instead a moment later."""
+        return self._data(at), self._data(at)
 
     def _create(self) -> None:
         name = self.random.choice([name for name, topic in self.world.checker.topics.items() if topic.partitions])
@@ -86,10 +90,10 @@ class ReassignmentFolder:
         if self.random.random() < 0.05:
             at = TopicPartition(TopicName("nowhere-1"), PartitionId(0))
         if self.random.random() < 0.1:
-            self._write(MakeNode(_path(at)))
-            self.world.clock.after(0.5, lambda: self._write(SetData(_path(at), self._data(at))))
+            self.write(MakeNode(_path(at)))
+            self.world.clock.after(0.5, lambda: self.write(SetData(_path(at), self._data(at))))
         else:
-            self._write(MakeNode(_path(at), self._data(at)))
+            self.write(MakeNode(_path(at), self._data(at)))
 
     def _data(self, at: TopicPartition) -> bytes:
         chance = self.random.random()
@@ -105,7 +109,8 @@ class ReassignmentFolder:
         some = self.random.sample(brokers, self.random.randint(1, min(3, len(brokers))))
         return catalog.encode(Reassignment(tuple(some)))
 
-    def _write(self, operation: Operation) -> None:
+    def write(self, operation: Operation) -> None:
+        """By hand."""
         what = getattr(operation, "data", b"").decode()
         self.world.say("client", f"{type(operation).__name__} {operation.path} {what}")
         self.world.write(operation)
@@ -169,7 +174,7 @@ class ReassignmentFolder:
         value = catalog.decode(ReassignmentAddress(at.topic, at.partition), node.data)
         replicas = value.assignment if isinstance(value, Reassignment) else None
         if is_ours and before is None and self.random.random() < 0.1:
-            self.world.clock.after(self.random.uniform(0.0, 0.02), lambda: self._write(RemoveNode(path)))
+            self.world.clock.after(self.random.uniform(0.0, 0.02), lambda: self.write(RemoveNode(path)))
         self._children[at] = _Child(replicas, is_ours)
         if not is_ours:
             self._pending.pop(at, None)

@@ -144,6 +144,11 @@ class Refusals:
                 zookeeper.hidden.discard(right.path)
                 self._shown_at[right.path] = self.world.clock.now
 
+    def take_for(self, right: Right, for_s: float) -> None:
+        """Take just this right, for so long."""
+        self._take(right)
+        self.world.clock.after(for_s, partial(self._give_back, right))
+
     def _of_a_place(self) -> Right:
         nodes = self.world.zookeeper.nodes
         places = [*PLACES, *((path, (READ,)) for path in (f"/brokers/ids/{b}" for b in self.world.brokers))]

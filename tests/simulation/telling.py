@@ -40,6 +40,8 @@ class Telling:
             case LeaderAndIsr(partitions, new, _):
                 for view in (*partitions, *new):
                     self._leadership_is_true(controller, tell.broker, view)
+                for view in new:
+                    self._is_new(controller, tell.broker, view)
             case UpdateMetadata(partitions, brokers):
                 self._is_no_repetition(tell, partitions)
                 if controller.own_id not in [b.broker for b in brokers]:
@@ -66,6 +68,14 @@ class Telling:
             told[view] = told.get(view, 0) + 1
             if told[view] > OFTEN:
                 raise Broken(f"broker {tell.broker} was told for the {told[view]}th time of {view}")
+
+    def _is_new(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
+        """A broker that lacks a log directory makes an empty log of what is new, and leads with it."""
+        born_in = self._checker.born_in.get(TopicPartition(view.topic, view.partition), controller.epoch)
+        if broker in view.isr and born_in < controller.epoch:
+            raise Broken(
+                f"broker {broker} is told that it is new, though it began in controller epoch {born_in}: {view}"
+            )
 
     def _view_is_true(self, view: PartitionView) -> None:
         if view.leader == DELETING_LEADER:

@@ -26,7 +26,7 @@ class TopicClients(Clients):
         new = [self._any_new_topic() for _ in range(self.random.randint(1, 2))]
         only_validate = self.random.random() < 0.1
         request = CreateTopics(tuple(new), self._any_time(), only_validate)
-        self._ask(request, f"create {', '.join(topic.name for topic in new)}")
+        self.ask(request, f"create {', '.join(topic.name for topic in new)}")
 
     def ask_to_delete(self) -> None:
         """By name or by id."""
@@ -34,7 +34,7 @@ class TopicClients(Clients):
         held = self.world.checker.topics.get(name)
         by_id = held is not None and held.topic_id is not None and self.random.random() < 0.5
         reference = TopicReference(topic_id=held.topic_id) if held is not None and by_id else TopicReference(name)
-        self._ask(DeleteTopics((reference,), self._any_time()), f"delete {name}")
+        self.ask(DeleteTopics((reference,), self._any_time()), f"delete {name}")
         if self.random.random() < 0.5:
             self.world.clock.after(self.random.uniform(0.0, 3.0), self.ask_to_create)
 
@@ -45,7 +45,7 @@ class TopicClients(Clients):
         count = (len(held.partitions) if held else 1) + self.random.randint(0, 2)
         only_validate = self.random.random() < 0.1
         request = CreatePartitions((Growth(name, count),), self._any_time(), only_validate)
-        self._ask(request, f"grow {name} to {count}")
+        self.ask(request, f"grow {name} to {count}")
 
     def ask_to_elect(self) -> None:
         """Preferred leaders, or any leader at the price of records; of some partitions, or of all."""
@@ -54,7 +54,7 @@ class TopicClients(Clients):
         partitions = None if self.random.random() < 0.2 else some
         kind = "any" if is_unclean else "preferred"
         text = f"elect {kind} leaders of {'all' if partitions is None else ', '.join(map(str, partitions))}"
-        self._ask(ElectLeaders(partitions, is_unclean, self._any_time()), text)
+        self.ask(ElectLeaders(partitions, is_unclean, self._any_time()), text)
 
     def _any_time(self) -> int:
         return self.random.choice((30_000, 30_000, 5_000, 200, 0))

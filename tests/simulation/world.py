@@ -16,7 +16,7 @@ from controller.core.machine import Machine
 from controller.core.replies import Reply
 from controller.core.requests import Request
 from controller.core.seeded_random import SeededRandom
-from controller.core.settings import MachineSettings, TurnBudget
+from controller.core.settings import WRITES_A_TRANSACTION, MachineSettings, TurnBudget
 from controller.lab.broker_model import (
     KAFKA_2_4,
     KAFKA_2_6,
@@ -26,6 +26,7 @@ from controller.lab.broker_model import (
     Acknowledgement,
     Traits,
 )
+from tests.simulation.aimed import Aimed
 from tests.simulation.brokers import Broker
 from tests.simulation.chance import Chance, some_of
 from tests.simulation.checker import Checker
@@ -38,6 +39,8 @@ from tests.simulation.faults import Faults
 from tests.simulation.move_requests import RETENTION_S, MoveRequests
 from tests.simulation.network import Network, ZkConnection
 from tests.simulation.outcome import check_outcome
+from tests.simulation.phases import Phases
+from tests.simulation.plots import Plots
 from tests.simulation.process_log import told_in_traces
 from tests.simulation.producer_ids import ProducerIds
 from tests.simulation.reassignment_folder import ReassignmentFolder
@@ -56,6 +59,8 @@ VERSIONS = (KAFKA_3_9, KAFKA_3_9, KAFKA_3_3, KAFKA_2_8, KAFKA_2_6, KAFKA_2_4)
 QUIET_S = 150.0
 REST_S = 10.0
 MOST_RESTS = 6
+# In a third of the worlds what belongs together takes several transactions although topics are small.
+MOST_WRITES = (*[WRITES_A_TRANSACTION] * 4, 3, 6)
 STEPS = 400_000
 
 # Every second world cuts its work into far smaller turns than its size needs.
@@ -88,10 +93,12 @@ class Plan(Struct, frozen=True):
     rebalance_every_s: float | None
     take_over: TakeOver
     session_timeout_s: float = 6.0
+    writes_a_transaction: int = WRITES_A_TRANSACTION
+    aimed_every_s: float = 6.0
 
 
-def plan_of(random: Random) -> Plan:
-    """Draw a plan."""
+def plan_of(random: Random, later: Random) -> Plan:
+    """Draw a plan; what was thought of later has a source of its own."""
     traits = random.choice(VERSIONS)
     return Plan(
         brokers=random.randint(2, 5),
@@ -105,6 +112,7 @@ def plan_of(random: Random) -> Plan:
         ask_every_s=random.choice((0.5, 2.0, 6.0)),
         rebalance_every_s=random.choice((None, 5.0, 30.0)),
         take_over=random.choice(tuple(TakeOver)),
+        writes_a_transaction=later.choice(MOST_WRITES),
     )
 
 
@@ -117,7 +125,7 @@ class World:
         self.clock = Clock()
         self.clock.source = Random(seed)
         self.random = Chance(self.clock)
-        self.plan = plan_of(self.random) if plan is None else plan
+        self.plan = plan_of(self.random, Random(f"{seed}/plan")) if plan is None else plan
         self.trace = Trace(self.clock)
         self.coverage = Coverage()
         self.network = Network(self.clock, self.random)
@@ -147,7 +155,10 @@ class World:
         self.refusals = Refusals(self)
         self.sizes = Sizes(self)
         self.wall_clocks = WallClocks(self)
+        self.phases = Phases(self)
+        self.plots = Plots(self)
         self.faults = Faults(self)
+        self.aimed = Aimed(self)
         self._acts = self._some_acts()
 
     def _some_acts(self) -> list[tuple[float, Callable[[], None]]]:
@@ -198,6 +209,8 @@ class World:
         if self.ensemble.has_followers:
             self._again_and_again("ensemble", self.plan.fault_every_s, self.ensemble.act)
         self._again_and_again("fault", self.plan.fault_every_s, self.faults.strike)
+        if self.aimed.is_in_use:
+            self._again_and_again("aimed fault", self.plan.aimed_every_s, self.aimed.act)
         self.run_until(self.plan.busy_s)
         self._is_healed = True
         self._draw_from("peace")
@@ -221,6 +234,7 @@ class World:
                 raise GivenUp
             self.clock.step()
             self.checker.after_step()
+            self.aimed.look()
         raise RuntimeError(f"seed {self.seed} does not come to rest")
 
     def _draw_from(self, name: str) -> None:
@@ -309,6 +323,7 @@ class World:
             token_expiry_check_s=TOKENS_READ_EVERY_S,
             keeps_reassignment_znodes=own_id in self.folder.keepers,
             budget=SMALL_BUDGET if self.seed % 2 else TurnBudget(),
+            writes_a_transaction=self.plan.writes_a_transaction,
         )
 
     def leading(self) -> Controller | None:
@@ -327,6 +342,10 @@ class World:
                 self.say("client", f"cannot write {operation.path}: {done.errors[0]}")
 
         self._tools_connection.call(lambda: self.zookeeper.multi(self.tools, [operation]), written)
+
+    def write_at_once(self, operation: Operation) -> None:
+        """A tool's write arrives, just now."""
+        self.zookeeper.multi(self.tools, [operation])
 
     def expire(self, session: SessionId) -> None:
         """The server ends a session."""

@@ -17,6 +17,7 @@ from controller.core.effects import Commit, Create, Delete, Write
 from controller.core.events import Again, Alarm, CommitId
 from controller.core.outbox import Outbox
 from controller.core.set_aside import SetAside, described
+from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.transactions.back_off import AT_ONCE, wait_s
 from controller.core.transactions.packing import Packing, Piece
 from controller.core.transactions.proposal import (
@@ -91,7 +92,7 @@ class _Doubt(Struct, eq=False):
 class Transactions:
     """The transactions of one term."""
 
-    def __init__(self, sizes: RequestSizes, set_aside: SetAside) -> None:
+    def __init__(self, sizes: RequestSizes, set_aside: SetAside, most_writes: int = WRITES_A_TRANSACTION) -> None:
         """Nothing in flight. `set_aside` hears of what goes wrong in a duty that is told an outcome."""
         self._last = 0
         self._flights: dict[CommitId, _Flight] = {}
@@ -103,7 +104,7 @@ class Transactions:
         self._ripe: list[_UnderWay] = []
         self._busy_topics: set[TopicName] = set()
         self._half_read_topics: dict[TopicName, None] = {}
-        self._packing = Packing(sizes)
+        self._packing = Packing(sizes, most_writes)
         self._size_warnings = SizeWarnings(sizes)
         self._set_aside = set_aside
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from controller.core.effects import Operation, operation
+from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.transactions.proposal import Atom, Proposal
 from controller.core.transactions.sizes import RequestSizes
 
-WRITES_A_TRANSACTION = 300
 BYTES_A_TRANSACTION = 700_000
 
 
@@ -27,9 +27,10 @@ class Piece(Struct, frozen=True, eq=False):
 class Packing:
     """Cuts and joins, so that no transaction is larger than ZooKeeper takes, or than is good for it."""
 
-    def __init__(self, sizes: RequestSizes) -> None:
+    def __init__(self, sizes: RequestSizes, most_writes: int = WRITES_A_TRANSACTION) -> None:
         """`sizes` count what ZooKeeper counts."""
         self._sizes = sizes
+        self._most_writes = most_writes
         self._most_bytes = min(BYTES_A_TRANSACTION, sizes.room_bytes)
 
     def pieces(self, proposal: Proposal, *, is_alone: bool) -> Iterator[Piece]:
@@ -45,7 +46,7 @@ class Packing:
         size, why = 0, atom.why
         for made in map(operation, atom.writes):
             taken = self._sizes.write_bytes(made)
-            if part and (size + taken > self._most_bytes or len(part) >= WRITES_A_TRANSACTION):
+            if part and (size + taken > self._most_bytes or len(part) >= self._most_writes):
                 yield Piece(proposal, tuple(part), why, is_alone, size)
                 part, size, why = [], 0, ()
             part.append(made)
@@ -58,7 +59,7 @@ class Packing:
         load: list[Piece] = []
         size = count = 0
         for piece in every:
-            is_full = size + piece.size_bytes > self._most_bytes or count + len(piece.operations) > WRITES_A_TRANSACTION
+            is_full = size + piece.size_bytes > self._most_bytes or count + len(piece.operations) > self._most_writes
             if load and (is_full or piece.is_alone or load[-1].is_alone):
                 yield load
                 load, size, count = [], 0, 0

@@ -1,0 +1,344 @@
+"""Which mishaps one after the other lose data where a controller is wrong? What chance alone rarely puts in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.core.requests import AlterReassignments, Mode, PartitionReassignment
+from tests.simulation.clients import LEGACY
+from tests.simulation.native import NativeController
+from tests.simulation.refusals import CHILDREN, READ, WRITE, Right
+from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
+from zk_layout import catalog
+from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
+from zk_layout.znodes.admin import DELETE_TOPICS, LegacyMove, LegacyReassignment
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.partition_state import PartitionAddress, StateAddress
+from zk_layout.znodes.reassignments import ROOT as CHILDREN_OF_MOVES
+from zk_layout.znodes.topics import ROOT as TOPICS
+from zk_layout.znodes.topics import TopicAddress
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers import Broker
+    from tests.simulation.controllers import Controller
+    from tests.simulation.world import World
+
+EPOCH = "/controller_epoch"
+UNREADABLE = (b"", b"{", b"null")
+
+
+class Plots:
+    """Each takes a few seconds; whatever it takes away it gives back, at the latest when peace comes."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.random
+        self.kinds: tuple[Callable[[], None], ...] = (
+            self.hide_what_a_term_loads,
+            self.move_what_is_hidden,
+            self.restart_without_a_directory,
+            self.hide_an_in_sync_replica,
+            self.lose_an_answer,
+            self.lose_the_answer_to_a_claim,
+            self.raise_the_epoch_by_hand,
+            self.crash_between_pieces,
+            self.create_again_what_is_deleted,
+            self.move_to_what_goes_offline,
+        )
+        self._to_put_right: list[Callable[[], None]] = []
+
+    def heal(self) -> None:
+        """Put everything right that still is not."""
+        pending, self._to_put_right = self._to_put_right, []
+        for put_right in pending:
+            put_right()
+
+    def _put_right_after(self, delay_s: float, put_right: Callable[[], None]) -> None:
+        def due() -> None:
+            if put_right in self._to_put_right:
+                self._to_put_right.remove(put_right)
+                put_right()
+
+        self._to_put_right.append(put_right)
+        self.world.clock.after(delay_s, due)
+
+    # what is there
+
+    def _any_led(self, *, width: int = 1) -> TopicPartition | None:
+        """A partition that has a leader and so many in-sync replicas, if there is one; if possible one that moves."""
+        checker = self.world.checker
+        led = [
+            at
+            for at, state in checker.states.items()
+            if state.leader != NO_LEADER and len(state.isr) >= width and at.topic not in checker.unwanted
+        ]
+        moving = [at for at in led if checker.topics[at.topic].partitions[at.partition].is_moving]
+        some = moving if moving and self.random.random() < 0.6 else led
+        return self.random.choice(some) if some else None
+
+    def _fail_over(self) -> None:
+        """The leading controller is followed by another term, its own or that of another process."""
+        leader = self.world.leading()
+        if leader is None:
+            return
+        chance = self.random.random()
+        if chance < 0.3:
+            leader.renew()
+        elif chance < 0.6:
+            self.world.say("client", "deletes /controller")
+            leader.usurp()
+        elif chance < 0.8:
+            self.world.say(leader.name, "loses its session")
+            self.world.expire(leader.session)
+        else:
+            leader.crash()
+            self.world.clock.after(self.random.uniform(0.5, 5.0), partial(self._start, leader))
+
+    @staticmethod
+    def _start(controller: Controller) -> None:
+        if not controller.is_up:
+            controller.start()
+
+    # what cannot be read when a term begins
+
+    def hide_what_a_term_loads(self) -> None:
+        """A topic or a state cannot be read while a term loads; brokers restart meanwhile, some without a directory."""
+        at = self._any_led()
+        if at is None:
+            return
+        self._hide(at, self.random.uniform(4.0, 14.0))
+        self.world.clock.after(self.random.uniform(0.0, 0.5), self._fail_over)
+        for broker in self._hosts(at):
+            if self.random.random() < 0.5:
+                lacks_directory = self.random.random() < 0.6
+                self.world.clock.after(
+                    self.random.uniform(0.2, 4.0), partial(self._restart, broker, lacks_directory=lacks_directory)
+                )
+
+    def move_what_is_hidden(self) -> None:
+        """A broker's own controller begins a move of a topic that ours may not read when they take over again."""
+        at, up = self._any_led(), [broker for broker in self.world.brokers.values() if broker.is_up]
+        if at is None or not up:
+            return
+        self._hide(at, self.random.uniform(4.0, 14.0))
+        native = NativeController(self.world, self.random.choice(up).broker)
+        for_s = self.random.uniform(0.05, 1.0)
+        native.rule(for_s)
+        native.begin_a_move_of(at)
+
+    def _hosts(self, at: TopicPartition) -> list[Broker]:
+        replicas = self.world.checker.topics[at.topic].partitions[at.partition].replicas
+        return [self.world.brokers[r] for r in replicas if r in self.world.brokers]
+
+    def _hide(self, at: TopicPartition, for_s: float) -> None:
+        """By taking the right to read it, or by writing over it."""
+        path = self.random.choice((TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path))
+        if self.random.random() < 0.7:
+            self.world.refusals.take_for(Right(path, READ, at.topic, at.partition), for_s)
+        else:
+            self.world.faults.spoil(at, path, for_s)
+
+    def _restart(self, broker: Broker, *, lacks_directory: bool) -> None:
+        if not broker.is_up or broker.is_retired:
+            return
+        away_s = self.random.choice((0.2, 1.0, 1.5 * self.world.plan.session_timeout_s)) * self.random.uniform(0.5, 1.0)
+        broker.crash(away_s)
+        if lacks_directory:
+            broker.lose_directory()
+            self._put_right_after(self.random.uniform(15.0, 40.0), partial(self._repair, broker))
+
+    def _repair(self, broker: Broker) -> None:
+        if broker.is_up:
+            broker.crash(0.5)
+        if self.random.random() < 0.7 or not self.world.is_peaceful:
+            broker.get_directory_back()
+
+    def restart_without_a_directory(self) -> None:
+        """A broker comes back without one of its log directories."""
+        up = [broker for broker in self.world.brokers.values() if broker.is_up and not broker.lacks_directory]
+        if up:
+            self._restart(self.random.choice(up), lacks_directory=True)
+
+    # elections
+
+    def hide_an_in_sync_replica(self) -> None:
+        """The registration of an in-sync replica cannot be read, and the leader dies."""
+        at = self._any_led(width=2)
+        if at is None:
+            return
+        state = self.world.checker.states[at]
+        others = [r for r in state.isr if r != state.leader and r in self.world.brokers]
+        for other in others:
+            path, for_s = BrokerAddress(other).path, self.random.uniform(10.0, 25.0)
+            if path not in self.world.zookeeper.nodes:
+                continue
+            if self.random.random() < 0.6:
+                self.world.refusals.take_for(Right(path, READ), for_s)
+            else:
+                self._spoil_registration(path, for_s)
+        leader = self.world.brokers.get(state.leader)
+        if leader is not None:
+            away_s = 3 * self.world.plan.session_timeout_s
+            self.world.clock.after(self.random.uniform(0.5, 3.0), partial(leader.crash, away_s))
+        if self.random.random() < 0.5:
+            self.world.clock.after(self.random.uniform(0.0, 2.0), self._fail_over)
+
+    def _spoil_registration(self, path: str, for_s: float) -> None:
+        node = self.world.zookeeper.nodes[path]
+        before, czxid = node.data, node.czxid
+        if before in UNREADABLE:
+            return
+        self.world.say("client", f"spoils {path}")
+        self.world.write(SetData(path, self.random.choice(UNREADABLE)))
+
+        def mend() -> None:
+            held = self.world.zookeeper.nodes.get(path)
+            if held is not None and held.czxid == czxid:
+                self.world.say("client", f"puts {path} right")
+                self.world.write(SetData(path, before))
+
+        self._put_right_after(for_s, mend)
+
+    def move_to_what_goes_offline(self) -> None:
+        """Moves to one in-sync replica are asked for while it goes: they would be done in one step."""
+        at = self._any_led(width=2)
+        if at is None:
+            return
+        state = self.world.checker.states[at]
+        others = [r for r in state.isr if r != state.leader and r in self.world.brokers]
+        broker = self.world.brokers[self.random.choice(others)] if others else None
+        if broker is None or not broker.is_up:
+            return
+        timeout_s = self.world.plan.session_timeout_s
+        if self.random.random() < 0.5:
+            self.world.refusals.take_for(
+                Right(StateAddress(at.topic, at.partition).path, WRITE, at.topic, at.partition), 2 * timeout_s
+            )
+        self.random.choice((broker.fail_directory, partial(broker.crash, 3 * timeout_s), broker.lose_session))()
+        ask = partial(self._ask_to_move, at, broker.broker)
+        for _ in range(6):
+            self.world.clock.after(self.random.uniform(0.0, timeout_s + 2.0), ask)
+
+    def _ask_to_move(self, at: TopicPartition, to: BrokerId) -> None:
+        reassignments = (PartitionReassignment(at, (to,)),)
+        self.world.clients.ask(AlterReassignments(reassignments, Mode.SAFE), f"reassign {at}→[{to}]")
+
+    # transactions
+
+    def lose_an_answer(self) -> None:
+        """The next transaction is carried out, and its answer is lost."""
+        leader = self.world.leading()
+        if leader is not None:
+            leader.at_next_commit = partial(self._hang_up, leader)
+
+    def _hang_up(self, leader: Controller) -> None:
+        if leader.is_up and not leader.connection.is_down:
+            self.world.say(leader.name, "does not hear what became of that")
+            leader.connection.drop(self.random.choice((0.0, 0.5, 3.0)) * self.random.random())
+
+    def lose_the_answer_to_a_claim(self) -> None:
+        """The next claim is accepted, and its answer is lost, or its process is killed."""
+        for controller in self.world.controllers.values():
+            if controller.is_up:
+                is_lethal = self.random.random() < 0.3
+                controller.at_next_claim = controller.crash if is_lethal else partial(self._hang_up, controller)
+        self._fail_over()
+
+    def raise_the_epoch_by_hand(self) -> None:
+        """Somebody raises the controller epoch while a claim over our own is on its way, which may never arrive."""
+        leader = self.world.leading()
+        if leader is None:
+            return
+        node = self.world.zookeeper.nodes[EPOCH]
+        version = node.version
+        leader.renew()
+
+        def look() -> None:
+            now = self.world.zookeeper.nodes[EPOCH]
+            if now.version != version or not leader.is_up or self.world.clock.now > until:
+                return
+            if not leader.is_claiming or leader.connection.is_down:
+                self.world.clock.after(0.001, look)
+                return
+            leader.connection.drop(self.random.uniform(0.2, 2.0))
+            if self.world.zookeeper.nodes[EPOCH].version == version:
+                self.world.say("client", "raises the controller epoch")
+                self.world.write_at_once(SetData(EPOCH, str(int(now.data) + 1).encode(), version))
+
+        until = self.world.clock.now + 5.0
+        look()
+
+    def crash_between_pieces(self) -> None:
+        """One part of what belongs to a topic is refused, and whoever wrote the others dies."""
+        topics = [name for name, topic in self.world.checker.topics.items() if topic.partitions]
+        if not topics:
+            return
+        name = self.random.choice(topics)
+        numbers = list(self.world.checker.topics[name].partitions)
+        number = self.random.choice((numbers[0], numbers[-1]))
+        at = TopicPartition(name, number)
+        right = self.random.choice(
+            (
+                Right(PartitionAddress(name, number).path, CHILDREN, name, number),
+                Right(StateAddress(name, number).path, WRITE, name, number),
+                Right(TopicAddress(name).path, CHILDREN, name),
+                Right(TOPICS, CHILDREN),
+                Right(DELETE_TOPICS, CHILDREN),
+            )
+        )
+        self.world.refusals.take_for(right, self.random.uniform(0.5, 3.0))
+        if self.random.random() < 0.7 and name not in self.world.checker.unwanted:
+            self.world.say("client", f"wants {name} to be deleted")
+            self.world.write(MakeNode(f"{DELETE_TOPICS}/{name}"))
+        else:
+            self.world.folder.ask_for(at)
+        self.world.clock.after(self.random.uniform(0.0, 0.5), self._crash_soon)
+
+    def _crash_soon(self) -> None:
+        leader = self.world.leading()
+        if leader is not None:
+            leader.crash_at_commit = self.random.randint(1, 3)
+            self.world.clock.after(8.0, partial(self._start_again, leader))
+
+    def _start_again(self, controller: Controller) -> None:
+        controller.crash_at_commit = 0
+        self._start(controller)
+
+    def create_again_what_is_deleted(self) -> None:
+        """A request is withdrawn and made again, as another one, before a controller may have seen either."""
+        self.random.choice((self._ask_again, self._ask_again, self._delete_again, self._begin_again))()
+
+    def _again(self, path: str, first: bytes, second: bytes) -> None:
+        """Both have version 0; how far between they come, and what the controller sees of it, is left to chance."""
+        if path not in self.world.zookeeper.nodes:
+            self.world.folder.write(MakeNode(path, first))
+        between_s = self.random.choice((0.0, 0.01, 0.1, 1.0)) * self.random.random()
+
+        def replace() -> None:
+            self.world.folder.write(RemoveNode(path))
+            self.world.folder.write(MakeNode(path, second))
+
+        self.world.clock.after(between_s, replace)
+
+    def _ask_again(self) -> None:
+        at = self._any_led()
+        if at is not None and self.world.folder.keepers:
+            some, more = self.world.folder.two_wishes(at)
+            self._again(f"{CHILDREN_OF_MOVES}/{at.topic}-{at.partition}", some, more)
+
+    def _delete_again(self) -> None:
+        at = self._any_led()
+        if at is not None:
+            self._again(f"{DELETE_TOPICS}/{at.topic}", b"", b"")
+
+    def _begin_again(self) -> None:
+        at = self._any_led()
+        if at is None or LEGACY in self.world.zookeeper.nodes:
+            return
+        first, second = (
+            catalog.encode(LegacyReassignment((LegacyMove(at.topic, at.partition, self.world.clients.any_replicas()),)))
+            for _ in range(2)
+        )
+        self._again(LEGACY, first, second)
