@@ -188,7 +188,7 @@ class Daemon:
         dialer = dialer_of(settings)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened)
-        self._server.show(lambda: own_configs(settings, self._claimant.protocol))
+        self._server.show(lambda: own_configs(self._claimant.settings, self._claimant.protocol))
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
         self._leading.decided = self._access_log.tell

@@ -31,7 +31,8 @@ from controller.core.candidacy.events import (
     Watching,
 )
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
-from controller.preflight.following import SpokenProtocol
+from controller.preflight.following import SpokenProtocol, SpokenSettings
+from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
 from controller.settings import Settings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
@@ -82,10 +83,11 @@ class Claimant:
         self._preflight = preflight
         self._set_protocol = parse_wanted(settings.text("inter.broker.protocol.version"))
         self._spoken = SpokenProtocol()
+        self._spoken_settings = SpokenSettings(settings.given)
         self._warned: tuple[Finding, ...] = ()
         self._has_passed = False
         self._found: dict[str, str] = {}
-        self._change: str | None = None
+        self._changes: list[str] = []
         self._failure = ""
         self.cluster_id: str | None = None
         self._is_sure = False
@@ -101,6 +103,16 @@ class Claimant:
     def protocol(self) -> InterBrokerProtocol:
         """In which manner brokers are to be led by the next term: as the operator has set it, or as they tell."""
         return self._set_protocol or self._spoken.value
+
+    @property
+    def inherited(self) -> Inherited:
+        """What the next term has from the brokers."""
+        return self._spoken_settings.value
+
+    @property
+    def settings(self) -> Settings:
+        """What is in force: as the operator has set it, or as the brokers have it."""
+        return self._settings.overridden(self.inherited.values)
 
     @property
     def has_passed(self) -> bool:
@@ -156,12 +168,13 @@ class Claimant:
             await asyncio.sleep(UNTIL_BROKERS_SPEAK_S)
 
     async def _keep_looking(self) -> None:
-        """Follow the brokers' protocol, and see warnings end; nothing that is found now forbids to lead.
+        """Follow the brokers' protocol and settings, and see warnings end; nothing that is found now forbids to lead.
 
-        A broker changes its protocol only by a restart, which shows in ZooKeeper; a mute one is asked again in a while.
+        A broker changes them only by a restart, or by its znode below `/config/brokers`, and both show in ZooKeeper; a
+        mute one is asked again in a while.
         """
         due_at, wait_s, as_of = 0.0, LOOK_FOR_CHANGES_EVERY_S, None
-        while self._set_protocol is None or self._warned:
+        while True:
             await asyncio.sleep(LOOK_FOR_CHANGES_EVERY_S)
             now = asyncio.get_running_loop().time()
             try:
@@ -183,18 +196,25 @@ class Claimant:
             self._warn(once_sound(verdict.findings))
 
     def _hear(self, verdict: Verdict) -> None:
-        """What brokers tell of their protocol, now that the look has come to an end."""
+        """What brokers tell of their protocol and settings, now that the look has come to an end."""
         before, self._failure = self.protocol, ""
-        has_changed = self._spoken.heard(verdict.protocols, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        has_changed = self._spoken.heard(verdict.protocols, now)
         if self._set_protocol is None and has_changed:
             _log.info("inter.broker.protocol.version found out", before=str(before), now=str(self.protocol))
-            self._change = f"inter.broker.protocol.version is {self.protocol} now, and was {before}"
+            self._changes.append(f"inter.broker.protocol.version is {self.protocol} now, and was {before}")
+        known = self.inherited
+        if self._spoken_settings.heard(verdict.settings, now, has_any_spoken=verdict.have_brokers_spoken):
+            if taken := self.inherited.shown():
+                _log.info("settings taken from the brokers", **taken)
+            if self._has_passed:
+                self._changes.append(f"settings of the brokers: {difference(known, self.inherited)}")
 
     async def _tell_change(self) -> None:
         """Of a change that only another term can follow; as long as that could not load, the present one goes on."""
-        if self._change is not None and await self._session.hindrance() is None:
-            change, self._change = self._change, None
-            self._tell(ProtocolChanged(change))
+        if self._changes and await self._session.hindrance() is None:
+            changes, self._changes = self._changes, []
+            self._tell(ProtocolChanged("; ".join(changes)))
 
     async def _look(self) -> Verdict | None:
         """Look once, and tell what follows from it; None where ZooKeeper or a bug came between."""

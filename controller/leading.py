@@ -121,11 +121,11 @@ class Leading:
         _log.warning(notice.text, kind=notice.kind)
 
     def _parts(self, server: Server) -> TermParts:
-        settings, monitoring = self._settings, self._monitoring
-        protocol = self._claimant.protocol  # a term keeps the one with which it has begun
+        # A term keeps what is in force when it begins.
+        settings, protocol, monitoring = self._claimant.settings, self._claimant.protocol, self._monitoring
         return TermParts(
             bridge=self._claimant.bridge,
-            machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id),
+            machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited),
             protocol=protocol,
             inter_broker_listener=settings.inter_broker_listener,
             request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,

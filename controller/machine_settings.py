@@ -8,6 +8,7 @@ import time
 from controller.core.acl_authorizer import super_users
 from controller.core.replies import BrokerConfig, ConfigSource
 from controller.core.settings import AuthorizerSettings, MachineSettings, TopicDefaults
+from controller.preflight.inheriting import Inherited
 from controller.settings import Settings
 from controller.settings.table import SETTINGS
 from controller.settings.values import HIDDEN
@@ -16,8 +17,14 @@ from controller.zk.acls import acl_of
 from zk_layout.ids import BrokerId
 
 
-def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_id: str | None) -> MachineSettings:
-    """What a machine that begins now must know of the configuration, and of how brokers are spoken to."""
+def machine_settings(
+    settings: Settings, protocol: InterBrokerProtocol, cluster_id: str | None, inherited: Inherited | None = None
+) -> MachineSettings:
+    """What a machine that begins now must know of the configuration, and of how brokers are spoken to.
+
+    `settings` are those in force; what brokers add to them is `inherited`.
+    """
+    inherited = inherited or Inherited()
     rebalance_every_s = settings.number("leader.imbalance.check.interval.seconds")
     return MachineSettings(
         own_id=BrokerId(settings.broker_id),
@@ -27,7 +34,9 @@ def machine_settings(settings: Settings, protocol: InterBrokerProtocol, cluster_
         has_leader_recovery=protocol.has_leader_recovery_state,
         has_feature_versioning=protocol.has_feature_versioning,
         assigns_topic_ids=protocol.has_topic_ids,
-        deletes_topics=settings.flag("delete.topic.enable"),
+        unclean_election_of_brokers=inherited.unclean_election,
+        deletes_topics=settings.flag("delete.topic.enable") if _is_known(inherited, settings) else None,
+        creation_policy="" if settings.flag("create.topic.policy.ignore") else ", ".join(inherited.policies),
         deletion_patience_s=settings.number("reassignment.deletion.patience.ms") / 1000,
         znode_size_limit=settings.number("jute.maxbuffer"),
         chroot_bytes=_chroot_bytes(settings.text("zookeeper.connect")),
@@ -55,6 +64,11 @@ def authorizer_settings(settings: Settings) -> AuthorizerSettings | None:
         tuple(sorted(super_users(str(settings.values["super.users"] or "")))),
         settings.flag("allow.everyone.if.no.acl.found"),
     )
+
+
+def _is_known(inherited: Inherited, settings: Settings) -> bool:
+    """Whether it is known if topics may be deleted; what is deleted before that cannot be got back."""
+    return inherited.are_heard or "delete.topic.enable" in settings.given
 
 
 def _chroot_bytes(connect: str) -> int:

@@ -249,11 +249,16 @@ class ConfigSource(IntEnum):
 
 
 class BrokerConfig(Struct, frozen=True):
-    """A setting of a broker, as it describes it; one that `is_sensitive` without its value."""
+    """A setting of a broker, as it describes it; one that `is_sensitive` without its value.
+
+    Shape:
+        `otherwise` is what would be in force had it not been changed at run time; None where it was not.
+    """
 
     value: str | None
     source: ConfigSource
     is_sensitive: bool = False
+    otherwise: str | None = None
 
 
 class TopicConfig(Struct, frozen=True):

@@ -52,6 +52,10 @@ class MachineSettings(Struct, frozen=True):
     """What of the configuration decisions depend on.
 
     Shape:
+        `unclean_election_of_brokers` is what brokers have for themselves, which counts for more than what is set at
+        run time for all of them; None where they have nothing. `deletes_topics` is None while it is not known: then no
+        topic is deleted, and no request to delete one is dropped. `creation_policy` is the Java class that would have
+        to judge new topics, empty where there is none.
         `leaders_write_isr` says that brokers may have an inter.broker.protocol.version below 2.7-IV2: leaders then
         write state znodes themselves, and those of moving partitions are watched. `has_feature_versioning` says that it
         is at least 2.7-IV0: `/feature` is then enabled.
@@ -72,11 +76,13 @@ class MachineSettings(Struct, frozen=True):
     own_id: BrokerId
     cluster_id: str | None = None
     unclean_election: bool = False
+    unclean_election_of_brokers: bool | None = None
     leaders_write_isr: bool = False
     has_leader_recovery: bool = True
     has_feature_versioning: bool = True
     assigns_topic_ids: bool = True
-    deletes_topics: bool = True
+    deletes_topics: bool | None = True
+    creation_policy: str = ""
     deletion_patience_s: float = 10.0
     znode_size_limit: int = 1_048_575
     chroot_bytes: int = 0

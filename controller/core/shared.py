@@ -68,7 +68,7 @@ def at_beginning(
     is_allowed: Authorizer | None = None,
 ) -> Shared:
     """What the duties of a term share before anything is known."""
-    state, memory = ClusterState(deletes_topics=settings.deletes_topics), Memory(settings.own_id)
+    state, memory = ClusterState(deletes_topics=settings.deletes_topics is True), Memory(settings.own_id)
     quotas = MutationQuotas(state.quotas, settings.quota_window_s)
     requests = OpenRequests(quotas)
     identity = Identity(
@@ -77,6 +77,7 @@ def at_beginning(
         settings.unclean_election,
         settings.has_leader_recovery,
         settings.deletes_topics,
+        settings.unclean_election_of_brokers,
     )
     cluster = Cluster(state, memory, identity)
     sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)

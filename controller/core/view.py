@@ -33,14 +33,16 @@ class Identity(Struct, frozen=True):
     """Who we are in this term, and what the configuration says to rules.
 
     Shape:
-        `unclean_election` is the configured default; `/config/brokers/<default>` overrides it.
+        `unclean_election` is the configured default; `/config/brokers/<default>` overrides it, and what brokers have
+        for themselves overrides both. `deletes_topics` is None while it is not known.
     """
 
     own_id: BrokerId
     controller_epoch: ControllerEpoch
     unclean_election: bool = False
     has_leader_recovery: bool = True
-    deletes_topics: bool = True
+    deletes_topics: bool | None = True
+    unclean_election_of_brokers: bool | None = None
 
 
 class Cluster:
@@ -115,6 +117,9 @@ class Cluster:
     @property
     def unclean_election(self) -> bool:
         """Whether replicas that are not in sync may lead, where a topic's settings do not say otherwise."""
+        of_brokers = self._identity.unclean_election_of_brokers
+        if of_brokers is not None:
+            return of_brokers
         return is_unclean_allowed(self._state.broker_defaults, self._identity.unclean_election)
 
     @property

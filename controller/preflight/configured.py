@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from controller.connections.broker import Dialer
 from controller.preflight.findings import Check
+from controller.preflight.inheriting import PROTECTING
 from controller.preflight.looking import Door, Preflight
 from controller.preflight.own_door import OwnDoorDialer
-from controller.preflight.sightings import COMPARED, Wanted
+from controller.preflight.sightings import Wanted
 from controller.settings import Settings
 from controller.wire.versions import parse_wanted
 from zk_layout.ids import BrokerId
@@ -26,10 +27,12 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         frozenset({listener, control_plane}),
         frozenset(map(Check, tolerated)),
         str(settings.values["authorizer.class.name"] or ""),
-        {key: text for key, text in settings.shown().items() if key in COMPARED},
+        {key: text for key, text in settings.shown().items() if key in PROTECTING},
         frozenset(endpoint.listener for endpoint in settings.advertised_endpoints),
         settings.rack,
         settings.zookeeper.sets_acl,
+        settings.given,
+        settings.flag("create.topic.policy.ignore"),
     )
 
 

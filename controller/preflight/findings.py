@@ -9,6 +9,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.preflight.inheriting import BrokerSettings
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerId
 
@@ -61,13 +62,15 @@ class Verdict(Struct, frozen=True):
     Shape:
         `have_brokers_spoken`: some broker has answered. Until then nobody knows whether brokers can be led from here.
         `have_all_spoken`: every registered broker has answered, or has no listener for us.
-        `protocols` has the `inter.broker.protocol.version` of each registered broker, None where it is not known now.
+        `protocols` has the `inter.broker.protocol.version` of each registered broker, `settings` what it tells of those
+        by which a controller decides; None where it is not known now.
     """
 
     findings: tuple[Finding, ...]
     have_brokers_spoken: bool = True
     have_all_spoken: bool = True
     protocols: Mapping[BrokerId, InterBrokerProtocol | None] = MappingProxyType({})
+    settings: Mapping[BrokerId, BrokerSettings | None] = MappingProxyType({})
 
     @property
     def stops(self) -> tuple[Finding, ...]:

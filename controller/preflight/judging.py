@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from controller.preflight import beside_brokers
+from controller.preflight import beside_brokers, deciding
 from controller.preflight.findings import Check, Finding, Gravity, listed, named, ok, stop, warning
 from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.kinds import AUTHORIZERS
@@ -35,7 +35,8 @@ def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
         beside_brokers.rack,
         _protocol,
         _authorizer,
-        _settings,
+        deciding.settings,
+        deciding.policy,
         _addresses,
         _clocks,
     )
@@ -266,21 +267,6 @@ def _authorizer(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
         if foreign:
             hint = f"only {AUTHORIZERS[0]} is supported; to open that door, tolerate this check"
         yield make(check, f"{text}, and this process lets everybody do everything", hint)
-
-
-def _settings(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
-    """Where all brokers agree on what a controller takes from them, this one is most likely meant to do the same."""
-    told = {b: s.settings for b, s in seen.brokers.items() if s.settings}
-    differing = []
-    for key, ours in wanted.settings.items():
-        theirs = {settings[key].lower() for settings in told.values() if key in settings}
-        if len(theirs) == 1 and theirs != {ours.lower()}:
-            differing.append(f"{key} is {theirs.pop()} on {named(told)}, and {ours} here")
-    if differing:
-        hint = "a native controller has the brokers' own; set them alike, unless you want them to differ"
-        yield warning(Check.SETTINGS, "; ".join(differing), hint)
-    elif told:
-        yield ok(Check.SETTINGS, f"what a controller decides by is set as on {named(told)}")
 
 
 def _addresses(_: Wanted, seen: Seen) -> Iterator[Finding]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.candidacy.events import IdClash
 from controller.core.errors import ErrorCode
-from controller.core.replies import ConfigSource
+from controller.core.replies import BrokerConfig, ConfigSource
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
+from controller.preflight.inheriting import POLICY, PROTECTING, BrokerSettings
 from controller.preflight.judging import UNNAMED, judge, protocols
-from controller.preflight.sightings import COMPARED, AddressTried, BrokerSeen, Seen, Wanted
+from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.wire import broker_configs
 from controller.wire.api_versions import encode_question
 from controller.wire.cursor import Malformed
@@ -79,7 +80,8 @@ class Preflight:
             return Verdict((finding,), have_brokers_spoken=False, have_all_spoken=False)
         findings = tolerating(judge(self._wanted, seen), self._wanted.tolerated)
         answered = [broker.ranges is not None for broker in seen.brokers.values() if broker.endpoint is not None]
-        return Verdict(findings, any(answered), all(answered), protocols(seen))
+        settings = {broker: one.settings for broker, one in seen.brokers.items()}
+        return Verdict(findings, any(answered), all(answered), protocols(seen), settings)
 
     async def _see(self, bridge: Bridge, clash: IdClash | None) -> Seen:
         place, registered = await asyncio.gather(whereabouts.place(bridge), preparation.registrations(bridge))
@@ -119,11 +121,13 @@ class Preflight:
             connection = BrokerConnection(self._dialer, endpoint)
             try:
                 ranges = await connection.versions(ANSWER_WITHIN_S)
-                told = await _configs_of(broker, connection, ranges.get(ApiKey.DESCRIBE_CONFIGS))
+                found = await _configs_of(broker, connection, ranges.get(ApiKey.DESCRIBE_CONFIGS))
             except Broken as error:
                 return BrokerSeen(listeners, endpoint, failure=str(error), rack=registration.rack)
             finally:
                 connection.drop()
+        unchanged = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)
+        told = {key: config.value or "" for key, config in found.items() if config.source in unchanged}
         protocol, authorizer = told.get(_PROTOCOL, ""), told.get(_AUTHORIZER)
         return BrokerSeen(
             listeners,
@@ -132,7 +136,7 @@ class Preflight:
             protocol=_parsed(protocol),
             told=protocol,
             authorizer=authorizer,
-            settings={key: value for key, value in told.items() if key in COMPARED},
+            settings=_settings_of(found) if _PROTOCOL in found else None,
             looks_on=_looks_on(told),
             rack=registration.rack,
         )
@@ -169,7 +173,9 @@ class Preflight:
         return AddressTried(endpoint, is_for_brokers, failure or "another process answers", owner)
 
 
-async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: VersionRange | None) -> dict[str, str]:
+async def _configs_of(
+    broker: BrokerId, connection: BrokerConnection, offered: VersionRange | None
+) -> dict[str, BrokerConfig]:
     """What the broker says of its own settings; one that forbids to ask has an authorizer whose name is not known.
 
     Raises:
@@ -177,7 +183,7 @@ async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: V
     """
     if offered is None or broker_configs.VERSION not in offered:
         return {}
-    keys = (_PROTOCOL, _AUTHORIZER, _CONTROL_PLANE, _BETWEEN_BROKERS, _BETWEEN_BROKERS_BY_DEFAULT, *COMPARED)
+    keys = (_PROTOCOL, _AUTHORIZER, _CONTROL_PLANE, _BETWEEN_BROKERS, _BETWEEN_BROKERS_BY_DEFAULT, POLICY, *PROTECTING)
     question = broker_configs.encode_question(broker, keys, connection.next_correlation_id())
     answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
     try:
@@ -185,9 +191,22 @@ async def _configs_of(broker: BrokerId, connection: BrokerConnection, offered: V
     except Malformed:
         return {}
     except broker_configs.Refused as refused:
-        return {_AUTHORIZER: UNNAMED} if refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else {}
-    unchanged = (ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT)
-    return {key: config.value or "" for key, config in found.items() if key in keys and config.source in unchanged}
+        is_forbidden = refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return {_AUTHORIZER: BrokerConfig(UNNAMED, ConfigSource.STATIC_BROKER)} if is_forbidden else {}
+    return {key: config for key, config in found.items() if key in keys}
+
+
+def _settings_of(found: Mapping[str, BrokerConfig]) -> BrokerSettings:
+    """What is set at run time for all brokers is followed in ZooKeeper, and counts for more than what is below it."""
+    fixed, dynamic = {}, {}
+    for key, config in found.items():
+        below = config.otherwise if config.source in broker_configs.AT_RUN_TIME else config.value
+        if key in PROTECTING and below is not None:
+            fixed[key] = below
+        if key in PROTECTING and config.source is ConfigSource.DYNAMIC_BROKER and config.value is not None:
+            dynamic[key] = config.value
+    policy = found[POLICY].value if POLICY in found else None
+    return BrokerSettings(fixed, dynamic, policy or "")
 
 
 def _looks_on(told: dict[str, str]) -> frozenset[str]:

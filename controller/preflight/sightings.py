@@ -8,20 +8,12 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from controller.preflight.findings import Check
+from controller.preflight.inheriting import BrokerSettings
 from controller.wire.versions import InterBrokerProtocol, VersionRange
 from controller.zk.rights import Granted
 from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
-
-COMPARED = (
-    "unclean.leader.election.enable",
-    "delete.topic.enable",
-    "auto.leader.rebalance.enable",
-    "num.partitions",
-    "default.replication.factor",
-)
-"""What a native controller takes from its broker's configuration, and this process from its own."""
 
 
 class Wanted(Struct, frozen=True):
@@ -30,8 +22,9 @@ class Wanted(Struct, frozen=True):
     Shape:
         `protocol` is None where it is to be found out. Brokers are told over `listener`, and reach this process over
         the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about. Where
-        `authorizer` is empty, everybody may do everything. `advertised` are all our listeners. `sets_acl` is
-        zookeeper.set.acl.
+        `authorizer` is empty, everybody may do everything. `settings` are those by which a controller decides, as they
+        are here; `given` are the keys that the operator has set. `advertised` are all our listeners. `sets_acl` is
+        zookeeper.set.acl. With `ignores_policy` topics are created without asking the brokers' policy.
     """
 
     own_id: BrokerId
@@ -46,6 +39,8 @@ class Wanted(Struct, frozen=True):
     advertised: frozenset[str] = frozenset()
     rack: str | None = None
     sets_acl: bool = False
+    given: frozenset[str] = frozenset()
+    ignores_policy: bool = False
 
 
 class BrokerSeen(Struct, frozen=True):
@@ -55,9 +50,9 @@ class BrokerSeen(Struct, frozen=True):
         `endpoint` is on the listener over which brokers are told, None where it has no such listener. `ranges` are
         None where it did not answer, and `failure` says why. `told` is its own `inter.broker.protocol.version`, empty
         where it refuses to tell; `protocol` is what that means, None also where this controller does not speak it.
-        `authorizer` is its own, empty where it has none, and None where that is not known. `settings` has what is
-        `COMPARED`, unless it was changed at run time, which this controller follows. It looks for its controller on
-        the listeners `looks_on`, none where it does not tell.
+        `authorizer` is its own, empty where it has none, and None where that is not known. `settings` are those by
+        which a controller decides, None where it does not tell. It looks for its controller on the listeners
+        `looks_on`, none where it does not tell.
     """
 
     listeners: tuple[str, ...]
@@ -67,7 +62,7 @@ class BrokerSeen(Struct, frozen=True):
     protocol: InterBrokerProtocol | None = None
     told: str = ""
     authorizer: str | None = None
-    settings: Mapping[str, str] = MappingProxyType({})
+    settings: BrokerSettings | None = None
     looks_on: frozenset[str] = frozenset()
     rack: str | None = None
 

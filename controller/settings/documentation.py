@@ -21,6 +21,14 @@ overrides both. A key's environment variable is the key in capitals, with a pref
 A setting with Kafka's name has Kafka's meaning; those marked * exist only here. A broker's `server.properties` is a
 good start: give it another `broker.id` and other `listeners`. `run --check-config` prints the settings in force, or
 everything that is wrong, and starts nothing.
+
+What is marked † a native controller has from its broker. Where it is not set here, this one has it from all brokers:
+what they agree on is in force, and where they differ, what protects most (no deletion, no unclean election, no
+automatic rebalance, fewer partitions, more replicas). Brokers are asked before the first claim (`--check-cluster` shows
+what is in force), and again when one restarts or is changed at run time; a leader that finds a change begins another
+term. A broker that is away counts as it was for ten minutes. Until one has answered, no topic is deleted, and requests
+to delete one wait. What is set here counts, with a warning where all brokers have something else. No controller decides
+by `min.insync.replicas`, `log.dirs` or `alter.config.policy.class.name`, which concern brokers only.
 """
 
 
@@ -35,10 +43,7 @@ def default_of(setting: Setting) -> str:
 
 def as_markdown() -> str:
     """The whole page."""
-    rows = [
-        (f"`{s.key}`" + ("" if s.is_kafkas else " *"), s.kind.name, default_of(s).replace(",", ", "), s.doc)
-        for s in SETTINGS
-    ]
+    rows = [(f"`{s.key}`{_marks(s)}", s.kind.name, default_of(s).replace(",", ", "), s.doc) for s in SETTINGS]
     return "\n".join(
         [
             _INTRODUCTION,
@@ -54,6 +59,10 @@ def as_markdown() -> str:
             "",
         ]
     )
+
+
+def _marks(setting: Setting) -> str:
+    return ("" if setting.is_kafkas else " *") + (" †" if setting.protecting is not None else "")
 
 
 def _pairs(texts: Mapping[str, str], title: str) -> list[str]:

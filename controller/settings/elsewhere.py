@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        "create.topic.policy.class.name": "a Java class cannot run here; leave it out: topics would be created "
-        "without checking the policy",
+        "create.topic.policy.class.name": "a Java class cannot run here; leave it out: where the brokers have one, "
+        "CreateTopics is refused unless create.topic.policy.ignore is true",
         "zookeeper.ssl.crl.enable": "certificates of ZooKeeper's servers cannot be looked up in lists of "
         "revoked ones here; leave it out, if brokers can do without",
         "zookeeper.ssl.ocsp.enable": "nobody can be asked here whether a certificate of ZooKeeper's servers was "

@@ -76,6 +76,7 @@ def load(
         found.control_plane,
         token_key_of(draft),
         towards_zookeeper,
+        frozenset(filter(draft.is_given, given)),
     )
 
 

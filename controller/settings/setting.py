@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import Any
+
 from msgspec import Struct
 
 from controller.settings.kinds import Kind, Value
@@ -11,7 +14,8 @@ class Setting(Struct, frozen=True):
     """One key: what it takes, what it is otherwise, and what it means.
 
     `is_kafkas` where Kafka has the key, too, with the same meaning; `same_as` names the key whose value is taken where
-    this one is not set.
+    this one is not set. Of what the brokers have, `protecting` chooses what is in force where this one is not set; None
+    where it is no matter of theirs.
     """
 
     key: str
@@ -21,6 +25,7 @@ class Setting(Struct, frozen=True):
     is_kafkas: bool = True
     is_required: bool = False
     same_as: str | None = None
+    protecting: Callable[[Collection[Any]], Any] | None = None
 
 
 def ours(key: str, kind: Kind, default: Value | None, doc: str) -> Setting:

@@ -182,6 +182,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether an out-of-sync replica may become leader when no in-sync replica can, losing records. The "
         "cluster-wide dynamic default (`kafka-configs --entity-default`) overrides it, and a topic's own setting "
         "overrides both.",
+        protecting=min,
     ),
     Setting(
         "authorizer.class.name",
@@ -208,55 +209,71 @@ SETTINGS: tuple[Setting, ...] = (
         TRUTH,
         True,
         "Whether topics may be deleted. If not, requests in /admin/delete_topics are removed.",
+        protecting=min,
     ),
     Setting(
         "num.partitions",
         number(1),
         1,
-        "Partitions of a topic that is created without a partition count; as on the brokers.",
+        "Partitions of a topic that is created without a partition count.",
+        protecting=min,  # a topic can get more of them, and never fewer
     ),
     Setting(
         "default.replication.factor",
         number(1, 32767),
         1,
-        "Replicas of each partition of a topic that is created without a replication factor; as on the brokers.",
+        "Replicas of each partition of a topic that is created without a replication factor.",
+        protecting=max,
+    ),
+    ours(
+        "create.topic.policy.ignore",
+        TRUTH,
+        False,
+        "Whether topics are created unjudged where a broker has a create.topic.policy.class.name: a Java class cannot "
+        "run here. If not, CreateTopics is answered POLICY_VIOLATION, except for __consumer_offsets and "
+        "__transaction_state.",
     ),
     Setting(
         "controller.quota.window.num",
         number(1),
         11,
-        "How many windows of a quota on changes of topics (controller_mutation_rate) may be used at once; as on the "
-        "brokers.",
+        "How many windows of a quota on changes of topics (controller_mutation_rate) may be used at once.",
+        protecting=min,
     ),
     Setting(
         "controller.quota.window.size.seconds",
         number(1),
         1,
-        "How long each of these windows is; as on the brokers.",
+        "How long each of these windows is.",
+        protecting=min,
     ),
     Setting(
         "auto.leader.rebalance.enable",
         TRUTH,
         True,
         "Whether leadership returns to partitions' preferred (first) replicas automatically.",
+        protecting=min,
     ),
     Setting(
         "leader.imbalance.check.interval.seconds",
         number(1),
         300,
         "How often the balance of leaders is checked; first five seconds after a take-over.",
+        protecting=max,
     ),
     Setting(
         "leader.imbalance.per.broker.percentage",
         number(0),
         10,
         "The share of the partitions preferring a broker that others may lead before leadership returns to it.",
+        protecting=max,
     ),
     Setting(
         "delegation.token.expiry.check.interval.ms",
         MILLISECONDS,
         3600000,
         "How often expired delegation tokens are deleted; the brokers' secret key is not needed here.",
+        protecting=min,
     ),
     ours(
         "controlled.shutdown.redundancy",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.settings.kinds import Value
 from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret, ZooKeeperSecurity
@@ -32,7 +33,8 @@ class Settings(Struct, frozen=True):
         do not concern a controller.
         `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
         `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
-        tokens are checked, `zookeeper` how this process goes to ZooKeeper.
+        tokens are checked, `zookeeper` how this process goes to ZooKeeper. `given` are the keys that the operator has
+        set; all others have their defaults.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
@@ -49,6 +51,7 @@ class Settings(Struct, frozen=True):
     control_plane_listener: str = ""
     token_key: Secret | None = None
     zookeeper: ZooKeeperSecurity = ZooKeeperSecurity()
+    given: frozenset[str] = frozenset()
 
     def text(self, key: str) -> str:
         """A value as text."""
@@ -67,6 +70,10 @@ class Settings(Struct, frozen=True):
     def flag(self, key: str) -> bool:
         """A value that the table declares a truth."""
         return self.values[key] is True
+
+    def overridden(self, values: Mapping[str, Value]) -> Settings:
+        """The same, where these values are in force."""
+        return replace(self, values=MappingProxyType({**self.values, **values}))
 
     @property
     def broker_id(self) -> int:

@@ -21,6 +21,8 @@ VERSION = 1
 
 _BROKER = 4  # Kafka's number for this kind of resource
 _SOURCES = frozenset(ConfigSource)
+AT_RUN_TIME = frozenset({ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER})
+"""Where a broker's setting comes from that was changed while it ran."""
 
 
 class Refused(Exception):
@@ -41,7 +43,8 @@ def encode_question(broker: BrokerId, keys: Sequence[str], correlation_id: int) 
         configuration_keys=tuple(keys),
     )
     header = encode_request_header(RequestHeader(ApiKey.DESCRIBE_CONFIGS, VERSION, correlation_id, CLIENT_ID))
-    return framed(header, encode_entity(schema.make("DescribeConfigsRequest", resources=(resource,))))
+    entity = schema.make("DescribeConfigsRequest", resources=(resource,), include_synonyms=True)
+    return framed(header, encode_entity(entity))
 
 
 def decode_answer(frame: bytes) -> dict[str, BrokerConfig]:
@@ -69,10 +72,17 @@ def decode_answer(frame: bytes) -> dict[str, BrokerConfig]:
 def _config(cursor: Cursor, found: dict[str, BrokerConfig]) -> None:
     name, value = cursor.string("name"), cursor.nullable_string("value")
     cursor.boolean("read_only")
-    source = cursor.int8("config_source")
+    source = _source(cursor)
     cursor.boolean("is_sensitive")
+    otherwise = None
     for _ in cursor.array("synonyms", 5):
         cursor.string("name")
-        cursor.nullable_string("value")
-        cursor.int8("source")
-    found[name] = BrokerConfig(value, ConfigSource(source) if source in _SOURCES else ConfigSource.UNKNOWN)
+        synonym = cursor.nullable_string("value")
+        if _source(cursor) not in AT_RUN_TIME and otherwise is None:
+            otherwise = synonym
+    found[name] = BrokerConfig(value, source, otherwise=otherwise if source in AT_RUN_TIME else None)
+
+
+def _source(cursor: Cursor) -> ConfigSource:
+    source = cursor.int8("config_source")
+    return ConfigSource(source) if source in _SOURCES else ConfigSource.UNKNOWN

@@ -30,6 +30,7 @@ _MOST_TOPICS: Final = 200
 _TOPICS_AT_ONCE: Final = 10
 _SAMPLE: Final = 3
 _long = struct.Struct(">q")
+_MZXID_AT: Final = 8
 _MTIME_AT: Final = 24
 _PZXID_AT: Final = 60
 
@@ -98,6 +99,14 @@ class LastWritten(Exists, frozen=True):
         return int(_long.unpack_from(buffer, offset + _MTIME_AT)[0])
 
 
+class LastChanged(Exists, frozen=True):
+    """As of which zxid was it last written?"""
+
+    def deserialize(self, buffer: bytes, offset: int) -> int:  # type: ignore[override]  # the same bytes, read otherwise
+        """Its mzxid."""
+        return int(_long.unpack_from(buffer, offset + _MZXID_AT)[0])
+
+
 class LastOfChildren(Exists, frozen=True):
     """As of which zxid did a child come or go?"""
 
@@ -106,14 +115,17 @@ class LastOfChildren(Exists, frozen=True):
         return int(_long.unpack_from(buffer, offset + _PZXID_AT)[0])
 
 
-async def brokers_as_of(bridge: Bridge) -> int | None:
-    """The zxid at which a broker last came or went; None where none ever has.
+async def brokers_as_of(bridge: Bridge) -> tuple[int | None, ...]:
+    """The zxids at which a broker last came or went, and at which settings of brokers were changed at run time.
 
     Raises:
         SessionEnded: there is no session any more.
     """
-    found: int | None = (await bridge.read(LastOfChildren(bridge.full(brokers.ROOT)))).value
-    return found
+    root = configs.DefaultBrokerConfigAddress().path.rpartition("/")[0]
+    reply, names = await asyncio.gather(bridge.read(LastOfChildren(bridge.full(brokers.ROOT))), _children(bridge, root))
+    paths = [f"{root}/{name}" for name in sorted(names or ())]
+    changed = await asyncio.gather(*(bridge.read(LastChanged(bridge.full(path))) for path in paths))
+    return (reply.value, *(one.value for one in changed))
 
 
 async def place(bridge: Bridge) -> Place:

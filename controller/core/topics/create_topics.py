@@ -1,6 +1,7 @@
 """May this topic be created, and on which brokers?
 
-What Kafka's `create.topic.policy.class.name` would refuse is not refused here: such a policy is a Java class.
+What Kafka's `create.topic.policy.class.name` would allow is not known here, where no Java class can run: where there is
+such a policy, only those topics are created that brokers make for themselves.
 
 Source: Kafka's ZkAdminManager.createTopics and AdminZkClient.validateTopicCreate, with their order of checks; KIP-464
 (defaults), KIP-525 (what is answered).
@@ -27,6 +28,7 @@ from zk_layout.znodes.topics import Assignment
 
 MOST_PARTITIONS = 200_000
 FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+MADE_BY_BROKERS = frozenset({TopicName("__consumer_offsets"), TopicName("__transaction_state")})
 INTERNAL_TO_KRAFT = TopicName("__cluster_metadata")
 
 
@@ -90,6 +92,15 @@ def consider(
     if problem is not None:
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
     return Plan({number: Assignment(replicas) for number, replicas in sorted(placed)}, config)
+
+
+def refuse_unjudged(name: TopicName, policy: str) -> Refusal | None:
+    """Why a topic is not created that a policy would have to judge."""
+    if not policy or name in MADE_BY_BROKERS:
+        return None
+    text = f"New topics are judged by {policy} (create.topic.policy.class.name), a Java class that cannot run in this"
+    hint = "create the topic while a broker is the controller, or set create.topic.policy.ignore=true"
+    return Refusal(ErrorCode.POLICY_VIOLATION, f"{text} controller: {hint}.")
 
 
 def already_exists(name: TopicName) -> Refusal:

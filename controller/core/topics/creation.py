@@ -44,6 +44,8 @@ class TopicCreation:
         outcome = create_topics.refuse_unstorable(
             wanted.partition_count, wanted.replication_factor, most_bytes
         ) or create_topics.consider(wanted, alike, shared.settings.defaults, shared.cluster, shared.random)
+        if not isinstance(outcome, Refusal):
+            outcome = create_topics.refuse_unjudged(step.name, shared.settings.creation_policy) or outcome
         request = shared.requests.request(item.call)
         if isinstance(outcome, Refusal):
             shared.requests.settle(item, denied(item, outcome), out)

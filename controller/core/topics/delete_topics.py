@@ -15,10 +15,12 @@ from zk_layout.ids import TopicName
 FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
 
-def refuse_within(request: DeleteTopics, *, is_enabled: bool) -> Refusal | None:
-    """Why no topic is deleted at all."""
+def refuse_within(request: DeleteTopics, *, is_enabled: bool | None) -> Refusal | None:
+    """Why no topic is deleted at all. While it is not known whether any may be, clients are to ask again."""
     if is_enabled:
         return None
+    if is_enabled is None:
+        return Refusal(ErrorCode.NOT_CONTROLLER, "No broker has told yet whether topics may be deleted.")
     error = ErrorCode.TOPIC_DELETION_DISABLED if request.knows_deletion_disabled else ErrorCode.INVALID_REQUEST
     return Refusal(error, "Topic deletion is disabled.")
 

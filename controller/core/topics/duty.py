@@ -293,6 +293,8 @@ class Topics(TopicDuty):
         name = address.topic
         if isinstance(address, ReplicaDeletionsAddress):
             return self._cluster.stray_deletions(name) is not None
+        if self._cluster.deletes_topics is None:
+            return False
         mark, topic = self._cluster.deletion_marks.get(name), self._cluster.topics.get(name)
         return mark is not None and not mark.is_hidden and (topic is None or not topic.is_queued_for_deletion)
 

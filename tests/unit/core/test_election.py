@@ -10,6 +10,7 @@ from controller.core.state.topics import BLANK
 from controller.core.steps.change import Change, Look
 from controller.core.view import Cluster
 from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, state, written
+from tests.unit.traps.play import Play, some
 from zk_layout.facts import Malformed, Stat, present
 from zk_layout.ids import LeaderEpoch, PartitionId, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
@@ -76,6 +77,19 @@ def test_the_topics_setting_outweighs_the_brokers_default() -> None:
     assert isinstance(step, Change)
     assert step.state is not None
     assert step.state.leader == -1
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_what_brokers_have_for_themselves_outweighs_what_is_set_for_all_of_them_and_no_topics_setting(
+    is_allowed: bool,
+) -> None:
+    text = str(not is_allowed).lower()
+    own = f"set unclean_election_of_brokers={str(is_allowed).lower()}"
+    play = Play(own, f"config <default> unclean.leader.election.enable={text}")
+    play.do("brokers 1,2", "topic orders 0=1,2", "state orders-0 isr=1", "elect")
+
+    assert bool(some(play.do("broker 1 dies"), "leader=2")) is is_allowed
+    assert bool(some(play.do(f"config orders unclean.leader.election.enable={text}"), "leader=2")) is not is_allowed
 
 
 def test_an_unclean_leader_is_alone_in_sync_and_recovers() -> None:

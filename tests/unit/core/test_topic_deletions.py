@@ -357,6 +357,17 @@ def test_where_topics_may_not_be_deleted_the_request_is_dropped() -> None:
     assert commit.why == ("topic orders is not deleted: delete.topic.enable is false",)
 
 
+def test_while_nobody_knows_whether_topics_may_be_deleted_requests_wait_and_the_topic_is_led() -> None:
+    play = Play("set deletes_topics=null", "brokers 1,2", "topic orders 0=1,2", "delete topic orders", "elect")
+
+    assert some(play.do("broker 1 dies"), "set /brokers/topics/orders/partitions/0/state", "leader=2")
+    assert some(play.do("ask delete orders"), "answer", "NOT_CONTROLLER")
+    assert play.data("/admin/delete_topics/orders") is not None
+
+    play.do("broker 1 returns", "set deletes_topics=true", "elect")
+    assert play.data("/brokers/topics/orders") is None
+
+
 def test_a_request_that_cannot_be_dropped_holds_nothing_up() -> None:
     path = "/admin/delete_topics/orders"
     play = Play("brokers 1,2", "delete topic orders", "topic orders 0=1,2", f"refuse {path}", "elect")

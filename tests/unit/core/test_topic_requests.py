@@ -35,6 +35,7 @@ from controller.core.topics import configs, create_partitions, create_topics
 from controller.core.topics.create_topics import Plan
 from controller.core.topics.duty import Topics
 from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, registration, written
+from tests.unit.traps.play import Play, some
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
@@ -353,3 +354,18 @@ def test_where_topics_may_not_be_deleted_old_clients_get_an_error_they_know() ->
     assert refused_at_once(Term("1", deletes_topics=False), DeleteTopics(topics)) == [ErrorCode.TOPIC_DELETION_DISABLED]
     assert refused_at_once(Term("1", deletes_topics=False), old) == [ErrorCode.INVALID_REQUEST]
     assert refused_at_once(Term("1"), old) == []
+
+
+def test_a_topic_that_only_a_java_class_could_judge_is_not_created_and_everything_else_goes_on() -> None:
+    play = Play('set creation_policy="com.acme.Policy"', "brokers 1,2", "topic orders 0=1", "elect")
+
+    for request in ("ask create clicks partitions=1 replicas=1", "ask create clicks partitions=1 replicas=1 validate"):
+        (answer,) = some(play.do(request), "answer")
+        assert "POLICY_VIOLATION" in answer
+        assert "judged by com.acme.Policy (create.topic.policy.class.name)" in answer
+    assert "TOPIC_ALREADY_EXISTS" in str(play.do("ask create orders partitions=1 replicas=1"))
+    assert "INVALID_REPLICATION_FACTOR" in str(play.do("ask create clicks partitions=1 replicas=9"))
+
+    assert some(play.do("ask create __consumer_offsets partitions=1 replicas=1"), "answer", "NONE")
+    assert some(play.do("ask grow orders partitions=2"), "answer", "NONE")
+    assert some(play.do("ask delete orders"), "answer", "NONE")

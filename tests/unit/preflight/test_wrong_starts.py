@@ -256,9 +256,13 @@ def test_while_brokers_are_raised_one_after_the_other_both_are_right(ours: str) 
 
 def test_brokers_that_do_not_tell_are_a_warning() -> None:
     settings = "inter.broker.protocol.version=2.4", OURS
-    (warning,) = World(*settings).runs(Broker(protocol=None)).passes().warnings
+    protocol, decided_by = World(*settings).runs(Broker(protocol=None)).passes().warnings
 
-    assert "no broker tells its inter.broker.protocol.version" in warning.text
+    assert "no broker tells its inter.broker.protocol.version" in protocol.text
+    assert decided_by.text == (
+        "no broker tells by which settings a controller decides; unclean.leader.election.enable=false, "
+        "delete.topic.enable=true, num.partitions=1 … are in force"
+    )
 
 
 # who judges requests
@@ -295,22 +299,44 @@ def test_the_same_authorizer_is_sound_and_some_brokers_without_one_are_a_warning
 # what a native controller takes from its broker
 
 
-def test_settings_that_differ_from_all_brokers_are_a_warning() -> None:
-    brokers = [Broker(settings={"unclean.leader.election.enable": "true", "num.partitions": "1"}) for _ in range(2)]
+def test_settings_that_contradict_all_brokers_are_a_warning() -> None:
+    brokers = [Broker(settings={"delete.topic.enable": "false", "num.partitions": "1"}) for _ in range(2)]
+
+    (warning,) = World("delete.topic.enable=true").runs(*brokers).passes().warnings
+
+    assert warning.text == "delete.topic.enable is false on brokers 1, 2, and true here"
+    assert "set them alike" in warning.hint
+    assert not World("delete.topic.enable=FALSE").runs(*brokers).passes().warnings
+
+
+def test_what_is_in_force_because_all_brokers_have_it_is_said() -> None:
+    brokers = [Broker(settings={"delete.topic.enable": "false", "num.partitions": "3"}) for _ in range(2)]
+
+    texts = [finding.text for finding in World().runs(*brokers).passes().findings]
+
+    assert "in force as on brokers 1, 2: delete.topic.enable=false, num.partitions=3" in texts
+
+
+def test_brokers_that_contradict_each_other_are_a_warning_that_names_what_is_in_force() -> None:
+    brokers = [Broker(settings={"delete.topic.enable": text}) for text in ("true", "false", "true")]
 
     (warning,) = World().runs(*brokers).passes().warnings
 
-    assert warning.text == "unclean.leader.election.enable is true on brokers 1, 2, and false here"
-    assert "set them alike" in warning.hint
-    assert not World("unclean.leader.election.enable=true").runs(*brokers).passes().warnings
+    assert warning.text == (
+        "delete.topic.enable is true on brokers 1, 3, false on broker 2; false is in force, which protects most"
+    )
 
 
-@pytest.mark.parametrize("other", ["FALSE", "!true"])
-def test_settings_that_brokers_have_as_here_or_at_run_time_or_differently_are_none(other: str) -> None:
-    key = "unclean.leader.election.enable"
+def test_a_policy_of_the_brokers_is_a_warning_that_says_what_becomes_of_new_topics() -> None:
+    judging = Broker(settings={"create.topic.policy.class.name": "com.acme.Policy"})
 
-    assert not World().runs(Broker(settings={key: other})).passes().warnings
-    assert not World().runs(Broker(settings={key: "true"}), Broker(settings={key: "false"})).passes().warnings
+    (warning,) = World().runs(Broker(), judging).passes().warnings
+    assert warning.text == (
+        "broker 2 would judge new topics by com.acme.Policy (create.topic.policy.class.name), a Java class that "
+        "cannot run here: CreateTopics is answered POLICY_VIOLATION"
+    )
+    (warning,) = World("create.topic.policy.ignore=true").runs(judging).passes().warnings
+    assert "topics are created without asking it" in warning.text
 
 
 # ids and rights

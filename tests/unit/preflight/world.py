@@ -78,7 +78,8 @@ class Broker:
 
 
 def encode_described(header: RequestHeader, protocol: str | None, told: Mapping[str, str] | None = None) -> bytes:
-    """An answer to DescribeConfigs v1 as brokers write it; what begins with `!` was changed at run time."""
+    """An answer to DescribeConfigs v1 as brokers write it; what begins with `!` was set at run time for all brokers,
+    with `!!` for this one, and would otherwise be `false`."""
     error = ErrorCode.NONE if protocol is not None else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     resource = struct.pack(">h", error) + LEGACY.nullable_string(None) + b"\4" + LEGACY.string("1")
     configs = struct.pack(">i", 0)
@@ -86,9 +87,12 @@ def encode_described(header: RequestHeader, protocol: str | None, told: Mapping[
         all_of_it = {"inter.broker.protocol.version": protocol, **(told or {})}
         configs = struct.pack(">i", len(all_of_it))
         for key, value in all_of_it.items():
-            written = LEGACY.string(key) + LEGACY.nullable_string(value.removeprefix("!"))
-            source = b"\3" if value.startswith("!") else b"\4"
-            configs += written + b"\1" + source + b"\0" + struct.pack(">i", 1) + written + b"\5"
+            source = (b"\4", b"\3", b"\2")[len(value) - len(value.lstrip("!"))]
+            written = LEGACY.string(key) + LEGACY.nullable_string(value.lstrip("!"))
+            synonyms = [written + source]
+            if source != b"\4":
+                synonyms.append(LEGACY.string(key) + LEGACY.nullable_string("false") + b"\5")
+            configs += written + b"\1" + source + b"\0" + struct.pack(">i", len(synonyms)) + b"".join(synonyms)
     return framed(encode_response_header(header), struct.pack(">ii", 0, 1), resource, configs)
 
 

@@ -17,7 +17,7 @@ HEADER = RequestHeader(ApiKey.DESCRIBE_CONFIGS, 1, 7)
 
 def test_a_broker_is_asked_for_some_keys_of_its_own() -> None:
     assert encode_question(BrokerId(3), ("a.b",), 7) == (
-        b"\0\0\0\x2f\0\x20\0\1\0\0\0\7\0\x13kafka-zk-controller\0\0\0\1\4\0\x013\0\0\0\1\0\3a.b\0"
+        b"\0\0\0\x2f\0\x20\0\1\0\0\0\7\0\x13kafka-zk-controller\0\0\0\1\4\0\x013\0\0\0\1\0\3a.b\1"
     )
 
 
@@ -25,6 +25,13 @@ def test_what_it_says_is_read_past_all_that_nobody_asked_for() -> None:
     assert decode_answer(encode_described(HEADER, "2.8-IV1")[4:]) == {
         "inter.broker.protocol.version": BrokerConfig("2.8-IV1", ConfigSource.STATIC_BROKER),
     }
+
+
+def test_a_setting_that_was_changed_at_run_time_says_what_it_would_otherwise_be() -> None:
+    found = decode_answer(encode_described(HEADER, "2.8-IV1", {"a": "!true", "b": "!!true"})[4:])
+
+    assert found["a"] == BrokerConfig("true", ConfigSource.DYNAMIC_DEFAULT_BROKER, otherwise="false")
+    assert found["b"] == BrokerConfig("true", ConfigSource.DYNAMIC_BROKER, otherwise="false")
 
 
 def test_a_refusal_has_a_name() -> None:
