@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import re
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,6 +18,8 @@ import structlog
 from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
 from controller.http_access import http_access
 from controller.security.failures import UnusableSecurity
+from controller.security.identity_providers import encrypting
+from controller.security.jaas import parse_jaas
 from controller.security.key_sets import URL, KeySource
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
@@ -150,9 +153,19 @@ def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, *, w
 def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, *, with_keys: bool) -> Callable[[], Login]:
     keys, of_tokens = None, sasl.options_of("OAUTHBEARER")
     if URL in of_tokens and "OAUTHBEARER" in sasl.enabled_mechanisms:
-        keys = KeySource(of_tokens, _say) if with_keys else _no_keys
+        context = _towards_key_set(of_tokens[URL], sasl)
+        keys = KeySource(of_tokens, _say, context) if with_keys else _no_keys
     sources = Sources(_now_ms, users.user, users.token, settings.token_key, keys, _default_realm())
     return partial(Login, listener_mechanisms(sasl, sources), _now_ms, sasl.max_reauth_ms)
+
+
+def _towards_key_set(url: str, sasl: SaslSettings) -> Callable[[], ssl.SSLContext] | None:
+    """What encrypts it, by the options of the listener's login module."""
+    jaas = sasl.jaas.get("OAUTHBEARER")
+    if jaas is None or not url.lower().startswith("https:"):
+        return None
+    module = parse_jaas(jaas, "oauthbearer.sasl.jaas.config")
+    return encrypting({key: secret.reveal() for key, secret in module.options.items()})
 
 
 def _no_keys(_: str | None) -> tuple[Mapping[str, object], ...]:

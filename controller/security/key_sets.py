@@ -3,17 +3,22 @@
 Fetched on a thread of its own, so that no login waits for it: at the start, every
 `sasl.oauthbearer.jwks.endpoint.refresh.ms`, and when a token names a key that is not known.
 
-Source: KIP-768; Kafka's RefreshingHttpsJwks.
+Source: KIP-768; Kafka's RefreshingHttpsJwks and VerificationKeyResolverFactory; Java's HttpURLConnection, which follows
+a redirection only to where the scheme is the same.
 """
 
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPMessage
 from typing import Any, Final
+from urllib.error import URLError
+from urllib.parse import urlsplit
 
 from controller.security.failures import UnusableSecurity
 
@@ -28,11 +33,31 @@ _SCHEMES: Final = ("file:", "http:", "https:")
 KeySet = Sequence[Mapping[str, Any]]
 
 
+class _SameScheme(urllib.request.HTTPRedirectHandler):
+    """Who may change what is not encrypted could name keys of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._scheme = urlsplit(url).scheme
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """As by default, or not followed."""
+        if urlsplit(newurl).scheme != self._scheme:
+            raise URLError(f"{self._scheme} is redirected to {newurl}, which is not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 class KeySource:
     """The keys as they were when they were fetched last; what was fetched stays while nothing newer can be had."""
 
-    def __init__(self, options: Mapping[str, str], say: Callable[[str, str], None]) -> None:
-        """Fetch in the background, for as long as the process lives.
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        say: Callable[[str, str], None],
+        context: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        """Fetch in the background, for as long as the process lives. `context` makes what encrypts the next connection.
 
         Raises:
             UnusableSecurity: the address is none, or the time no number.
@@ -44,6 +69,7 @@ class KeySource:
         if not refresh.isdecimal() or not int(refresh):
             raise UnusableSecurity(f"{_REFRESH} must be a number of milliseconds, at least 1")
         self._every_s = int(refresh) / 1000
+        self._context = context or ssl.create_default_context
         self._keys: KeySet = ()
         self._is_wanted = threading.Event()
         self._failure = ""
@@ -65,7 +91,9 @@ class KeySource:
 
     def _fetch(self) -> None:
         try:
-            with urllib.request.urlopen(self._url, timeout=_WITHIN_S) as answer:
+            encrypted = urllib.request.HTTPSHandler(context=self._context())
+            opener = urllib.request.build_opener(encrypted, _SameScheme(self._url))
+            with opener.open(self._url, timeout=_WITHIN_S) as answer:
                 found = json.loads(answer.read(_LARGEST_BYTES))["keys"]
             self._keys = tuple(key for key in found if isinstance(key, dict))
             self._failure = ""

@@ -4,7 +4,7 @@ PyJWT checks the signature; the claims are judged here, by the clock that is giv
 
 Source: KIP-768; Kafka's OAuthBearerValidatorCallbackHandler, ValidatorAccessTokenValidator and ClaimValidationUtils,
 and what the library jose4j demands for them: `exp` and `iat`, `nbf` where there is one, no audience but
-an expected one.
+an expected one; of keys of RSA 2048 bits, of shared secrets as many as the hash has, of curves the algorithm's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from controller.security.oauthbearer import BearerToken, TokenRefused, Validate
 
 _PREFIX = "sasl.oauthbearer."
 _DEFAULT_CLOCK_SKEW = "30"
-_CLAIMS_JUDGED_HERE = {
+_JUDGED_BY_PYJWT = {
     "verify_signature": True,
     "verify_exp": False,
     "verify_nbf": False,
@@ -30,6 +30,7 @@ _CLAIMS_JUDGED_HERE = {
     "verify_iss": False,
     "verify_sub": False,
     "verify_jti": False,
+    "enforce_minimum_key_length": True,
 }
 _KEY_TYPES: Mapping[str, str] = {"RS": "RSA", "PS": "RSA", "ES": "EC", "HS": "oct", "Ed": "OKP"}
 
@@ -111,7 +112,7 @@ def _verified(token: str, keys: Keys) -> Mapping[str, Any]:
 
 def _signed_with(key: Mapping[str, Any], token: str, algorithm: str) -> Mapping[str, Any]:
     public = jwt.PyJWK(dict(key), algorithm=algorithm)
-    claims: Mapping[str, Any] = jwt.decode(token, public, algorithms=[algorithm], options=_CLAIMS_JUDGED_HERE)  # type: ignore[arg-type]
+    claims: Mapping[str, Any] = jwt.decode(token, public, algorithms=[algorithm], options=_JUDGED_BY_PYJWT)  # type: ignore[arg-type]
     return claims
 
 
@@ -122,6 +123,7 @@ def _fits(key: Mapping[str, Any], algorithm: str, key_id: str | None) -> bool:
         and (key_id is None or key.get("kid") == key_id)
         and key.get("alg") in (None, algorithm)
         and key.get("use") in (None, "sig")
+        and "verify" in (key.get("key_ops") or ("verify",))
     )
 
 

@@ -16,16 +16,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from msgspec import structs
-
 from controller.security.bearer_tokens import BearerTokens
-from controller.security.client_tls import client_tls
 from controller.security.failures import UnusableSecurity
+from controller.security.identity_providers import encrypting
 from controller.security.jaas import LoginModule
 from controller.security.own_token import Refresh, read_token
 from controller.security.signed_tokens import expectations
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context
 from controller.security.token_endpoint import Client, Patience, TokenEndpoint, token_in
 from controller.security.unsigned_tokens import EXTENSION, unsigned_tokens
 from controller.settings.security import Secret
@@ -97,12 +93,7 @@ def _asking(options: Mapping[str, str], told: Mapping[str, str]) -> Callable[[],
     client = Client(needed["clientId"], Secret(needed["clientSecret"]), told.get("scope", "").strip(), encode == "true")
     if url.scheme == "http":
         return TokenEndpoint(url, client, _patience(options))
-    try:
-        tls = structs.replace(client_tls(told), endpoint_identification_algorithm="https")
-        client_context(tls)  # what cannot be used is told at the start
-    except UnusableStore as error:
-        raise UnusableSecurity(f"sasl.jaas.config: {error}") from None
-    return TokenEndpoint(url, client, _patience(options), partial(client_context, tls))
+    return TokenEndpoint(url, client, _patience(options), encrypting(told))
 
 
 def _url(options: Mapping[str, str]) -> SplitResult:

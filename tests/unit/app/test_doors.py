@@ -187,6 +187,19 @@ def test_keys_are_fetched_and_what_was_good_stays(tmp_path: Path) -> None:
         KeySource({url: "gopher://x"}, lambda *_: None)
 
 
+def test_a_key_set_is_trusted_by_the_options_of_the_listeners_login_module(store: Path) -> None:
+    trusting = 'ssl.truststore.type=PEM ssl.truststore.location="/no"'
+    found = written(
+        store,
+        listener__name__plain__sasl__enabled__mechanisms="OAUTHBEARER",
+        listener__name__plain__oauthbearer__sasl__jaas__config=f"{OAUTHBEARER_LOGIN} required {trusting};",
+        listener__name__plain__sasl__oauthbearer__jwks__endpoint__url="https://idp/keys",
+    )
+
+    with pytest.raises(BadSettings, match=r"listener PLAIN: sasl\.jaas\.config: ssl\.truststore\.location"):
+        doors.check(found)
+
+
 def until(is_so: object) -> None:
     assert callable(is_so)
     end = time.monotonic() + 10

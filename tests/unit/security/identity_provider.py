@@ -1,4 +1,4 @@
-"""A token endpoint on this host, for tests of those who ask it."""
+"""A token endpoint or key set on this host, for tests of those who ask it."""
 
 from __future__ import annotations
 
@@ -46,14 +46,19 @@ def serving(identity: Path | None = None) -> Iterator[Provider]:
     provider = Provider()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
             provider.asked.append((dict(self.headers.items()), body))
             provider.is_asked.set()
             provider.may_answer.wait(10)
             status, text = provider.answer()
             with contextlib.suppress(ConnectionError):  # who asked has gone
                 self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", text)
                 self.end_headers()
                 self.wfile.write(text.encode())
 

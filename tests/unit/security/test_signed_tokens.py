@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hmac
 import json
+import warnings
 from base64 import urlsafe_b64encode
 from typing import Any
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given as drawn
 from hypothesis import strategies as st
+from jwt import InsecureKeyLengthWarning
 
 from controller.security.failures import UnusableSecurity
 from controller.security.oauthbearer import BearerToken, TokenRefused
@@ -58,6 +62,61 @@ def test_another_claim_can_name_the_user() -> None:
     found = judged(signed(azp=" app "), **{"sasl.oauthbearer.sub.claim.name": "azp"})
 
     assert found == BearerToken("app", (NOW_S + 60) * 1000)
+
+
+def weakly(key: Any, jwk: str, algorithm: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    """A token signed with a key of a key set that its algorithm must not be used with."""
+    with warnings.catch_warnings(action="ignore", category=InsecureKeyLengthWarning):
+        return jwt.encode(CLAIMS, key, algorithm, headers={"kid": "w"}), json.loads(jwk) | {"kid": "w", **more}
+
+
+def short_rsa(bits: int, algorithm: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=bits)
+    return weakly(key, jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()), algorithm, **more)
+
+
+def shared_secret(size: int, algorithm: str) -> tuple[str, dict[str, Any]]:
+    return weakly(b"k" * size, jwt.algorithms.HMACAlgorithm.to_jwk(b"k" * size), algorithm)
+
+
+def on_another_curve() -> tuple[str, dict[str, Any]]:
+    """As who signs with P-384 and SHA-256; ES256 is P-256."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    parts = [urlsafe_b64encode(json.dumps(part).encode()) for part in ({"alg": "ES256", "kid": "w"}, CLAIMS)]
+    text = b".".join(part.rstrip(b"=") for part in parts)
+    r, s = decode_dss_signature(key.sign(text, ec.ECDSA(SHA256())))
+    signature = urlsafe_b64encode(r.to_bytes(48, "big") + s.to_bytes(48, "big")).rstrip(b"=")
+    jwk = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key())) | {"kid": "w"}
+    return f"{text.decode()}.{signature.decode()}", jwk
+
+
+def judged_by(token: str, jwk: dict[str, Any]) -> BearerToken:
+    return signed_tokens(expectations(EXPECTED), lambda _: [jwk], lambda: NOW_MS)(token)
+
+
+@pytest.mark.parametrize(
+    ("token", "jwk"),
+    [
+        short_rsa(1024, "RS256"),
+        short_rsa(2040, "PS256"),
+        short_rsa(2048, "RS256", key_ops=["sign"]),
+        shared_secret(31, "HS256"),
+        shared_secret(47, "HS384"),
+        shared_secret(63, "HS512"),
+        on_another_curve(),
+    ],
+)
+def test_a_key_that_kafkas_library_would_not_use_is_not_used_here(token: str, jwk: dict[str, Any]) -> None:
+    with pytest.raises(TokenRefused):
+        judged_by(token, jwk)
+
+
+@pytest.mark.parametrize(
+    ("token", "jwk"),
+    [short_rsa(2048, "RS256", key_ops=["verify"]), shared_secret(32, "HS256"), shared_secret(64, "HS512")],
+)
+def test_a_key_of_the_least_size_is_good(token: str, jwk: dict[str, Any]) -> None:
+    assert judged_by(token, jwk).user == "ann"
 
 
 @pytest.mark.parametrize(
