@@ -90,9 +90,18 @@ MUTANTS = (
     Mutant(
         "stops a leader that shuts down though nobody can follow it",
         LEADER,
-        "    if cluster.still_serves(state.leader, case.at):\n        return None\n    return _unclean",
+        "    if cluster.still_serves(state.leader, case.at):\n"
+        "        return _shrink(case, state, _serving(case, state, cluster), cluster)\n    return _unclean",
         "    return _unclean",
         (unit("election"),),
+    ),
+    Mutant(
+        "leaves the dead in the ISR of a leader that shuts down and cannot be followed",
+        LEADER,
+        "        return _shrink(case, state, _serving(case, state, cluster), cluster)",
+        "        return None",
+        (unit("election"), law("rules")),
+        unseen="it takes a leader that writes its ISR itself, and one seed in thousands",
     ),
     Mutant(
         "prefers a replica that is not in sync",

@@ -66,7 +66,8 @@ def _slow_election(situation: Situation) -> tuple[int, set[BrokerId]]:
     if in_sync:
         return in_sync[0], set(in_sync)
     if held.leader in situation.leaving:
-        return held.leader, set(held.isr)  # it serves until it is gone
+        there = {r for r in held.isr if situation.is_online(r) or r in situation.leaving}
+        return held.leader, there  # it serves until it is gone
     old = [r for r in online if r not in situation.assignment.adding]
     if situation.unclean and old:
         return old[0], {old[0]}

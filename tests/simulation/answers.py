@@ -21,7 +21,7 @@ from tests.simulation.topic_answers import unfit
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
-from zk_layout.znodes.topics import Topic, TopicAddress
+from zk_layout.znodes.topics import TopicAddress
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Checker
@@ -90,10 +90,9 @@ class Answers:
         for at, state in checker.states.items():
             topic = checker.topics.get(at.topic)
             is_alone = topic is None or len(topic.partitions[at.partition].replicas) == 1
-            is_readable = isinstance(checker.read(TopicAddress(at.topic).path), Topic)
             is_left_alone = at.topic in checker.unwanted or at in checker.edited or at in checker.unheard
-            is_left_alone |= refusals.hides(at) or refusals.excuses(at, Concern.LEADING)
-            is_known = is_readable and not is_left_alone and self._is_shown(controller, at)
+            is_left_alone |= checker.was_unreadable_lately(at) or refusals.excuses(at, Concern.LEADING)
+            is_known = not is_left_alone and self._is_shown(controller, at)
             if state.leader == request.broker and is_known and not is_alone:
                 raise Broken(f"broker {request.broker} may leave, though it leads {at}: {state}")
 

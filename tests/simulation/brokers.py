@@ -155,7 +155,9 @@ class Broker:
             if done is LOST and life == self.life:
                 self.world.clock.after(NOTIFY_S, lambda: self._tell_of_failure(life))
 
-        if life == self.life:
+        if life == self.life and self.connection.is_closed:
+            again(LOST)
+        elif life == self.life:
             self.connection.call(lambda: self.world.zookeeper.multi(self.session, [operation]), again)
 
     def serves(self, at: TopicPartition, shown_since: float) -> bool:
@@ -365,7 +367,7 @@ class Broker:
     def _notify(self, life: int) -> None:
         if life != self.life:
             return
-        if self._to_notify:
+        if self._to_notify and not self.connection.is_closed:
             change, self._to_notify = IsrChange(tuple(self._to_notify)), {}
             operation = MakeNode(f"{ISR_CHANGES}/isr_change_", catalog.encode(change), is_sequential=True)
             self.world.say(self.name, f"notifies of {', '.join(map(str, change.partitions))}")

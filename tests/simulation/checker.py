@@ -5,6 +5,7 @@ Source: architecture section 6. A broken promise raises `Broken`, with the seed'
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
@@ -12,6 +13,7 @@ from controller.lab.broker_model import BrokerModel
 from tests.simulation.answers import Answers
 from tests.simulation.broken import Broken, hold
 from tests.simulation.elections import ill_begun, unfounded, unsound
+from tests.simulation.refusals import READ_AGAIN_WITHIN_S
 from tests.simulation.telling import Telling
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
@@ -20,6 +22,7 @@ from zk_layout.ids import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,
+    LeaderEpoch,
     SessionId,
     TopicName,
     TopicPartition,
@@ -50,10 +53,11 @@ class Checker:
         self.together: dict[TopicPartition, dict[tuple[int, Assignment], None]] = {}
         self.was_in_sync: dict[TopicPartition, bool] = {}
         self.caught_up: dict[TopicPartition, dict[BrokerId, None]] = {}  # in sync at some time since it was added
-        self.lost: dict[TopicPartition, None] = {}
+        self.lost: dict[TopicPartition, LeaderEpoch] = {}  # who was in sync was given up, last in this leader epoch
         self.lost_disks: dict[tuple[BrokerId, TopicPartition], None] = {}
         self.unheard: dict[TopicPartition, None] = {}  # written again by somebody who tells nobody
         self.spoiled: dict[TopicPartition, None] = {}  # its state could not be read for a while
+        self._damaged_until: dict[str, float] = {}  # znodes of topics that nobody could make sense of
         self.edited: dict[TopicPartition, None] = {}  # its assignment was written back by hand
         self.asked_for: dict[TopicName, None] = {}
         self._acked_numbers: dict[TopicPartition, dict[int, None]] = {}
@@ -87,6 +91,8 @@ class Checker:
                 raise Broken(broker.model.violations[0])
 
     def _wrote_together(self, touched: dict[str, SessionId]) -> None:
+        for path in touched:
+            self._note_damage(path)
         hold(self.world.folder.wrote(touched))
         asked_for = [a.topic for a in map(catalog.address_of, touched) if isinstance(a, TopicDeletionAddress)]
         former = {path: self.topics.get(address.topic) for path, address in self._topics_in(touched)}
@@ -135,6 +141,20 @@ class Checker:
         node = self.world.zookeeper.nodes.get(path)
         address = catalog.address_of(path)
         return None if node is None or address is None else catalog.decode(address, node.data)
+
+    def _note_damage(self, path: str) -> None:
+        if isinstance(self.read(path), Malformed):
+            self._damaged_until[path] = math.inf
+        elif self._damaged_until.get(path) == math.inf:
+            self._damaged_until[path] = self.world.clock.now
+
+    def was_unreadable_lately(self, at: TopicPartition) -> bool:
+        """Whether a controller may not know the replicas or the state of a partition, though it could read them now."""
+        now, hid_lately = self.world.clock.now, self.world.refusals.hid_lately
+        paths = (TopicAddress(at.topic).path, StateAddress(at.topic, at.partition).path)
+        return any(
+            hid_lately(path) or now - self._damaged_until.get(path, -math.inf) < READ_AGAIN_WITHIN_S for path in paths
+        )
 
     def _epoch_changed(self, path: str, session: SessionId) -> None:
         epoch = self.read(path)
@@ -271,23 +291,24 @@ class Checker:
         if after.leader not in (NO_LEADER, before.leader, *before.isr):
             self._unclean(at, after)
         elif at in self.answers.forced and not any(r in before.isr for r in after.isr):
-            self._lose(at)  # somebody insisted that whoever was in sync is no replica any more, be the others offline
+            # Somebody insisted that whoever was in sync is no replica any more, be the others offline.
+            self._lose(at, after.leader_epoch)
 
     def _unclean(self, at: TopicPartition, after: PartitionState) -> None:
         if not self.world.plan.unclean_election and at not in self.answers.forced:
             raise Broken(f"{at} elected {after.leader}, which was not in sync")
-        self._lose(at)
+        self._lose(at, after.leader_epoch)
 
     def lost_log(self, broker: BrokerId, at: TopicPartition) -> None:
         """A disk was lost; what only its broker had in sync is nobody's fault."""
         self.lost_disks[broker, at] = None
         state = self.states.get(at)
         if state is not None and broker in state.isr:
-            self._lose(at)
+            self._lose(at, state.leader_epoch)
 
-    def _lose(self, at: TopicPartition) -> None:
+    def _lose(self, at: TopicPartition, epoch: LeaderEpoch) -> None:
         self.world.say("checker", f"{at} gave up its in-sync replicas; acknowledged records may be gone")
-        self.lost[at] = None
+        self.lost[at] = epoch
         self._acked_numbers.pop(at, None)
 
     # moves
@@ -306,7 +327,7 @@ class Checker:
             at, now = TopicPartition(name, number), after.partitions[number]
             state = self.states.get(at)
             gone = [r for r in held.replicas if r not in now.replicas]
-            if state is not None and not any(r in now.replicas for r in state.isr):
+            if gone and state is not None and not any(r in now.replicas for r in state.isr):
                 raise Broken(f"{at} has no in-sync replica among {list(now.replicas)}; ISR {list(state.isr)}")
             lets_go = bool(held.adding) and any(r in held.removing for r in gone)
             is_served = state is not None and all(r in state.isr for r in now.original)  # a later target was in sync
@@ -354,12 +375,31 @@ class Checker:
                 continue  # its topic is being deleted
             if at in self.lost and epoch != self.states[at].leader_epoch:
                 continue  # what a deposed leader acknowledges is lost, as an unclean election means it to be
+            if epoch < self.states[at].leader_epoch and self._wrote_more(model, at):
+                continue  # the hole of the protocol before 2.7: see traps.md
             mark, marked_in = self._seen_marks.get(key, (0, -1))
             start = mark if marked_in == epoch else 0
             numbers = self._acked_numbers.setdefault(at, {})
             for record in log.records[min(start, log.high_watermark) : log.high_watermark]:
                 numbers[record.number] = None
-            self._seen_marks[key] = (log.high_watermark, epoch)
+            self.note_led(model.broker, at, log.high_watermark, epoch)
+
+    def _wrote_more(self, model: BrokerModel, at: TopicPartition) -> bool:
+        """Whether a leader has written a larger ISR than it believes in: it never heard that this was accepted."""
+        replica = model.replicas[at]
+        following = self.accepted.get((at, replica.partition_epoch + 1), ())
+        return not model.traits.uses_alter_partition and any(
+            state.leader_epoch == replica.view.leader_epoch and not set(state.isr).issubset(replica.isr)
+            for state in following
+        )
+
+    def note_led(self, broker: BrokerId, at: TopicPartition, high_watermark: int, epoch: LeaderEpoch) -> None:
+        """What a broker has acknowledged as a leader so far."""
+        self._seen_marks[broker, at] = (high_watermark, epoch)
+
+    def has_led_since(self, broker: BrokerId, at: TopicPartition, epoch: LeaderEpoch) -> bool:
+        """Whether a broker has led in this leader epoch, or in a later one."""
+        return self._seen_marks.get((broker, at), (0, -1))[1] >= epoch
 
     def leads_with_everything(self, model: BrokerModel, at: TopicPartition) -> None:
         """The leader that ZooKeeper names must have every acknowledged record."""

@@ -66,7 +66,9 @@ class ZkConnection:
         self.is_closed = False
 
     def call(self, perform: Callable[[], Any], reply: Callable[[Any], None]) -> None:
-        """Send a request."""
+        """Send a request; nothing leaves through a connection that was closed."""
+        if self.is_closed:
+            return
         self._requests.append((perform, reply))
         self._arrives_at = max(self._arrives_at, self._clock.now + self._network.delay())
         self._clock.after(self._arrives_at - self._clock.now, self._arrive)

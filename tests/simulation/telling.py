@@ -132,16 +132,20 @@ class Telling:
         """A broker has just deleted a replica.
 
         One that was told to go and has been wanted again since may go first: it comes back empty. Mostly the leader
-        epoch shows that; but whoever wanted it again may have died before that was raised.
+        epoch shows that; but whoever wanted it again may have died before that was raised. And who asks for a leader at
+        any price may get one that has not come to deleting its log yet: it does so before it leads.
         """
         checker = self._checker
         state, topic = checker.states.get(at), checker.topics.get(at.topic)
         if at.topic in checker.unwanted:
             return
-        if state is not None and model.broker in state.isr:
-            raise Broken(f"broker {model.broker} deleted {at}, being in its ISR {list(state.isr)}")
         stops = tell.command.stops if isinstance(tell.command, StopReplica) else ()
         epochs = [s.leader_epoch for s in stops if (s.topic, s.partition) == at]
+        given_up = checker.lost.get(at, LeaderEpoch(0))
+        is_older = 0 <= max(epochs, default=given_up) < given_up
+        is_at_any_price = is_older and not checker.has_led_since(model.broker, at, given_up)
+        if state is not None and model.broker in state.isr and not is_at_any_price:
+            raise Broken(f"broker {model.broker} deleted {at}, being in its ISR {list(state.isr)}")
         was_unwanted = self._let_go.get((tell.controller_epoch, model.broker, at)) in epochs
         is_recent = not was_unwanted and (state is None or any(e >= state.leader_epoch for e in epochs))
         assignment = None if topic is None else topic.partitions[at.partition]

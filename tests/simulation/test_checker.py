@@ -18,6 +18,7 @@ from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
 from tests.simulation.broken import Broken
+from tests.simulation.network import ZkConnection
 from tests.simulation.world import World
 from zk_layout.ids import (
     BrokerEpoch,
@@ -201,6 +202,46 @@ def test_a_replica_that_is_told_to_go_while_it_is_wanted_is_seen_and_one_that_is
     world.checker.telling.deleted(model, AT, told_to_go(1))
     with pytest.raises(Broken, match="which it must keep"):
         world.checker.telling.deleted(model, AT, told_to_go(2))
+
+
+def elected_at_any_price() -> World:
+    """Broker 1 was told to go in leader epoch 3, and was elected, with nothing, in leader epoch 5."""
+    world = World(0)
+    at_last = PartitionState(BrokerId(1), LeaderEpoch(5), ControllerEpoch(1), (BrokerId(1),))
+    world.checker.states[AT] = at_last
+    world.checker.topics[AT.topic] = Topic({AT.partition: Assignment((BrokerId(1),))})
+    world.checker.lost[AT] = LeaderEpoch(5)
+    return world
+
+
+def test_who_is_elected_at_any_price_may_first_delete_the_log_that_it_was_told_to_delete_before() -> None:
+    model: Any = SimpleNamespace(broker=BrokerId(1))
+
+    elected_at_any_price().checker.telling.deleted(model, AT, told_to_go(1))
+
+
+def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
+    model: Any = SimpleNamespace(broker=BrokerId(1))
+    never_given_up, gone_on = elected_at_any_price(), elected_at_any_price()
+    del never_given_up.checker.lost[AT]
+    gone_on.checker.note_led(BrokerId(1), AT, 0, LeaderEpoch(5))
+
+    for world in (never_given_up, gone_on):
+        with pytest.raises(Broken, match="being in its ISR"):
+            world.checker.telling.deleted(model, AT, told_to_go(1))
+
+
+def test_what_a_broker_writes_does_not_pass_a_connection_that_is_cut() -> None:
+    world = World(0)
+    connection = ZkConnection(world.network)
+    arrived: list[str] = []
+    connection.close()
+
+    connection.call(lambda: arrived.append("written"), lambda _: None)
+    while world.clock.now < 1.0 and world.clock.step():
+        pass
+
+    assert arrived == []
 
 
 def test_a_topic_whose_znodes_go_before_its_logs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
         why = f"{gone}; {leader} is the first online in-sync replica"
         return Change(why, state=raised(state, cluster.controller_epoch, leader, in_sync))
     if cluster.still_serves(state.leader, case.at):
-        return None
+        return _shrink(case, state, _serving(case, state, cluster), cluster)
     return _unclean(case, state, replicas, cluster)
 
 
@@ -42,6 +42,13 @@ def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Clust
     gone = tuple(r for r in state.isr if r not in in_sync)
     why = f"{listed(gone)} left the ISR {listed(state.isr)} of {case.at}: offline or no longer a replica"
     return Change(why, state=raised(state, cluster.controller_epoch, isr=in_sync))
+
+
+def _serving(case: Case, state: PartitionState, cluster: Cluster) -> Replicas:
+    """Those in sync that are there, be it until they have shut down; all where their leader cannot be told of less."""
+    if not cluster.is_registered(state.leader):
+        return state.isr
+    return tuple(r for r in state.isr if cluster.is_online(r, case.at) or cluster.still_serves(r, case.at))
 
 
 def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Cluster) -> Next:

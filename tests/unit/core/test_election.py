@@ -49,6 +49,19 @@ def test_a_leader_that_shuts_down_without_a_successor_keeps_leading() -> None:
     assert leader_election.next_step(case("1,2", 1, "1"), cluster("1,2", shutting_down="1")) is None
 
 
+@pytest.mark.parametrize(
+    ("isr", "live", "left"),
+    [("1,2", "1", "1"), ("2,1", "1", "1"), ("1,2,3", "1,3", "1,3"), ("1,2", "1,3", "1")],
+)
+def test_the_isr_of_a_leader_that_shuts_down_and_has_no_successor_names_nobody_who_has_gone(
+    isr: str, live: str, left: str
+) -> None:
+    step = leader_election.next_step(case("1,2,3", 1, isr), cluster(live, shutting_down=live))
+
+    assert isinstance(step, Change)
+    assert step.state == written(1, left)
+
+
 def test_an_offline_partition_asks_whether_unclean_election_is_allowed() -> None:
     assert isinstance(leader_election.next_step(case("1,2", 1, "1"), cluster("2")), Look)
 
