@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-import traceback
+from itertools import count
 from typing import TypedDict, Unpack
 
 import click
@@ -12,8 +12,8 @@ from rich.progress import track
 
 from tests.simulation import shrinking
 from tests.simulation.coverage import Coverage
+from tests.simulation.lives import Life, lives
 from tests.simulation.shrinking import Story
-from tests.simulation.world import World
 
 TAIL = 200
 WHATEVER_FAILS = -1
@@ -22,19 +22,55 @@ WHATEVER_FAILS = -1
 class Wishes(TypedDict):
     """What is wanted besides running seeds."""
 
+    hours: float | None
+    jobs: int
     is_traced: bool
     keep_going: bool
     is_covered: bool
     shrink: int | None
 
 
+class Tally:
+    """What the lives so far amount to."""
+
+    def __init__(self) -> None:
+        self.failed: list[int] = []
+        self.worlds = 0
+        self.hours = 0.0
+        self.coverage = Coverage()
+        self._began = time.perf_counter()
+
+    def add(self, life: Life) -> None:
+        """One more; also one that broke a promise was lived through until then."""
+        self.worlds += 1
+        self.hours += life.hours
+        self.coverage.add(life.coverage)
+        if life.error is not None:
+            self.failed.append(life.seed)
+
+    @property
+    def line(self) -> str:
+        """In one line."""
+        took_s = time.perf_counter() - self._began
+        return (
+            f"{self.worlds - len(self.failed)} of {self.worlds} seeds kept every promise; "
+            f"{self.hours:.2f} simulated cluster-hours in {took_s:.0f} s: "
+            f"{self.worlds / took_s:.1f} seeds and {self.hours / took_s:.3f} simulated cluster-hours per second"
+        )
+
+
 @click.command()
 @click.option("--seeds", default=200, help="How many worlds to live through.")
 @click.option("--start", default=0, help="The first seed.")
+@click.option("--hours", type=float, help="Live through so many simulated cluster-hours, instead of so many worlds.")
+@click.option("--jobs", default=1, help="How many worlds to live through at once.")
 @click.option("--trace", "is_traced", is_flag=True, help="Print the whole trace of each seed.")
 @click.option("--keep-going", is_flag=True, help="Do not stop at the first seed that fails.")
 @click.option(
-    "--coverage", "is_covered", is_flag=True, help="Print which decisions were written soon after which faults."
+    "--coverage",
+    "is_covered",
+    is_flag=True,
+    help="Print which faults struck in which phases, and which decisions were written soon after which faults.",
 )
 @click.option(
     "--shrink",
@@ -45,47 +81,41 @@ class Wishes(TypedDict):
 )
 def main(seeds: int, start: int, **wishes: Unpack[Wishes]) -> None:
     """Live through seeded worlds and print the story of one that breaks a promise."""
-    shrink, is_traced = wishes["shrink"], wishes["is_traced"]
+    shrink, hours = wishes["shrink"], wishes["hours"]
     if shrink is not None and shrink != WHATEVER_FAILS:
-        sys.exit(_shrink(shrink, is_traced=is_traced))
-    failed = []
-    began, simulated_s, coverage = time.perf_counter(), 0.0, Coverage()
-    numbers = range(start, start + seeds)
-    for seed in track(numbers, description="seeds", disable=not sys.stderr.isatty()):
-        world = World(seed)
-        try:
-            world.run()
-            simulated_s += world.clock.now
-            coverage.add(world.coverage)
-        except Exception as error:
-            failed.append(seed)
-            if wishes["keep_going"]:
-                click.echo(f"seed {seed}: {type(error).__name__}: {error}")
-                continue
-            if shrink is None:
-                _tell(world, error, is_traced=is_traced)
-                sys.exit(1)
-            sys.exit(_shrink(seed, is_traced=is_traced))
-        if is_traced:
-            click.echo("\n".join(world.trace.lines))
-    took_s = time.perf_counter() - began
-    for line in coverage.table() if wishes["is_covered"] else ():
-        click.echo(line)
-    click.echo(
-        f"{seeds - len(failed)} of {seeds} seeds kept every promise; "
-        f"{seeds / took_s:.1f} seeds and {simulated_s / 3600 / took_s:.2f} simulated hours per second",
-        err=is_traced,
+        sys.exit(_shrink(shrink, is_traced=wishes["is_traced"]))
+    tally = Tally()
+    numbers = range(start, start + seeds) if hours is None else count(start)
+    every = lives(
+        numbers, wishes["jobs"], lambda: hours is not None and tally.hours >= hours, is_traced=wishes["is_traced"]
     )
-    for seed in failed if shrink is not None else ():
-        _shrink(seed, is_traced=is_traced)
-    sys.exit(1 if failed else 0)
+    total = seeds if hours is None else None
+    for life in track(every, description="seeds", total=total, disable=not sys.stderr.isatty()):
+        tally.add(life)
+        if life.error is not None and not wishes["keep_going"]:
+            _tell(life, is_traced=wishes["is_traced"])
+            click.echo(tally.line, err=wishes["is_traced"])
+            sys.exit(1 if shrink is None else _shrink(life.seed, is_traced=wishes["is_traced"]))
+        if life.error is not None:
+            click.echo(f"seed {life.seed}: {life.error}")
+        elif wishes["is_traced"]:
+            click.echo("\n".join(life.lines))
+    _sum_up(tally, wishes)
 
 
-def _tell(world: World, error: Exception, *, is_traced: bool) -> None:
-    lines = world.trace.lines if is_traced else world.trace.lines[-TAIL:]
-    click.echo("\n".join(lines))
-    click.echo("".join(traceback.format_exception(error)[-3:]))
-    click.echo(f"seed {world.seed} breaks a promise: {type(error).__name__}: {error}")
+def _sum_up(tally: Tally, wishes: Wishes) -> None:
+    for line in tally.coverage.table() if wishes["is_covered"] else ():
+        click.echo(line)
+    click.echo(tally.line, err=wishes["is_traced"])
+    for seed in tally.failed if wishes["shrink"] is not None else ():
+        _shrink(seed, is_traced=wishes["is_traced"])
+    sys.exit(1 if tally.failed else 0)
+
+
+def _tell(life: Life, *, is_traced: bool) -> None:
+    click.echo("\n".join(life.lines if is_traced else life.lines[-TAIL:]))
+    click.echo(life.raised_at)
+    click.echo(f"seed {life.seed} breaks a promise: {life.error}")
 
 
 def _shrink(seed: int, *, is_traced: bool) -> int:
@@ -94,7 +124,9 @@ def _shrink(seed: int, *, is_traced: bool) -> int:
     if story is None:
         click.echo(f"seed {seed} keeps every promise")
         return 0
-    _tell(story.world, story.error, is_traced=is_traced)
+    lines = story.world.trace.lines
+    click.echo("\n".join(lines if is_traced else lines[-TAIL:]))
+    click.echo(f"seed {seed} breaks a promise: {type(story.error).__name__}: {story.error}")
     click.echo(_summary(story))
     return 1
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from tests.simulation.world import World
 
-TICK_S = 0.25
 NOTIFY_S = 1.0
 SHUTDOWN_TRIES = 3
 SHUTDOWN_RETRY_S = 2.0
 LONG_S = 15.0
 SOON_S = 3.0
 LONG_S_AMONG_HANG_UPS = 90.0
+NEVER = float("-inf")
 HELD_UP = 0.05  # of the requests, on their way
 HELD_UP_S = (1.0, 40.0)
 
@@ -77,7 +77,7 @@ class Broker:
         self.world.say(self.name, "starts")
         self.register()
         life = self.life
-        self.world.clock.after(TICK_S, lambda: self._tick(life))
+        self.world.clock.after(self.world.plan.tick_s, lambda: self._tick(life))
         self.world.clock.after(NOTIFY_S, lambda: self._notify(life))
 
     def register(self) -> None:
@@ -183,6 +183,16 @@ class Broker:
         return self.is_registered and self._is_long(self._registered_at, shown_since)
 
     @property
+    def can_be_read(self) -> bool:
+        """Whether controllers know where it listens: its registration can be read, and could a while ago."""
+        address = BrokerAddress(self.broker)
+        node = self.world.zookeeper.nodes.get(address.path)
+        if node is None or not isinstance(catalog.decode(address, node.data), Registration):
+            return False
+        is_news = self.world.clock.now - self.world.plots.mended_at.get(address.path, NEVER) < SOON_S
+        return not is_news and not self.world.refusals.hid_lately(address.path)
+
+    @property
     def is_registered(self) -> bool:
         """Whether ZooKeeper has a registration of it."""
         return f"/brokers/ids/{self.broker}" in self.world.zookeeper.nodes
@@ -254,7 +264,7 @@ class Broker:
         for wanted in reassignments if not self.traits.uses_alter_partition else ():
             self._write(life, wanted)
         self.world.checker.acknowledged(self.model)
-        self.world.clock.after(TICK_S, lambda: self._tick(life))
+        self.world.clock.after(self.world.plan.tick_s, lambda: self._tick(life))
 
     def _fetch(self) -> None:
         assert self.model is not None

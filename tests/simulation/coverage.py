@@ -9,6 +9,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
+from tests.simulation.cells import why_not
 from tests.simulation.phases import Phase
 
 SOON_S = 10.0
@@ -70,6 +71,26 @@ class Coverage:
         self.struck_in += other.struck_in
 
     def table(self) -> Iterator[str]:
+        """Faults and phases, then faults and decisions."""
+        yield from self.phases()
+        yield ""
+        yield from self.pairs()
+
+    def phases(self) -> Iterator[str]:
+        """A line a fault, a column a phase: how often it struck. A dash where it cannot, a dot where it did not."""
+        yield " ".join((*(f"{phase:>13}" for phase in Phase), "  all", "fault"))
+        for fault in sorted(self.faults):
+            cells = (self.struck_in[fault, phase] or ("-" if why_not(fault, phase) else ".") for phase in Phase)
+            yield " ".join((*(f"{cell:>13}" for cell in cells), f"{self.faults[fault]:>5}", fault))
+        empty = len(self.empty(sorted(self.faults)))
+        yield f"{len(self.struck_in)} of {len(self.faults) * len(Phase)} cells have something in them, {empty} could"
+
+    def empty(self, faults: Iterable[str]) -> list[tuple[str, Phase]]:
+        """The cells of these faults in which nothing struck, and could."""
+        every = [(fault, phase) for fault in faults for phase in Phase]
+        return [cell for cell in every if not self.struck_in[cell] and why_not(*cell) is None]
+
+    def pairs(self) -> Iterator[str]:
         """A line a kind of decision, a column a fault; a dot where the two have never met."""
         faults = sorted(self.faults)
         for number, fault in enumerate(faults, 1):

@@ -21,7 +21,7 @@ def unsound(
     """
     brokers, assignment = checker.world.brokers, checker.topics[at.topic].partitions[at.partition]
     if after.leader == NO_LEADER:
-        serving = [r for r in before.isr if r in brokers and brokers[r].serves(at, since)]
+        serving = [r for r in before.isr if r in brokers and brokers[r].serves(at, since) and brokers[r].can_be_read]
         if serving and (at not in checker.answers.forced or any(r in before.isr for r in after.isr)):
             return f"{at} was left without a leader, though {serving} are in sync and live: {before}"
         return None

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.core.requests import AlterReassignments, Mode, PartitionReassignment
+from controller.core.requests import AlterReassignments, PartitionReassignment
 from tests.simulation.clients import LEGACY
 from tests.simulation.native import NativeController
 from tests.simulation.refusals import CHILDREN, READ, WRITE, Right
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from zk_layout import catalog
-from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, Replicas, TopicPartition
 from zk_layout.znodes.admin import DELETE_TOPICS, LegacyMove, LegacyReassignment
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import PartitionAddress, StateAddress
@@ -47,7 +47,14 @@ class Plots:
             self.create_again_what_is_deleted,
             self.move_to_what_goes_offline,
         )
+        self.mended_at: dict[str, float] = {}
         self._to_put_right: list[Callable[[], None]] = []
+
+    def strike(self) -> str:
+        """One of them, and its name."""
+        kind = self.random.choice(self.kinds)
+        self.world.faults.carry_out(kind, self.world.phases.present())
+        return kind.__name__
 
     def heal(self) -> None:
         """Put everything right that still is not."""
@@ -164,26 +171,57 @@ class Plots:
     # elections
 
     def hide_an_in_sync_replica(self) -> None:
-        """The registration of an in-sync replica cannot be read, and the leader dies."""
-        at = self._any_led(width=2)
+        """One replica lags; the registrations of those in sync cannot be read, and the leader dies."""
+        three = [at for at, r in self._replicas().items() if len(r) > 2 and len(self.world.checker.states[at].isr) > 1]
+        at = self.random.choice(three) if three else self._any_led()
         if at is None:
             return
-        state = self.world.checker.states[at]
-        others = [r for r in state.isr if r != state.leader and r in self.world.brokers]
-        for other in others:
-            path, for_s = BrokerAddress(other).path, self.random.uniform(10.0, 25.0)
-            if path not in self.world.zookeeper.nodes:
+        if not three:
+            self._ask_to_move(at, *list(self.world.brokers)[:3])
+        self.world.clock.after(0.0 if three else 3.0, partial(self._let_one_lag, at))
+
+    def _replicas(self) -> dict[TopicPartition, Replicas]:
+        checker = self.world.checker
+        return {
+            at: checker.topics[at.topic].partitions[at.partition].replicas
+            for at, state in checker.states.items()
+            if at.topic not in checker.unwanted and state.leader != NO_LEADER
+        }
+
+    def _let_one_lag(self, at: TopicPartition) -> None:
+        state, replicas = self.world.checker.states.get(at), self._replicas().get(at, ())
+        followers = [r for r in replicas if r in self.world.brokers and state is not None and r != state.leader]
+        if state is None or not followers:
+            return
+        if all(r in state.isr for r in replicas) and len(followers) > 1:
+            laggard = self.world.brokers[self.random.choice(followers)]
+            self.world.say(laggard.name, "lags")
+            laggard.is_lagging = True
+            self._put_right_after(20.0, partial(self._catch_up, laggard))
+        self.world.clock.after(self.random.uniform(6.0, 8.0), partial(self._hide_those_in_sync, at))
+
+    @staticmethod
+    def _catch_up(broker: Broker) -> None:
+        broker.is_lagging = False
+
+    def _hide_those_in_sync(self, at: TopicPartition) -> None:
+        state = self.world.checker.states.get(at)
+        leader = self.world.brokers.get(state.leader) if state is not None else None
+        if state is None or leader is None:
+            return
+        for_s = self.random.uniform(12.0, 25.0)
+        for other in state.isr:
+            path = BrokerAddress(other).path
+            if other == state.leader or path not in self.world.zookeeper.nodes:
                 continue
             if self.random.random() < 0.6:
                 self.world.refusals.take_for(Right(path, READ), for_s)
             else:
                 self._spoil_registration(path, for_s)
-        leader = self.world.brokers.get(state.leader)
-        if leader is not None:
-            away_s = 3 * self.world.plan.session_timeout_s
-            self.world.clock.after(self.random.uniform(0.5, 3.0), partial(leader.crash, away_s))
-        if self.random.random() < 0.5:
-            self.world.clock.after(self.random.uniform(0.0, 2.0), self._fail_over)
+        # Whoever knows a registration already does not look again: only what is new, or another term, finds it hidden.
+        self.world.clock.after(self.random.uniform(0.0, 0.3), self._fail_over)
+        away_s = 3 * self.world.plan.session_timeout_s
+        self.world.clock.after(self.random.uniform(0.3, 3.0), partial(leader.crash, away_s))
 
     def _spoil_registration(self, path: str, for_s: float) -> None:
         node = self.world.zookeeper.nodes[path]
@@ -191,13 +229,14 @@ class Plots:
         if before in UNREADABLE:
             return
         self.world.say("client", f"spoils {path}")
-        self.world.write(SetData(path, self.random.choice(UNREADABLE)))
+        self.world.write(SetData(path, self.random.choice(UNREADABLE), node.version))
 
         def mend() -> None:
             held = self.world.zookeeper.nodes.get(path)
             if held is not None and held.czxid == czxid:
                 self.world.say("client", f"puts {path} right")
                 self.world.write(SetData(path, before))
+                self.mended_at[path] = self.world.clock.now
 
         self._put_right_after(for_s, mend)
 
@@ -221,9 +260,8 @@ class Plots:
         for _ in range(6):
             self.world.clock.after(self.random.uniform(0.0, timeout_s + 2.0), ask)
 
-    def _ask_to_move(self, at: TopicPartition, to: BrokerId) -> None:
-        reassignments = (PartitionReassignment(at, (to,)),)
-        self.world.clients.ask(AlterReassignments(reassignments, Mode.SAFE), f"reassign {at}→[{to}]")
+    def _ask_to_move(self, at: TopicPartition, *to: BrokerId) -> None:
+        self.world.clients.ask(AlterReassignments((PartitionReassignment(at, to),)), f"reassign {at}→{list(to)}")
 
     # transactions
 

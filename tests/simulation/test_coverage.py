@@ -31,7 +31,7 @@ def test_worlds_are_counted_together_and_what_has_never_met_is_a_dot() -> None:
     coverage.add(counted())
     coverage.add(counted())
 
-    *_, header, moved, elected, pairs = coverage.table()
+    *_, header, moved, elected, pairs = coverage.pairs()
 
     assert header.split() == ["1", "2", "all"]
     assert moved.split()[:3] == [".", "2", "2"]
