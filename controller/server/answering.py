@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from controller.core.clients.authorization import CLUSTER, anybody
 from controller.core.clients.refusal import refusal
+from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
 from controller.core.replies import (
     AclsDeleted,
@@ -52,7 +53,7 @@ from controller.wire.any_node import (
     encode_configs_answered,
     encode_nothing_here,
 )
-from controller.wire.broker_side import COMMANDS, decode_command, encode_acknowledgement
+from controller.wire.broker_side import COMMANDS, Told, decode_command, encode_acknowledgement
 from controller.wire.frames import (
     THROTTLED_SINCE,
     RequestHeader,
@@ -70,6 +71,7 @@ from controller.wire.requests import (
 )
 from controller.wire.topic_replies import SETTINGS_FROM
 from controller.wire.versions import SERVED, ApiKey, VersionRange
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 from zk_layout.znodes.acls import AclOperation, ResourceType
 
 _log = structlog.get_logger(__name__)
@@ -155,6 +157,8 @@ class Answering:
         except UnsupportedApi as unsupported:
             return (await self._answer_for_a_broker(unsupported.header, frame),)
         if isinstance(request, ApiVersionsRequest):
+            if not request.is_valid(header.api_version):
+                return (encode_api_versions(header, {}, ErrorCode.INVALID_REQUEST),)
             return (encode_api_versions(header, await self._offered(header.client_id)),)
         caller = self._asker.caller(header.client_id)
         if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
@@ -252,9 +256,8 @@ class Answering:
     async def _answer_for_a_broker(self, header: RequestHeader, frame: bytes) -> bytes:
         key = header.api_key
         if key in COMMANDS:
-            if not self._may(AclOperation.CLUSTER_ACTION, header):
-                raise Unanswerable(f"{api_name(key)} needs the right ClusterAction on the cluster")
-            return await self._beside(lambda: encode_acknowledgement(decode_command(frame)), len(frame))
+            error = self._judged_command(header)
+            return await self._beside(lambda: encode_acknowledgement(decode_command(frame), error), len(frame))
         answered = ANSWERED.get(key)
         if answered is not None:
             if header.api_version not in answered:
@@ -274,6 +277,29 @@ class Answering:
             await self._demand_rights(header, frame)
             return await self._relay.forward(frame, self._service.pools.responses)
         raise self._unsupported(header, None)
+
+    def acknowledge_unread(self, frame: bytes) -> Chunks:
+        """The answer to UpdateMetadata, of which the header is enough: it names no partition.
+
+        Raises:
+            MalformedRequest, Unanswerable: there is none.
+        """
+        header = decode_header(frame)
+        error = self._judged_command(header)
+        nothing = UpdateMetadata((), ())
+        told = Told(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)
+        return (encode_acknowledgement(told, error),)
+
+    def _judged_command(self, header: RequestHeader) -> ErrorCode:
+        """Whether the client may command brokers.
+
+        Raises:
+            Unanswerable: not in this version.
+        """
+        if header.api_version not in COMMANDS[header.api_key]:
+            raise self._unsupported(header, COMMANDS[header.api_key])
+        is_allowed = self._may(AclOperation.CLUSTER_ACTION, header)
+        return ErrorCode.NONE if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
         own_id = self._service.own_id

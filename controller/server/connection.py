@@ -18,7 +18,6 @@ import structlog
 
 from controller.connections.frame_socket import FrameSocket, check_size
 from controller.connections.wires import TlsWire
-from controller.core.commands import UpdateMetadata
 from controller.core.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, Unanswerable
@@ -29,11 +28,9 @@ from controller.server.memory_pools import BROKERS_OWN
 from controller.server.relay import NobodyToAsk, Relay
 from controller.server.repeated_lines import shortened
 from controller.server.service import Door, Service
-from controller.wire.broker_side import Told, encode_acknowledgement
 from controller.wire.frames import OversizedFrame
-from controller.wire.requests import MalformedRequest, decode_header
+from controller.wire.requests import MalformedRequest
 from controller.wire.versions import ApiKey
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 
 _log = structlog.get_logger(__name__)
 
@@ -235,17 +232,17 @@ class Connection:
             return await arriving
 
     async def _acknowledge_unread(self, size: int, head: bytes) -> Chunks | None:
-        """Its answer names no partition: the header is enough, and megabytes are neither kept nor decoded."""
+        """The header is enough for an answer, and megabytes are neither kept nor decoded."""
         began = asyncio.get_running_loop().time()
         more = min(size, _LONGEST_HEADER) - len(head)
         async with asyncio.timeout(self._patience_s):
             frame = await self._wire.bytes_of(more, head)
             if frame is None or not await self._wire.skip(size - len(frame)):
                 return None
-        header = decode_header(frame)
-        self._service.observer.answered(self._listener, header.api_key, asyncio.get_running_loop().time() - began)
-        nothing = UpdateMetadata((), ())
-        return (encode_acknowledgement(Told(header, BrokerId(-1), ControllerEpoch(0), BrokerEpoch(-1), nothing)),)
+        answer = self._answering.acknowledge_unread(frame)
+        duration_s = asyncio.get_running_loop().time() - began
+        self._service.observer.answered(self._listener, ApiKey.UPDATE_METADATA, duration_s)
+        return answer
 
     async def _give(self, answer: Chunks) -> None:
         quotas, now = self._service.quotas, asyncio.get_running_loop().time()

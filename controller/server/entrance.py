@@ -12,6 +12,7 @@ from controller.core.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.security.login import Login
 from controller.server.api_names import api_name
+from controller.wire.any_node import ANSWERED
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import decode_header
 from controller.wire.sasl import (
@@ -23,7 +24,7 @@ from controller.wire.sasl import (
 from controller.wire.versions import ApiKey
 
 _LOGIN = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-_BARE, _WRAPPED = 0, 1  # tokens as SaslHandshake of these versions has them follow
+_BARE = 0  # the version of SaslHandshake that bare tokens follow
 
 
 class NotLetIn(Exception):
@@ -79,7 +80,9 @@ class Entrance:
         if self._is_bare and not self._login.is_open:
             return framed(self._bare(frame))
         header = decode_header(frame)
-        if header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version in (_BARE, _WRAPPED):
+        if header.api_key in _LOGIN and header.api_version not in ANSWERED[header.api_key]:
+            raise NotLetIn(f"{api_name(header.api_key)} in version {header.api_version}, which no broker knows")
+        if header.api_key == ApiKey.SASL_HANDSHAKE:
             return self._handshake(header, frame)
         if header.api_key == ApiKey.SASL_AUTHENTICATE and self._has_begun:
             return self._authenticate(header, frame)

@@ -140,7 +140,8 @@ def treated(api_key: int) -> Treated | None:
     if api_key in SERVED:
         return Treated(Treatment.SERVED, _SERVED_WHY.get(api_key, _ADMIN), SERVED[api_key])
     if api_key in COMMANDS:
-        return Treated(Treatment.ACKNOWLEDGED, "a native controller that leads takes this node for a broker")
+        why = "a native controller that leads takes this node for a broker"
+        return Treated(Treatment.ACKNOWLEDGED, why, COMMANDS[api_key])
     if api_key in CONFIGS:
         why = "any broker can answer it; this node answers for its own settings, and changes of them have no effect"
         return Treated(Treatment.RELAYED, why, ANSWERED[api_key])
@@ -163,7 +164,7 @@ What becomes of each request of the Kafka protocol that this node is sent, by th
 - *served*: by the controller, in the versions shown. What a native controller refuses is refused with the same error.
 - *relayed*: to a live broker, byte for byte, in the versions of that broker; see `listeners` for when.
 - *answered*: by this node, which has no replicas.
-- *acknowledged*, and nothing else.
+- *acknowledged*, and nothing else; CLUSTER_AUTHORIZATION_FAILED for who has not the right.
 - *closed*: the connection is closed with a warning, as a broker closes it over a request that it does not know.
 
 *Right* is what the client's own principal needs where there is an authorizer, whoever answers. What is relayed is

@@ -3,14 +3,15 @@
 The other direction of `commands`: a broker's native controller, while it rules, takes us for a broker and commands
 us. Simulated brokers, benchmarks and tests read commands here too.
 
-Source: Kafka's LeaderAndIsrRequest, UpdateMetadataRequest and StopReplicaRequest, and their responses.
+Source: Kafka's LeaderAndIsrRequest, UpdateMetadataRequest and StopReplicaRequest, and their responses; KafkaApis.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import assert_never
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.packing import Packing
 from controller.wire.requests import UnsupportedApi, decode_header, reading
 from controller.wire.schema import topic_id_bytes
-from controller.wire.versions import ApiKey, is_flexible
+from controller.wire.versions import ApiKey, VersionRange, is_flexible
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,
@@ -45,7 +46,14 @@ from zk_layout.ids import (
 )
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
 
-COMMANDS = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA})
+COMMANDS: MappingProxyType[int, VersionRange] = MappingProxyType(
+    {
+        ApiKey.LEADER_AND_ISR: VersionRange(0, 7),
+        ApiKey.UPDATE_METADATA: VersionRange(0, 8),
+        ApiKey.STOP_REPLICA: VersionRange(0, 4),
+    }
+)
+"""What a native controller commands brokers by: api key → versions that a broker knows."""
 UNNAMED_LISTENER = ""
 """The listener of the leaders in LeaderAndIsr, which says only host and port."""
 
@@ -260,12 +268,16 @@ def encode_acknowledgement(
 ) -> bytes:
     """The response to a command, with its size; partitions without an entry in `errors` were accepted.
 
-    Like a broker, it lists no partitions when the whole command is refused.
+    Like a broker, it lists no partitions when the whole command is refused, and all of them with the error when who
+    sent it has not the right to.
     """
     key, version = told.header.api_key, told.header.api_version
     packing = Packing(is_flexible=is_flexible(key, version))
     pieces = [encode_response_header(told.header), struct.pack(">h", error)]
-    listed: Command = told.command if error == ErrorCode.NONE else _NOTHING[type(told.command)]
+    is_listed = error in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    listed: Command = told.command if is_listed else _NOTHING[type(told.command)]
+    if error != ErrorCode.NONE:
+        errors = dict.fromkeys(_partitions_of(listed), error)
     match listed:
         case UpdateMetadata():
             pass
@@ -279,6 +291,18 @@ def encode_acknowledgement(
         case _:
             assert_never(listed)
     return framed(*pieces, packing.no_tags)
+
+
+def _partitions_of(command: Command) -> Iterator[TopicPartition]:
+    match command:
+        case UpdateMetadata():
+            return iter(())
+        case LeaderAndIsr():
+            return (TopicPartition(view.topic, view.partition) for view in (*command.partitions, *command.new))
+        case StopReplica():
+            return (TopicPartition(stop.topic, stop.partition) for stop in command.stops)
+        case _:
+            assert_never(command)
 
 
 _NOTHING: dict[type, Command] = {

@@ -8,6 +8,7 @@ Source: Kafka's *Request.json schemas; KIP-455, KIP-497, KIP-511, KIP-516, KIP-7
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,15 @@ class ApiVersionsRequest(Struct, frozen=True):
     software_name: str = ""
     software_version: str = ""
 
+    def is_valid(self, version: int) -> bool:
+        """Whether the client has called itself something that figures may be kept by, from version 3 on.
+
+        >>> ApiVersionsRequest("kafka-python", "2.2.3").is_valid(3), ApiVersionsRequest("", "1").is_valid(3)
+        (True, False)
+        """
+        names = (self.software_name, self.software_version)
+        return version < _FIRST_WITH_SOFTWARE or all(_SOFTWARE.fullmatch(name) for name in names)
+
 
 class UnreadableRequest(ValueError):
     """A message that is not a request answered here; `header` is None where even that could not be read."""
@@ -87,6 +97,9 @@ class UnsupportedVersion(UnreadableRequest):
         super().__init__(header, f"{name} version {header.api_version} is unsupported here; use {served}")
         self.served = served
 
+
+_FIRST_WITH_SOFTWARE = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 MOST_ENTRIES_OF_OTHERS = 100_000
 MOST_ENTRIES: MappingProxyType[int, int] = MappingProxyType(

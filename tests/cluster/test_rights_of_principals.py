@@ -7,6 +7,7 @@ where the broker denies something, or where the answer depends on who asks.
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import time
 from collections.abc import Iterator
@@ -107,7 +108,18 @@ def configs(*resources: tuple[int, str]) -> list[Api]:
     ]
 
 
+# A controller that nobody has elected, and a life of the broker that is over: a broker refuses what it is told.
+SENDER = b"\0\0\0\x63" + bytes(4) + bytes(8)
+REPLICAS = b"\2\0\0\0\1"
+PARTITION = bytes(4) + bytes(4) + b"\0\0\0\1" + bytes(4) + REPLICAS + bytes(4) + REPLICAS + b"\1\1\0"
+COMMANDS = (
+    Api("LeaderAndIsr", 4, 4, SENDER + b"\2" + compact("a") + b"\2" + PARTITION + b"\0\0\1\0", is_flexible=True),
+    Api("StopReplica", 5, 2, SENDER + b"\0\2" + compact("a") + b"\2" + bytes(4) + b"\0\0", is_flexible=True),
+    Api("UpdateMetadata", 6, 6, SENDER + b"\1\1\0", is_flexible=True),
+    Api("ControlledShutdown", 7, 2, b"\0\0\0\x63" + bytes(8)),
+)
 APIS = (
+    *COMMANDS,
     Api("Metadata", 3, 8, array(text("a"), text("b")) + b"\0\1\1"),
     Api("FindCoordinator", 10, 1, text("g") + b"\0"),
     Api("FindCoordinator", 10, 1, text("t") + b"\1"),
@@ -277,3 +289,58 @@ def test_who_may_do_what_through_our_node_may_do_it_through_a_broker(judging: Lo
     closed = [api.key for api, errors in zip(apis, found["admin"], strict=True) if errors == CLOSED]
     assert closed == [41]  # tokens: the answer depends on who asks
     assert sum(bool(errors) for user in USERS for errors in expected[user]) > 100
+
+
+def software(name: str, number: str) -> bytes:
+    return request(18, 3, compact(name) + compact(number) + b"\0", is_flexible=True)
+
+
+TOKEN = b"\0admin\0admin-s3cret"
+HANDSHAKE = request(17, 1, text("PLAIN"), is_flexible=False)
+SIZED = struct.pack(">i", len(TOKEN)) + TOKEN
+BEFORE_A_LOGIN: dict[str, list[bytes]] = {
+    "no name": [software("", "1"), software("a", "1")],
+    "no version": [software("a", ""), software("a", "1")],
+    "a blank": [software("a b", "1"), software("a-b", "1.0")],
+    "an end of line": [software("a", "1\n"), software("a", "1")],
+    "a handshake of a later version": [request(17, 9, text("PLAIN"), is_flexible=False)],
+    "a token of a later version": [
+        HANDSHAKE,
+        request(36, 9, bytes([len(TOKEN) + 1]) + TOKEN + b"\0", is_flexible=True),
+    ],
+    "a token of a negative version": [HANDSHAKE, request(36, -1, SIZED, is_flexible=False)],
+    "a token": [HANDSHAKE, request(36, 1, SIZED, is_flexible=False), software("", "1")],
+    "a command": [request(6, 6, SENDER + b"\1\1\0", is_flexible=True)],
+}
+
+
+def heard(address: str, frames: list[bytes]) -> list[bytes | str]:
+    """Number and error of each answer, or that the connection is closed."""
+    host, _, port = address.rpartition(":")
+    found: list[bytes | str] = []
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        stream = connection.makefile("rb")
+        for frame in frames:
+            try:
+                connection.sendall(framed(frame))
+                size = stream.read(4)
+            except ConnectionError:
+                size = b""
+            if len(size) < 4:
+                return [*found, CLOSED]
+            found.append(stream.read(int.from_bytes(size, "big"))[:6])
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_what_a_broker_refuses_of_a_stranger_our_node_refuses_too(judging: LocalCluster, tmp_path: Path) -> None:
+    release, port = judging.version.rpartition(".")[0], free_port()
+    at = {"listeners": f"{LISTENER}://127.0.0.1:{port}", "inter.broker.protocol.version": release}
+    expected = {what: heard(judging.brokers[1].address, frames) for what, frames in BEFORE_A_LOGIN.items()}
+    with Replica(judging.zookeeper_connect, tmp_path, new_cluster=False, **{**SETTINGS, **at}) as ours:
+        ours.port = port
+        ours.await_phase("active")
+        found = {what: heard(ours.address, frames) for what, frames in BEFORE_A_LOGIN.items()}
+
+    assert found == expected
+    assert sum(CLOSED in answered for answered in expected.values()) >= 4

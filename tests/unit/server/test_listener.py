@@ -318,6 +318,24 @@ def test_a_taken_port_is_an_error_and_leaves_nothing_listening() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    "software", [("", "1"), ("a", ""), ("a b", "1"), ("-a", "1"), ("a", "1."), ("a", "1\n"), ("ä", "1")]
+)
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_client_without_a_proper_name_and_version_hears_so_as_from_a_broker(
+    software: tuple[str, str], version: int
+) -> None:
+    async def story() -> None:
+        async with serving() as server, connected(server) as client:
+            refused = await client.ask(ApiVersionsRequest(*software), version)
+            assert (refused.error, refused.ranges) == (ErrorCode.INVALID_REQUEST, {})
+            named = await client.ask(ApiVersionsRequest("apache-kafka-java", "3.9.1-rc.0"), version)
+            assert named.error is ErrorCode.NONE
+            assert (await client.ask(ApiVersionsRequest(), 2)).error is ErrorCode.NONE
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("release", ["2.4", "2.8", "3.9"])
 def test_a_native_controller_that_takes_us_for_a_broker_is_obeyed_in_words(release: str) -> None:
     encoder = CommandEncoder(BrokerId(1), parse_protocol(release), "INSIDE")

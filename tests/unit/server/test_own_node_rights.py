@@ -39,7 +39,7 @@ def without(forbidden: AclOperation | None) -> Brokers:
 def errors_in(read: Any) -> list[int]:
     """Every error of an answer."""
     found = [read.error_code] if hasattr(read, "error_code") else []
-    for name in ("results", "responses", "partitions"):
+    for name in ("results", "responses", "partitions", "topics", "partition_errors"):
         for part in getattr(read, name, ()):
             found += errors_in(part)
     return [int(error) for error in found if error]
@@ -69,19 +69,52 @@ def test_the_right_is_asked_for(
     assert asyncio.run(answered(needs)) == [CLUSTER_AUTHORIZATION_FAILED]
 
 
-def test_who_may_not_command_brokers_is_not_acknowledged() -> None:
-    command = request(5, 3, b"\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\1\1\0", is_flexible=True)
+WHO = b"\0\0\0\1" + b"\0\0\0\1" + bytes(8)  # controller, its epoch, our broker epoch
+ISR = b"\2\0\0\0\1"
+PARTITION = bytes(4) + b"\0\0\0\1" * 2 + bytes(4) + ISR + bytes(4) + ISR + b"\1\1\0"
+COMMANDS = [
+    ("LeaderAndIsr", 4, 4, WHO + b"\2\2t\2" + PARTITION + b"\0\0" + b"\1\0", [31, 31]),
+    (
+        "LeaderAndIsr",
+        4,
+        7,
+        WHO[:4] + b"\0" + WHO[4:] + b"\2\2\2t" + bytes(16) + b"\2" + PARTITION + b"\0\0\0\1\0",
+        [31, 31],
+    ),
+    ("StopReplica", 5, 2, WHO + b"\1\2\2t\2" + bytes(4) + b"\0\0", [31, 31]),
+    ("StopReplica", 5, 4, WHO[:4] + b"\0" + WHO[4:] + b"\2\2t\2" + bytes(4) + bytes(4) + b"\1\0\0\0", [31, 31]),
+    ("UpdateMetadata", 6, 6, WHO + b"\1\1\0", [31]),
+    ("UpdateMetadata", 6, 8, WHO[:4] + b"\0" + WHO[4:] + b"\1\1\0", [31]),
+]
 
-    async def is_hung_up_on(forbidden: AclOperation | None) -> bool:
+
+@pytest.mark.parametrize(("name", "key", "version", "body", "refused"), COMMANDS)
+def test_who_may_not_command_brokers_hears_so_as_from_a_broker(
+    name: str, key: int, version: int, body: bytes, refused: list[int]
+) -> None:
+    folder = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+    module = import_module(f"kio.schema.{folder}.v{version}.response")
+    heard: list[tuple[str, AclOperation, bool]] = []
+
+    async def answered(forbidden: AclOperation | None) -> list[int]:
         async with serving(brokers=without(forbidden)) as server, connected(server) as client:
-            client.writer.write(framed(command))
-            try:
-                async with asyncio.timeout(2.0):
-                    return await client.is_hung_up_on()
-            except TimeoutError:
-                return False
+            server.judge(lambda *_: False, lambda _, *decided: heard.append((decided[0], decided[1], decided[3])))
+            answer = await client.ask_raw(request(key, version, body, is_flexible=True))
+            return errors_in(parsed(module, f"{name}Response", answer))
 
-    assert asyncio.run(is_hung_up_on(AclOperation.CLUSTER_ACTION))
+    assert asyncio.run(answered(None)) == []
+    assert asyncio.run(answered(AclOperation.CLUSTER_ACTION)) == refused
+    assert heard == [(name, AclOperation.CLUSTER_ACTION, True), (name, AclOperation.CLUSTER_ACTION, False)]
+
+
+@pytest.mark.parametrize(("key", "version"), [(4, 8), (4, 99), (5, 5), (6, 9), (6, -1)])
+def test_a_command_in_a_version_that_no_broker_knows_ends_the_connection(key: int, version: int) -> None:
+    async def is_hung_up_on() -> bool:
+        async with serving() as server, connected(server) as client:
+            client.writer.write(framed(request(key, version, WHO + bytes(20), is_flexible=True)))
+            return await client.is_hung_up_on()
+
+    assert asyncio.run(is_hung_up_on())
 
 
 @pytest.mark.parametrize(

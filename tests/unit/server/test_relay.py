@@ -197,7 +197,7 @@ def test_a_replica_that_stands_by_describes_the_cluster_as_a_broker_does() -> No
             serving(brokers=askable([broker.live()])) as server,
             connected(server) as client,
         ):
-            offered = (await client.ask(ApiVersionsRequest(), 3)).ranges
+            offered = (await client.ask(ApiVersionsRequest("a-test", "1"), 3)).ranges
             assert offered[ApiKey.METADATA] == RANGES[3]
             header = client.send(DescribeCluster(None), 4)
             answer = await client.frame()

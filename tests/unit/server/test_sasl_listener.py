@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from controller.core.clients.authorization import Authorizer, anybody
@@ -85,7 +86,7 @@ def test_who_has_logged_in_is_who_asks(is_encrypted: bool, tmp_path: Path) -> No
 
     async def story(server: Any, desk: Desk) -> None:
         async with connected(server, tls=None if identity is None else clients(identity)) as client:
-            assert (await client.ask(ApiVersionsRequest(), 3)).ranges[ApiKey.SASL_HANDSHAKE].highest == 1
+            assert (await client.ask(ApiVersionsRequest("a-test", "1"), 3)).ranges[ApiKey.SASL_HANDSHAKE].highest == 1
             assert await handshake(client) == (0, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"))
             assert (await authenticate(client, ANN)).error == ErrorCode.NONE
             await listed(client, server, desk)
@@ -162,6 +163,37 @@ def test_how_much_may_be_said_before_a_login_is_set_for_each_listener(most: int,
 
     door = Door(login=login, most_login_bytes=most)
     assert not asked_of(story, [ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=door)])
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [(ApiKey.SASL_HANDSHAKE, 2), (ApiKey.SASL_AUTHENTICATE, 3), (ApiKey.SASL_AUTHENTICATE, -1)]
+)
+@pytest.mark.parametrize("is_again", [False, True])
+def test_a_login_in_a_version_that_no_broker_knows_ends_the_connection(
+    key: ApiKey, version: int, is_again: bool
+) -> None:
+    clock = Clock()
+
+    async def story(server: Any, _: Desk) -> None:
+        async with connected(server) as client:
+            await handshake(client)
+            if is_again:
+                assert (await authenticate(client, ANN)).error == ErrorCode.NONE
+                clock.ms += 2_000
+                await handshake(client)
+            header = RequestHeader(key, version, 9, "a test")
+            whole = encode_handshake(header, "PLAIN") if key == ApiKey.SASL_HANDSHAKE else odd(header, ANN)
+            client.writer.write(whole)
+            assert await client.is_hung_up_on()
+
+    assert not asked_of(story, guarded(partial(login, clock=clock)))
+
+
+def odd(header: RequestHeader, token: bytes) -> bytes:
+    """SaslAuthenticate with a version of its own, laid out as version 2 or 0."""
+    sane = structs.replace(header, api_version=2 if header.api_version > 0 else 0)
+    whole = encode_authenticate(sane, token)
+    return whole[:6] + struct.pack(">h", header.api_version) + whole[8:]
 
 
 def test_nothing_else_is_answered_during_a_login() -> None:
