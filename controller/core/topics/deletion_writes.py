@@ -33,7 +33,7 @@ def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluste
     """
     if topic is None and not cluster.is_known_missing(name, mark.czxid):
         return None
-    if not cluster.deletes_topics:
+    if cluster.deletes_topics is False:
         reason = "delete.topic.enable is false"
     elif topic is None:
         reason = "the topic does not exist"

@@ -293,10 +293,11 @@ class Topics(TopicDuty):
         name = address.topic
         if isinstance(address, ReplicaDeletionsAddress):
             return self._cluster.stray_deletions(name) is not None
-        if self._cluster.deletes_topics is None:
-            return False
         mark, topic = self._cluster.deletion_marks.get(name), self._cluster.topics.get(name)
-        return mark is not None and not mark.is_hidden and (topic is None or not topic.is_queued_for_deletion)
+        if mark is None or mark.is_hidden:
+            return False
+        is_undecided = self._cluster.deletes_topics is None and topic is not None and mark.czxid > topic.czxid
+        return not is_undecided and (topic is None or not topic.is_queued_for_deletion)
 
     def _dropped(self, address: Droppable) -> Atom | None:
         """Its removal; None where the topic has to be looked for first."""

@@ -368,6 +368,16 @@ def test_while_nobody_knows_whether_topics_may_be_deleted_requests_wait_and_the_
     assert play.data("/brokers/topics/orders") is None
 
 
+@pytest.mark.parametrize("allowed", ["null", "true"])
+def test_requests_that_are_for_nothing_are_dropped_whether_topics_may_be_deleted_or_not(allowed: str) -> None:
+    play = Play(f"set deletes_topics={allowed}", "brokers 1,2", "delete topic orders", "topic orders 0=1,2")
+    play.do("delete topic nothing", "elect")
+
+    assert play.data("/admin/delete_topics/nothing") is None
+    assert play.data("/admin/delete_topics/orders") is None
+    assert play.data("/brokers/topics/orders") is not None
+
+
 def test_a_request_that_cannot_be_dropped_holds_nothing_up() -> None:
     path = "/admin/delete_topics/orders"
     play = Play("brokers 1,2", "delete topic orders", "topic orders 0=1,2", f"refuse {path}", "elect")
