@@ -216,8 +216,9 @@ class Answering:
         return framed_apart(encode_response_header(header), body)
 
     def _throttle(self, throttle_ms: int) -> None:
-        """The next request is not read before then. Another process of ours has many clients, and each their own."""
-        if throttle_ms > 0 and not self._is_relay:
+        """The next request is not read before then, whoever it is: the way of another process of ours to this one is one
+        client's, who waits there for as long."""
+        if throttle_ms > 0:
             self._throttle_s = throttle_ms / 1000
 
     def _may_be_forwarded(self, header: RequestHeader) -> bool:

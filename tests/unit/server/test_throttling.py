@@ -80,30 +80,38 @@ def test_who_hangs_up_meanwhile_is_forgotten() -> None:
     asyncio.run(story())
 
 
-def test_who_is_passed_on_waits_at_the_door_and_the_way_to_the_leader_stays_open() -> None:
+def test_who_is_passed_on_waits_at_the_door_and_goes_on_when_the_time_is_over() -> None:
     async def story() -> None:
         leads, desk, loop = Leads(), Desk(), asyncio.get_running_loop()
         async with (
             serving() as leader,
             serving(brokers=leads.brokers) as standby,
             connected(standby) as client,
-            connected(leader) as relay,
+            connected(standby) as other,
         ):
             leads.port = leader.ports["OUTSIDE"]
             leader.begin_term(desk.asked.append)
             told = await answered(client, leader, desk, TopicsCreated((), SOME_MS))
             assert told.throttle_ms == SOME_MS
             began = loop.time()
-            client.send(CREATION, 5)
-            await desk.until(2)
-            assert loop.time() - began > SOME_MS / 1000 - 0.1
+            await answered(other, leader, desk, TopicsCreated())
+            assert loop.time() - began < SOME_MS / 1000 - 0.1
+            await answered(client, leader, desk, TopicsCreated())
+            assert SOME_MS / 1000 - 0.1 < loop.time() - began < 2 * SOME_MS / 1000
 
-            relay._correlation_id = 0
-            await relay.ask_raw(introduction())
+    asyncio.run(story())
+
+
+def test_who_calls_itself_a_relay_waits_as_everybody_does() -> None:
+    async def story() -> None:
+        desk, loop = Desk(), asyncio.get_running_loop()
+        async with serving() as leader, connected(leader) as client:
+            leader.begin_term(desk.asked.append)
+            await client.ask_raw(introduction())
+            await answered(client, leader, desk, TopicsCreated((), SOME_MS))
             began = loop.time()
-            await answered(relay, leader, desk, TopicsCreated((), 5_000))
-            await answered(relay, leader, desk, TopicsCreated())
-            assert loop.time() - began < 5
+            await answered(client, leader, desk, TopicsCreated())
+            assert loop.time() - began > SOME_MS / 1000 - 0.1
 
     asyncio.run(story())
 
