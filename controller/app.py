@@ -45,7 +45,8 @@ from controller.http_access import http_access, log_openness
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings, own_configs
 from controller.monitoring import Monitoring
-from controller.preflight.configured import preflight_of
+from controller.preflight.configured import preflight_of, tolerated
+from controller.preflight.findings import Check
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
@@ -185,6 +186,9 @@ class Daemon:
         if rights is not None:
             self._server.judge(rights.is_allowed_for_any, self._access_log.judged)
         self._monitoring.ask_through(self._server.ask)
+        if Check.AUTHORIZER not in tolerated(settings):
+            self._server.withhold(lambda: self._claimant.withheld)
+            self._monitoring.refuses_clients = self._refuses_clients
         dialer = dialer_of(settings)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened)
@@ -229,6 +233,10 @@ class Daemon:
             set_aside=self._monitoring.set_aside,
             warnings=self._claimant.warnings,
         )
+
+    def _refuses_clients(self) -> bool:
+        withheld = self._claimant.withheld
+        return withheld is not None and withheld.is_known
 
     async def _live_brokers(self) -> Sequence[LiveBroker]:
         live = self._leading.live_brokers()

@@ -30,6 +30,7 @@ from controller.core.candidacy.events import (
     Unsound,
     Watching,
 )
+from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
 from controller.preflight.following import SpokenProtocol, SpokenSettings
 from controller.preflight.inheriting import Inherited, difference
@@ -85,6 +86,8 @@ class Claimant:
         self._spoken = SpokenProtocol()
         self._spoken_settings = SpokenSettings(settings.given)
         self._warned: tuple[Finding, ...] = ()
+        self._withheld: Withheld | None = NOT_KNOWN_YET
+        self._is_unsound = False
         self._has_passed = False
         self._found: dict[str, str] = {}
         self._changes: list[str] = []
@@ -98,6 +101,11 @@ class Claimant:
     def warnings(self) -> tuple[str, ...]:
         """What does not forbid a claim, and an operator should look at."""
         return tuple(map(str, self._warned))
+
+    @property
+    def withheld(self) -> Withheld | None:
+        """Why clients must not be served, by what brokers have told of who judges; None where they may."""
+        return self._withheld
 
     @property
     def protocol(self) -> InterBrokerProtocol:
@@ -168,7 +176,8 @@ class Claimant:
             await asyncio.sleep(UNTIL_BROKERS_SPEAK_S)
 
     async def _keep_looking(self) -> None:
-        """Follow the brokers' protocol and settings, and see warnings end; nothing that is found now forbids to lead.
+        """Follow the brokers' protocol, their settings and who judges requests, and see warnings end; only that all of
+        them judge by what this process does not have forbids to lead on.
 
         A broker changes them only by a restart, or by its znode below `/config/brokers`, and both show in ZooKeeper; a
         mute one is asked again in a while.
@@ -193,10 +202,21 @@ class Claimant:
             is_news = latest != as_of
             wait_s = LOOK_FOR_CHANGES_EVERY_S if is_news else min(2 * wait_s, LOOK_AT_ALL_EVERY_S)
             due_at, as_of = now + (LOOK_AT_ALL_EVERY_S if verdict.have_all_spoken else wait_s), latest
-            self._warn(once_sound(verdict.findings))
+            self._judge_again(once_sound(verdict.findings))
+
+    def _judge_again(self, findings: tuple[Finding, ...]) -> None:
+        """What follows for a process that has passed, and may lead by now."""
+        self._warn(findings)
+        stops = [finding for finding in findings if finding.gravity is Gravity.STOP]
+        if stops:
+            self._tell(Unsound(sentences(stops)))
+        elif self._is_unsound:
+            self._tell(Watching())
+        self._is_unsound = bool(stops)
 
     def _hear(self, verdict: Verdict) -> None:
-        """What brokers tell of their protocol and settings, now that the look has come to an end."""
+        """What brokers tell of their protocol, their settings and who judges, now that the look has come to an end."""
+        self._withhold(verdict.withheld)
         before, self._failure = self.protocol, ""
         now = asyncio.get_running_loop().time()
         has_changed = self._spoken.heard(verdict.protocols, now)
@@ -209,6 +229,16 @@ class Claimant:
                 _log.info("settings taken from the brokers", **taken)
             if self._has_passed:
                 self._changes.append(f"settings of the brokers: {difference(known, self.inherited)}")
+
+    def _withhold(self, withheld: Withheld | None) -> None:
+        """What is known stays known while no broker answers."""
+        if withheld == self._withheld or withheld == NOT_KNOWN_YET:
+            return
+        if withheld is not None:
+            _log.error("requests of clients are refused, those of brokers are not", reason=withheld.reason)
+        elif self._withheld is not None and self._withheld.is_known:
+            _log.info("requests of clients are served again")
+        self._withheld = withheld
 
     async def _tell_change(self) -> None:
         """Of a change that only another term can follow; as long as that could not load, the present one goes on."""

@@ -147,6 +147,8 @@ class Monitoring:
         self.server = ServerMeasures(self.recorder, api_name)
         self._exporter = Exporter(self.recorder, source, address, moves=self, readers=readers)
         self.set_aside: tuple[str, ...] = ()
+        self.refuses_clients: Callable[[], bool] = lambda: False
+        """Whether brokers judge by an authorizer that this process does not have."""
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -242,4 +244,5 @@ class Monitoring:
                 self.recorder.record("log_lines_dropped", count - dropped.get(reason, 0), (reason,))
                 dropped[reason] = count
             self.take_gauges()
+            self.recorder.record("clients_refused", int(self.refuses_clients()))
             await asyncio.sleep(GAUGES_EVERY_S)

@@ -161,6 +161,10 @@ CLIENTS = (
     _counter("requests", "Requests answered, by API and listener.", "api", "listener"),
     _histogram("request_seconds", "Time from a request's last byte to its response.", FAST, "api"),
     _gauge("connections", "Open connections of brokers and clients."),
+    _gauge(
+        "clients_refused",
+        "1 while clients are refused because brokers judge by an authorizer that this process lacks, else 0.",
+    ),
     _counter("clients_disconnected", "Clients that the controller disconnected or turned away, by reason.", "reason"),
 )
 QUOTAS = (

@@ -55,6 +55,8 @@ class BrokerConnection:
         self._endpoint = endpoint
         self._stream: FrameStream | None = None
         self._until = 0.0
+        self.openings = 0
+        """How often it was opened: who answers now need not be who answered before."""
         self._is_retired = False
         self._correlation_id = 0
 
@@ -140,6 +142,7 @@ class BrokerConnection:
         except (OSError, ValueError, OverflowError) as error:  # the last two: no such host or port can be
             raise Unreachable(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         self._stream = FrameStream(reader, writer, self._largest_response_bytes)
+        self.openings += 1
         self._until = self._now() + _SURELY_GOOD * self._dialer.lasts_s(writer)
         if self._is_retired:
             self.drop()

@@ -7,17 +7,21 @@ from controller.preflight.findings import Check
 from controller.preflight.inheriting import PROTECTING
 from controller.preflight.looking import Door, Preflight
 from controller.preflight.own_door import OwnDoorDialer
-from controller.preflight.sightings import Wanted
+from controller.preflight.sightings import GRANTS, Wanted
 from controller.settings import Settings
 from controller.wire.versions import parse_wanted
 from zk_layout.ids import BrokerId
+
+
+def tolerated(settings: Settings) -> frozenset[Check]:
+    """Of which checks the operator has said that they only warn."""
+    return frozenset(map(Check, filter(None, str(settings.values["controller.preflight.tolerate"] or "").split(","))))
 
 
 def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
     """What a process with these settings expects of its cluster."""
     listener = settings.inter_broker_listener
     control_plane = str(settings.values["control.plane.listener.name"] or listener).upper()
-    tolerated = filter(None, str(settings.values["controller.preflight.tolerate"] or "").split(","))
     return Wanted(
         BrokerId(settings.broker_id),
         settings.text("zookeeper.connect"),
@@ -25,7 +29,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         parse_wanted(settings.text("inter.broker.protocol.version")),
         is_new_cluster,
         frozenset({listener, control_plane}),
-        frozenset(map(Check, tolerated)),
+        tolerated(settings),
         str(settings.values["authorizer.class.name"] or ""),
         {key: text for key, text in settings.shown().items() if key in PROTECTING},
         frozenset(endpoint.listener for endpoint in settings.advertised_endpoints),
@@ -33,6 +37,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         settings.zookeeper.sets_acl,
         settings.given,
         settings.flag("create.topic.policy.ignore"),
+        frozenset(key for key in GRANTS if settings.values[key]),
     )
 
 

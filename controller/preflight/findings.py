@@ -9,6 +9,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.core.clients.authorization import Withheld
 from controller.preflight.inheriting import BrokerSettings
 from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerId
@@ -63,7 +64,7 @@ class Verdict(Struct, frozen=True):
         `have_brokers_spoken`: some broker has answered. Until then nobody knows whether brokers can be led from here.
         `have_all_spoken`: every registered broker has answered, or has no listener for us.
         `protocols` has the `inter.broker.protocol.version` of each registered broker, `settings` what it tells of those
-        by which a controller decides; None where it is not known now.
+        by which a controller decides; None where it is not known now. `withheld` says why clients must not be served.
     """
 
     findings: tuple[Finding, ...]
@@ -71,6 +72,7 @@ class Verdict(Struct, frozen=True):
     have_all_spoken: bool = True
     protocols: Mapping[BrokerId, InterBrokerProtocol | None] = MappingProxyType({})
     settings: Mapping[BrokerId, BrokerSettings | None] = MappingProxyType({})
+    withheld: Withheld | None = None
 
     @property
     def stops(self) -> tuple[Finding, ...]:
@@ -121,13 +123,14 @@ def tolerating(findings: Sequence[Finding], tolerated: frozenset[Check]) -> tupl
 
 def once_passed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The same for a process that may claim already: only what its brokers, once they come, show for certain counts."""
-    shown = (Check.BROKERS, Check.RACK, Check.PROTOCOL)
+    shown = (Check.BROKERS, Check.RACK, Check.PROTOCOL, Check.AUTHORIZER)
     return tuple(f if f.check in shown and not f.may_pass else replace(f, gravity=_least(f)) for f in findings)
 
 
 def once_sound(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The same for a process that has seen brokers: it leads when it is needed, whatever comes."""
-    return tolerating(findings, frozenset(Check))
+    """The same for a process that has seen brokers: it leads when it is needed, whatever comes, unless all brokers
+    judge by what it does not have. It could serve no client then, and does not know who is a broker."""
+    return tolerating(findings, frozenset(Check) - {Check.AUTHORIZER})
 
 
 def _least(finding: Finding) -> Gravity:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
 from controller.preflight import beside_brokers, deciding
 from controller.preflight.findings import Check, Finding, Gravity, listed, named, ok, stop, warning
-from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
+from controller.preflight.sightings import GRANTS, AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
 from controller.zk.rights import Right
@@ -35,6 +36,7 @@ def judge(wanted: Wanted, seen: Seen) -> tuple[Finding, ...]:
         beside_brokers.rack,
         _protocol,
         _authorizer,
+        _grants,
         deciding.settings,
         deciding.policy,
         _addresses,
@@ -245,28 +247,63 @@ def _not_understood(
                 break
 
 
+def withheld(wanted: Wanted, seen: Seen) -> Withheld | None:
+    """Why clients must not be served: what brokers refuse them they might get here."""
+    if Check.AUTHORIZER in wanted.tolerated:
+        return None
+    told = _authorizers_told(seen)
+    stricter = _stricter(wanted, told)
+    if stricter:
+        return Withheld(_judged_otherwise(wanted, stricter), is_known=True)
+    return None if told or wanted.authorizer else NOT_KNOWN_YET
+
+
+def _authorizers_told(seen: Seen) -> dict[BrokerId, str]:
+    return {b: s.authorizer for b, s in seen.brokers.items() if s.authorizer is not None}
+
+
+def _stricter(wanted: Wanted, told: Mapping[BrokerId, str]) -> dict[BrokerId, str]:
+    """The brokers that may refuse what this process allows, as far as their authorizers tell."""
+    same = (*AUTHORIZERS, UNNAMED) if wanted.authorizer else ()
+    return {b: name for b, name in told.items() if name and name not in same}
+
+
+def _judged_otherwise(wanted: Wanted, stricter: Mapping[BrokerId, str]) -> str:
+    judge = f"{named(stricter)} judge{'s' * (len(stricter) == 1)} requests by {listed(sorted(set(stricter.values())))}"
+    return f"{judge}, and this process {f'by {wanted.authorizer}' if wanted.authorizer else 'has no authorizer'}"
+
+
 def _authorizer(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
     check, ours = Check.AUTHORIZER, wanted.authorizer
-    told = {b: s.authorizer for b, s in seen.brokers.items() if s.authorizer is not None}
+    told = _authorizers_told(seen)
     judging = {b: name for b, name in told.items() if name}
-    foreign = sorted({name for name in judging.values() if name not in (*AUTHORIZERS, UNNAMED)})
-    if ours and len(judging) == len(told):
-        if foreign:
-            text = f"brokers judge requests by {listed(foreign)}, and this process by {ours}"
-            yield warning(check, text, "what one allows the other may refuse; compare them")
-        elif told:
-            yield ok(check, f"{named(told)} judge{'s' * (len(told) == 1)} requests by ACLs, as this process does")
-    elif ours:
+    stricter = _stricter(wanted, told)
+    if stricter:
+        make = stop if len(stricter) == len(told) else warning
+        hint = "set authorizer.class.name, super.users and allow.everyone.if.no.acl.found as on the brokers"
+        if not {*AUTHORIZERS, UNNAMED}.issuperset(stricter.values()):
+            hint = f"only {AUTHORIZERS[0]} is supported; to open that door, tolerate this check"
+        yield make(check, f"{_judged_otherwise(wanted, stricter)}: clients are not served", hint)
+    elif ours and judging and len(judging) == len(told):
+        yield ok(check, f"{named(told)} judge{'s' * (len(told) == 1)} requests by ACLs, as this process does")
+    elif ours and told:
         text = f"{named(told.keys() - judging.keys())} without authorizer.class.name, and here it is {ours}"
         hint = "set it on the brokers, too, or nowhere; without the right ClusterAction brokers are refused here"
         yield warning(check, text, hint)
-    elif judging:
-        make = stop if len(judging) == len(told) else warning
-        text = f"{named(judging)} judge{'s' * (len(judging) == 1)} requests by {listed(sorted(set(judging.values())))}"
-        hint = "set authorizer.class.name, super.users and allow.everyone.if.no.acl.found as on the brokers"
-        if foreign:
-            hint = f"only {AUTHORIZERS[0]} is supported; to open that door, tolerate this check"
-        yield make(check, f"{text}, and this process lets everybody do everything", hint)
+
+
+def _grants(wanted: Wanted, seen: Seen) -> Iterator[Finding]:
+    """What needs no ACL here and does there, or the other way round; values are not told."""
+    judging = {b: s for b, s in seen.brokers.items() if s.authorizer not in (None, "", UNNAMED)}
+    for key in GRANTS if wanted.authorizer else ():
+        has = {b for b, s in judging.items() if key in s.grants}
+        without = judging.keys() - has
+        if key in wanted.grants and without:
+            text = f"{key} is set here, and not on {named(sorted(without))}: some may do more here than there"
+            yield warning(Check.AUTHORIZER, text, "set it as on the brokers")
+        elif key not in wanted.given and has:
+            text = f"{key} is set on {named(sorted(has))}, and not here: who needs it there is refused here"
+            yield warning(Check.AUTHORIZER, text, "set it as on the brokers")
 
 
 def _addresses(_: Wanted, seen: Seen) -> Iterator[Finding]:

@@ -13,12 +13,13 @@ from typing import Protocol
 
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.candidacy.events import IdClash
+from controller.core.clients.authorization import NOT_KNOWN_YET
 from controller.core.errors import ErrorCode
 from controller.core.replies import BrokerConfig, ConfigSource
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
 from controller.preflight.inheriting import POLICY, PROTECTING, BrokerSettings
-from controller.preflight.judging import UNNAMED, judge, protocols
-from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
+from controller.preflight.judging import UNNAMED, judge, protocols, withheld
+from controller.preflight.sightings import GRANTS, AddressTried, BrokerSeen, Seen, Wanted
 from controller.wire import broker_configs
 from controller.wire.api_versions import encode_question
 from controller.wire.cursor import Malformed
@@ -77,11 +78,12 @@ class Preflight:
         except Refused as error:
             hint = "give this process the right to read it"
             finding = Finding(Check.PERMISSIONS, Gravity.STOP, f"ZooKeeper: {error}", hint)
-            return Verdict((finding,), have_brokers_spoken=False, have_all_spoken=False)
+            return Verdict((finding,), have_brokers_spoken=False, have_all_spoken=False, withheld=NOT_KNOWN_YET)
         findings = tolerating(judge(self._wanted, seen), self._wanted.tolerated)
         answered = [broker.ranges is not None for broker in seen.brokers.values() if broker.endpoint is not None]
         settings = {broker: one.settings for broker, one in seen.brokers.items()}
-        return Verdict(findings, any(answered), all(answered), protocols(seen), settings)
+        kept_back = withheld(self._wanted, seen)
+        return Verdict(findings, any(answered), all(answered), protocols(seen), settings, kept_back)
 
     async def _see(self, bridge: Bridge, clash: IdClash | None) -> Seen:
         place, registered = await asyncio.gather(whereabouts.place(bridge), preparation.registrations(bridge))
@@ -139,6 +141,7 @@ class Preflight:
             settings=_settings_of(found) if _PROTOCOL in found else None,
             looks_on=_looks_on(told),
             rack=registration.rack,
+            grants=frozenset(key for key in GRANTS if key in told),
         )
 
     async def _addresses(self, registered: dict[BrokerId, Registration]) -> tuple[AddressTried, ...]:
@@ -183,7 +186,8 @@ async def _configs_of(
     """
     if offered is None or broker_configs.VERSION not in offered:
         return {}
-    keys = (_PROTOCOL, _AUTHORIZER, _CONTROL_PLANE, _BETWEEN_BROKERS, _BETWEEN_BROKERS_BY_DEFAULT, POLICY, *PROTECTING)
+    listeners = (_CONTROL_PLANE, _BETWEEN_BROKERS, _BETWEEN_BROKERS_BY_DEFAULT)
+    keys = (_PROTOCOL, _AUTHORIZER, *listeners, POLICY, *PROTECTING, *GRANTS)
     question = broker_configs.encode_question(broker, keys, connection.next_correlation_id())
     answer = await connection.ask(question, timeout_s=ANSWER_WITHIN_S)
     try:

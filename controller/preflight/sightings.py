@@ -15,6 +15,9 @@ from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
 
+GRANTS = ("super.users", "allow.everyone.if.no.acl.found")
+"""What an authorizer allows without an ACL. Brokers tell whether they have it, and not what it is."""
+
 
 class Wanted(Struct, frozen=True):
     """What the operator has set.
@@ -24,7 +27,8 @@ class Wanted(Struct, frozen=True):
         the listeners `reached_over`. What fails of the checks in `tolerated` is only warned about. Where
         `authorizer` is empty, everybody may do everything. `settings` are those by which a controller decides, as they
         are here; `given` are the keys that the operator has set. `advertised` are all our listeners. `sets_acl` is
-        zookeeper.set.acl. With `ignores_policy` topics are created without asking the brokers' policy.
+        zookeeper.set.acl. With `ignores_policy` topics are created without asking the brokers' policy. `grants` are
+        those of `GRANTS` that are in force.
     """
 
     own_id: BrokerId
@@ -41,6 +45,7 @@ class Wanted(Struct, frozen=True):
     sets_acl: bool = False
     given: frozenset[str] = frozenset()
     ignores_policy: bool = False
+    grants: frozenset[str] = frozenset()
 
 
 class BrokerSeen(Struct, frozen=True):
@@ -52,7 +57,7 @@ class BrokerSeen(Struct, frozen=True):
         where it refuses to tell; `protocol` is what that means, None also where this controller does not speak it.
         `authorizer` is its own, empty where it has none, and None where that is not known. `settings` are those by
         which a controller decides, None where it does not tell. It looks for its controller on the listeners
-        `looks_on`, none where it does not tell.
+        `looks_on`, none where it does not tell. `grants` are those of `GRANTS` that it has.
     """
 
     listeners: tuple[str, ...]
@@ -65,6 +70,7 @@ class BrokerSeen(Struct, frozen=True):
     settings: BrokerSettings | None = None
     looks_on: frozenset[str] = frozenset()
     rack: str | None = None
+    grants: frozenset[str] = frozenset()
 
 
 class AddressTried(Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import TypeVar
 import structlog
 from msgspec import Struct, structs
 
-from controller.core.clients.authorization import CLUSTER, anybody
+from controller.core.clients.authorization import CLUSTER, Withheld, anybody
 from controller.core.clients.refusal import refusal
 from controller.core.commands import UpdateMetadata
 from controller.core.errors import ErrorCode
@@ -27,8 +27,19 @@ from controller.core.replies import (
     ShutdownPermitted,
     TopicsCreated,
 )
-from controller.core.requests import Caller, DescribeCluster, Request
+from controller.core.requests import (
+    AllocateProducerIds,
+    AlterPartition,
+    Caller,
+    ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    DescribeCluster,
+    Request,
+)
 from controller.server.api_names import api_name
+from controller.server.inquiries import OF_ANY_NODE
 from controller.server.parts import ask_in_parts
 from controller.server.relay import (
     BELIEVED,
@@ -47,10 +58,11 @@ from controller.wire import rights_needed
 from controller.wire.any_node import (
     ANSWERED,
     CONFIGS,
-    answer_groups,
     answer_log_dir_moves,
     decode_config_resources,
+    decode_groups,
     encode_configs_answered,
+    encode_groups_answered,
     encode_nothing_here,
 )
 from controller.wire.broker_side import COMMANDS, Told, decode_command, encode_acknowledgement
@@ -72,7 +84,7 @@ from controller.wire.requests import (
 from controller.wire.topic_replies import SETTINGS_FROM
 from controller.wire.versions import SERVED, ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
-from zk_layout.znodes.acls import AclOperation, ResourceType
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 _log = structlog.get_logger(__name__)
 
@@ -81,6 +93,9 @@ _SHORT_BYTES = 8 * 1024
 _MOVE_BYTES = 50
 _ENTRY_BYTES = 100  # of rights
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
+
+_OF_BROKERS = AlterPartition | ControlledShutdown | AllocateProducerIds
+_OF_TOPICS = CreateTopics | DeleteTopics | CreatePartitions
 
 Chunks = tuple[bytes, ...]
 _T = TypeVar("_T")
@@ -160,6 +175,9 @@ class Answering:
             if not request.is_valid(header.api_version):
                 return (encode_api_versions(header, {}, ErrorCode.INVALID_REQUEST),)
             return (encode_api_versions(header, await self._offered(header.client_id)),)
+        withheld = self._service.withheld()
+        if withheld is not None and not isinstance(request, _OF_BROKERS):
+            return (encode_reply(header, self._refused(request, withheld)),)
         caller = self._asker.caller(header.client_id)
         if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
             return await self._describe(request, header, caller)
@@ -170,6 +188,20 @@ class Answering:
         if isinstance(reply, TopicsCreated) and header.api_version >= SETTINGS_FROM:
             reply = await self._with_all_configs(reply)
         return (await self._beside(partial(encode_reply, header, reply), max(len(frame), _weight(reply))),)
+
+    def _refused(self, request: Request, withheld: Withheld) -> Reply:
+        """The answer of a broker to who has no right, as far as this process can give it.
+
+        Raises:
+            Unanswerable: any broker answers that, and knows who may.
+        """
+        if isinstance(request, OF_ANY_NODE):
+            raise Unanswerable(f"{type(request).__name__} is not answered: {withheld.reason}")
+        if not withheld.is_known or not self._service.inquiries.is_led:
+            return refusal(request, ErrorCode.NOT_CONTROLLER)
+        if isinstance(request, _OF_TOPICS):
+            return refusal(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     async def of_the_controller(self, led: LedElsewhere, frame: bytes) -> Chunks:
         """The answer of whoever leads or, where nobody can be asked, that we do not."""
@@ -216,8 +248,8 @@ class Answering:
         return framed_apart(encode_response_header(header), body)
 
     def _throttle(self, throttle_ms: int) -> None:
-        """The next request is not read before then, whoever it is: the way of another process of ours to this one is one
-        client's, who waits there for as long."""
+        """The next request is not read before then, whoever asks: another process of ours comes by a way of its own for
+        each of its clients, and lets that one wait as long."""
         if throttle_ms > 0:
             self._throttle_s = throttle_ms / 1000
 
@@ -237,6 +269,8 @@ class Answering:
             Unanswerable: the client may not do all that it asks for, or a broker has to see who it is.
         """
         service, key = self._service, header.api_key
+        if (withheld := service.withheld()) is not None:
+            raise Unanswerable(f"{api_name(key)} is not passed on: {withheld.reason}")
         if self._asker.is_known and key in OF_THE_ASKER:
             raise Unanswerable(f"{api_name(key)} is not passed on, because a broker has to see who asks")
         if service.is_allowed is anybody:
@@ -267,7 +301,7 @@ class Answering:
                 answer = partial(answer_log_dir_moves, is_allowed=self._may(AclOperation.ALTER, header))
                 return await self._beside(partial(answer, header, frame), len(frame))
             if key == ApiKey.DESCRIBE_GROUPS:
-                return await self._beside(partial(answer_groups, header, frame), len(frame))
+                return await self._answer_groups(header, frame)
             if key not in CONFIGS:
                 is_allowed = key != ApiKey.DESCRIBE_LOG_DIRS or self._may(AclOperation.DESCRIBE, header)
                 return encode_nothing_here(header, is_allowed=is_allowed)
@@ -301,6 +335,12 @@ class Answering:
             raise self._unsupported(header, COMMANDS[header.api_key])
         is_allowed = self._may(AclOperation.CLUSTER_ACTION, header)
         return ErrorCode.NONE if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    async def _answer_groups(self, header: RequestHeader, frame: bytes) -> bytes:
+        groups = await self._beside(partial(decode_groups, header, frame), len(frame))
+        may = partial(self._service.may, self._asker.caller(header.client_id), header.api_key, AclOperation.DESCRIBE)
+        refused = {group for group in set(groups) if not may(ResourcePattern(ResourceType.GROUP, group))}
+        return await self._beside(partial(encode_groups_answered, header, groups, refused), len(frame))
 
     async def _answer_own_configs(self, header: RequestHeader, frame: bytes) -> bytes | None:
         own_id = self._service.own_id

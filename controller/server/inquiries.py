@@ -13,7 +13,7 @@ from controller.core.events import Asked, CallId
 from controller.core.replies import Reply
 from controller.core.requests import Caller, CreateAcls, DeleteAcls, DescribeAcls, DescribeCluster, Request
 
-_OF_ANY_NODE = DescribeCluster | DescribeAcls | CreateAcls | DeleteAcls
+OF_ANY_NODE = DescribeCluster | DescribeAcls | CreateAcls | DeleteAcls
 
 
 class NothingKnown(Exception):
@@ -68,7 +68,7 @@ class Inquiries:
             NothingKnown: something was asked for that any node answers, and this process does not lead.
         """
         if self._emit is None:
-            if isinstance(request, _OF_ANY_NODE):
+            if isinstance(request, OF_ANY_NODE):
                 raise NothingKnown
             return refusal(request, ErrorCode.NOT_CONTROLLER)
         ask = CallId(next(self._numbers))
@@ -82,7 +82,7 @@ class Inquiries:
 
 
 def _refuse(future: asyncio.Future[Reply], request: Request, error: ErrorCode) -> None:
-    if isinstance(request, _OF_ANY_NODE):
+    if isinstance(request, OF_ANY_NODE):
         future.set_exception(NothingKnown())
     else:
         future.set_result(refusal(request, error))

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from controller.connections.frame_socket import FrameSocket
 from controller.connections.wires import PlainWire, TlsWire, Wire
+from controller.core.clients.authorization import Withheld, anybody
 from controller.core.effects import Answer, Effect
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, Event
@@ -83,6 +84,13 @@ class Server:
         """Ask from now on about types of resources here, and tell there what is decided about clients' rights."""
         self._service.is_allowed_for_any = is_allowed_for_any
         self._service.judged = judged
+
+    def withhold(self, withheld: Callable[[], Withheld | None]) -> None:
+        """From now on clients are served, and anything is passed on for them, only while this gives no reason not to;
+        and where nobody judges here, only to nodes that say that nobody does there."""
+        self._service.withheld = withheld
+        if self._brokers is not None:
+            self._brokers.shuns_judges = self._brokers.is_allowed is anybody
 
     @property
     def ports(self) -> dict[str, int]:

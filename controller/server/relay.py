@@ -25,6 +25,8 @@ from controller.connections.framing import Admit
 from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
+from controller.wire.broker_configs import Refused, decode_answer, encode_question
+from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.ids import BrokerId
@@ -132,6 +134,7 @@ INTRODUCTION_S = 1.0
 OF_THE_ASKER = frozenset({38, 39, 40, 41})
 """Delegation tokens belong to whoever asks for them: passed on by a process that has logged in they would be its."""
 
+_AUTHORIZER = "authorizer.class.name"
 _log = structlog.get_logger(__name__)
 
 Ranges = Mapping[int, VersionRange]
@@ -190,6 +193,8 @@ class Brokers:
         self._controller = controller
         self.timeout_s = timeout_s
         self.is_allowed = is_allowed
+        self.shuns_judges = False
+        """Whether nothing is passed on to a node that has an authorizer: it would judge by this process' rights."""
 
     async def choose(self, listener: str) -> tuple[LiveBroker, Endpoint]:
         """Any live broker with a listener of this name on which it can be reached.
@@ -210,12 +215,13 @@ class Brokers:
             raise NobodyToAsk(f"no live broker has a listener {listener} on which it can be reached from here")
         return random.choice(candidates)
 
-    async def controller(self, listener: str) -> Endpoint | None:
-        """The listener of this name of whoever leads; None if nobody else is known to."""
+    async def controller(self, listener: str) -> tuple[BrokerId, Endpoint] | None:
+        """Whoever leads, with its listener of this name; None if nobody else is known to."""
         leader = await self._controller()
         if leader is None or leader.broker == self._own_id:
             return None
-        return next((e for e in leader.endpoints if e.listener == listener and self.dialer.reaches(e)), None)
+        found = (e for e in leader.endpoints if e.listener == listener and self.dialer.reaches(e))
+        return next(((leader.broker, endpoint) for endpoint in found), None)
 
     async def introduce(self, broker: LiveBroker, connection: BrokerConnection) -> Ranges:
         """What this broker answers of that which clients ask the controller; it is asked if that is not known.
@@ -265,6 +271,7 @@ class Relay:
         self._held: list[tuple[MemoryPool, int]] = []
         self._leads: tuple[Endpoint, BrokerConnection] | None = None
         self._controllers: Ranges = {}
+        self._judging_nobody: dict[BrokerConnection, int] = {}
 
     async def ranges(self) -> Ranges:
         """What the broker behind this relay answers, be it the second that is tried; `BELIEVED` if none can be asked
@@ -297,6 +304,7 @@ class Relay:
             self._brokers.lost(broker, self._listener)
             raise NobodyToAsk(f"broker {broker.broker} does not say what it answers: {error}") from None
         try:
+            await self._demand_that_nobody_judges(broker.broker, connection)
             return framed(
                 await connection.ask(framed(frame), timeout_s=self._brokers.timeout_s, admit=self._admit(pool))
             )
@@ -313,12 +321,13 @@ class Relay:
         Raises:
             NobodyToAsk: it was asked, and nobody knows what came of it.
         """
-        endpoint = await self._brokers.controller(self._listener)
-        if endpoint is None:
+        found = await self._brokers.controller(self._listener)
+        if found is None:
             return None
         try:
-            connection = await self._to_the_controller(endpoint)
-        except Broken:
+            connection = await self._to_the_controller(found[1])
+            await self._demand_that_nobody_judges(found[0], connection)
+        except (Broken, NobodyToAsk):
             return None
         if header.api_version not in self._controllers.get(header.api_key, NO_VERSION):
             return None
@@ -340,6 +349,25 @@ class Relay:
         if not connection.is_open:
             self._controllers = await connection.versions(INTRODUCTION_S, CLIENT_ID)
         return connection
+
+    async def _demand_that_nobody_judges(self, node: BrokerId, connection: BrokerConnection) -> None:
+        """Asked on this very connection, so that it is the node that gets the request who says it.
+
+        Raises:
+            NobodyToAsk: it has an authorizer, or does not say.
+            Unreachable, Broken: it does not answer.
+        """
+        proved = self._judging_nobody
+        while self._brokers.shuns_judges and not (connection.is_open and proved.get(connection) == connection.openings):
+            question = encode_question(node, (_AUTHORIZER,), connection.next_correlation_id())
+            answer = await connection.ask(question, timeout_s=self._brokers.timeout_s)
+            try:
+                authorizer = decode_answer(answer).get(_AUTHORIZER)
+            except (Malformed, Refused) as error:
+                raise NobodyToAsk(f"node {node} does not say whether it has an authorizer: {error}") from None
+            if authorizer is None or authorizer.value:
+                raise NobodyToAsk(f"node {node} judges requests by an authorizer, and this process has none")
+            proved[connection] = connection.openings
 
     def _admit(self, pool: MemoryPool) -> Admit:
         async def admit(size: int) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from controller.core.clients.authorization import anybody
+from controller.core.clients.authorization import Withheld, anybody
 from controller.core.replies import BrokerConfig
 from controller.core.requests import Caller
 from controller.security.login import Login
@@ -97,6 +97,8 @@ class Service:
         self.is_allowed = anybody if brokers is None else brokers.is_allowed
         self.is_allowed_for_any: AuthorizerOfTypes = _nothing
         """Whether a client may do something with at least one resource of a type."""
+        self.withheld: Callable[[], Withheld | None] = lambda: None
+        """Why nothing is done for clients that they would have to be allowed elsewhere, if so."""
         self.judged: Judged = _nobody_listens
         """Hears what was decided about rights, and for which request, where somebody judges at all."""
         self.own_id = own_id
@@ -119,6 +121,8 @@ class Service:
 
     def may(self, caller: Caller, api_key: int, operation: AclOperation, resource: ResourcePattern) -> bool:
         """Whether a client may do this, which it wants by a request of this kind."""
+        if operation is not AclOperation.CLUSTER_ACTION and self.withheld() is not None:
+            return False
         is_allowed = self.is_allowed(caller, operation, resource)
         if self.is_allowed is not anybody:
             self.judged(caller, api_name(api_key).partition(" ")[0], operation, resource, is_allowed)

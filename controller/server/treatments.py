@@ -106,7 +106,7 @@ _RIGHTS: dict[int, str] = {
     ApiKey.CREATE_TOPICS: "Create on the cluster, or on each topic; its settings are shown with DescribeConfigs on it",
     ApiKey.DELETE_TOPICS: "Delete on each topic; by id also Describe",
     ApiKey.CREATE_PARTITIONS: "Alter on each topic",
-    ApiKey.DESCRIBE_GROUPS: "none: of each group Describe would be needed",
+    ApiKey.DESCRIBE_GROUPS: "Describe on each group",
     ApiKey.LIST_GROUPS: "none: of each group Describe, or on the cluster, would be needed",
     ApiKey.LIST_TRANSACTIONS: "none: of each transactional id Describe would be needed",
     ApiKey.DESCRIBE_LOG_DIRS: "Describe on the cluster",

@@ -12,7 +12,7 @@ Source: Kafka's schemas of the requests in `ANSWERED`; KafkaAdminClient for whic
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -110,23 +110,28 @@ def _one_empty_log_dir(packing: Packing, version: int) -> bytes:
     return packing.array(1) + no_error + packing.string(NO_LOG_DIR) + packing.array(0) + sizes + packing.no_tags
 
 
-def answer_groups(header: RequestHeader, frame: bytes) -> bytes:
-    """The answer to DescribeGroups, with its size: this node coordinates none of them.
+def decode_groups(header: RequestHeader, frame: bytes) -> tuple[str, ...]:
+    """Which groups DescribeGroups is about.
 
     Raises:
         MalformedRequest: it breaks off, or claims what it does not hold.
     """
-    version = header.api_version
     with reading(header, frame) as cursor:
-        groups = [cursor.string("group") for _ in cursor.array("groups", 1)]
-        if version >= 3:
+        groups = tuple(cursor.string("group") for _ in cursor.array("groups", 1))
+        if header.api_version >= 3:
             cursor.boolean("include_authorized_operations")
         cursor.tags()
+    return groups
+
+
+def encode_groups_answered(header: RequestHeader, groups: Sequence[str], refused: Collection[str]) -> bytes:
+    """The answer to DescribeGroups, with its size: this node coordinates none of them; some are `refused`."""
+    version = header.api_version
     packing = Packing(is_flexible=is_flexible(header.api_key, version))
     unknown = packing.string("") * 3 + packing.array(0) + (_NO_OPERATIONS if version >= 3 else b"") + packing.no_tags
-    error = _ERROR.pack(ErrorCode.NOT_COORDINATOR)
+    errors = _ERROR.pack(ErrorCode.NOT_COORDINATOR), _ERROR.pack(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     throttle = _UNTHROTTLED if version >= 1 else b""
-    pieces = (error + packing.string(group) + unknown for group in groups)
+    pieces = (errors[group in refused] + packing.string(group) + unknown for group in groups)
     return framed(encode_response_header(header), throttle, packing.array(len(groups)), *pieces, packing.no_tags)
 
 

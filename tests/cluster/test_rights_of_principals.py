@@ -10,7 +10,8 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -185,11 +186,17 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.fixture(params=["2.4.1", "3.9.1"])
 def judging(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """Two brokers, and rights that are there before they start."""
     try:
-        cluster = LocalCluster(ClusterSettings(version=request.param, broker_ids=(1, 2), overrides=SETTINGS))
+        with running(request.param) as cluster:
+            yield cluster
     except (JavaUnavailable, JarsUnavailable) as error:
         pytest.skip(str(error))
+
+
+@contextmanager
+def running(version: str, settings: Mapping[str, Any] = SETTINGS) -> Iterator[LocalCluster]:
+    """Two brokers, and rights that are there before they start."""
+    cluster = LocalCluster(ClusterSettings(version=version, broker_ids=(1, 2), overrides=settings))
     for broker in cluster.brokers.values():
         at = f"{LISTENER}://127.0.0.1:{broker.port}"
         broker.properties.update({"listeners": at, "advertised.listeners": at})

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of
 from controller.core.clients.refusal import refusal
 from controller.core.errors import ErrorCode
@@ -35,6 +37,20 @@ CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
 Authorizer = Callable[[Caller, AclOperation, ResourcePattern], bool]
 Reasons = Callable[[Caller, AclOperation, ResourcePattern], str]
 """Says why an authorizer decides as it does."""
+
+
+class Withheld(Struct, frozen=True):
+    """Why clients get nothing from this process: a broker might give them less.
+
+    Shape:
+        `is_known`: brokers are known to judge by what this process does not have; otherwise they were not asked yet.
+    """
+
+    reason: str
+    is_known: bool
+
+
+NOT_KNOWN_YET = Withheld("it is not known yet whether brokers judge requests by an authorizer", is_known=False)
 
 
 def anybody(_caller: Caller, _operation: AclOperation, _resource: ResourcePattern) -> bool:

@@ -273,17 +273,23 @@ def test_brokers_that_judge_requests_are_not_led_by_who_lets_everybody_do_everyt
     reason = World().runs(broker).refusal()
 
     assert "broker 1 judges requests by" in reason
-    assert "this process lets everybody do everything; set authorizer.class.name, super.users" in reason
+    assert "this process has no authorizer: clients are not served; set authorizer.class.name, super.users" in reason
     assert World("controller.preflight.tolerate=authorizer").runs(broker).passes().warnings
 
 
 def test_an_authorizer_that_only_java_can_run_is_named() -> None:
     reason = World().runs(Broker(authorizer="io.confluent.Authorizer")).refusal()
 
-    assert "broker 1 judges requests by io.confluent.Authorizer, and this process lets everybody" in reason
+    assert "broker 1 judges requests by io.confluent.Authorizer, and this process has no authorizer" in reason
     assert f"only {AUTHORIZERS[0]} is supported" in reason
-    (warning,) = World(OURS).runs(Broker(authorizer="io.confluent.Authorizer")).passes().warnings
-    assert f"brokers judge requests by io.confluent.Authorizer, and this process by {AUTHORIZERS[0]}" in warning.text
+
+
+def test_brokers_that_judge_by_what_only_java_can_run_are_not_led_by_who_judges_by_acls() -> None:
+    reason = World(OURS).runs(Broker(authorizer="io.confluent.Authorizer")).refusal()
+
+    assert f"broker 1 judges requests by io.confluent.Authorizer, and this process by {AUTHORIZERS[0]}" in reason
+    tolerated = World(OURS, "controller.preflight.tolerate=authorizer")
+    assert tolerated.runs(Broker(authorizer="io.confluent.Authorizer")).passes().warnings
 
 
 def test_the_same_authorizer_is_sound_and_some_brokers_without_one_are_a_warning() -> None:

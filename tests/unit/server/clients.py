@@ -88,9 +88,10 @@ async def serving(
     brokers: Brokers | None = None,
     listeners: Sequence[ListenerSettings] = (ListenerSettings("OUTSIDE", "127.0.0.1", 0),),
     inter_broker_listener: str | None = None,
+    own_id: BrokerId = OWN_ID,
 ) -> AsyncIterator[Server]:
     """A server for the time of a test."""
-    server = Server(OWN_ID, listeners, brokers=brokers, limits=limits, inter_broker_listener=inter_broker_listener)
+    server = Server(own_id, listeners, brokers=brokers, limits=limits, inter_broker_listener=inter_broker_listener)
     await server.start()
     try:
         yield server

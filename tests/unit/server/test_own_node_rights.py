@@ -17,7 +17,7 @@ from controller.server.relay import Brokers
 from controller.wire.frames import framed
 from tests.unit.server.clients import OWN_ID, connected, serving
 from tests.unit.server.test_relay import CLEARED_NEW, DESCRIBED_NEW, parsed, request
-from zk_layout.znodes.acls import AclOperation, ResourcePattern
+from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 MOVED = b"\2\3/d\2\2t\2\0\0\0\0\0\0\0"
 CLUSTER_AUTHORIZATION_FAILED = 31
@@ -67,6 +67,24 @@ def test_the_right_is_asked_for(
 
     assert asyncio.run(answered(None)) == otherwise
     assert asyncio.run(answered(needs)) == [CLUSTER_AUTHORIZATION_FAILED]
+
+
+def test_of_each_group_that_is_described_the_right_to_is_asked_for() -> None:
+    module = import_module("kio.schema.describe_groups.v5.response")
+
+    async def none() -> Sequence[LiveBroker]:
+        return ()
+
+    def is_allowed(_: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        return (operation, resource) == (AclOperation.DESCRIBE, ResourcePattern(ResourceType.GROUP, "g"))
+
+    async def story() -> list[tuple[str, int]]:
+        judging = Brokers(OWN_ID, none, PlaintextDialer(), 5.0, is_allowed)
+        async with serving(brokers=judging) as server, connected(server) as client:
+            answer = await client.ask_raw(request(15, 5, b"\3\2g\2h\0\0", is_flexible=True))
+            return [(g.group_id, g.error_code) for g in parsed(module, "DescribeGroupsResponse", answer).groups]
+
+    assert asyncio.run(story()) == [("g", 16), ("h", 30)]
 
 
 WHO = b"\0\0\0\1" + b"\0\0\0\1" + bytes(8)  # controller, its epoch, our broker epoch
