@@ -32,7 +32,7 @@ INSTALL := test $$(id -u) = 0 && timeout 60 $(APT) update && DEBIAN_FRONTEND=non
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants format lock setup kerberos browser clean
+.PHONY: help demo test check static unit coverage sim chaos conformance cluster acls rights secured clients clients-recovery clients-secured containers versions kafka-tests lab replay fuzz nightly mutants format lock setup kerberos browser clean
 
 ##@ The two commands of the README
 demo: $(READY)  ## a real cluster, a real move, the leader killed half-way
@@ -84,6 +84,9 @@ cluster: $(READY) kerberos  ## real ZooKeeper, real brokers, real clients
 acls: $(READY)  ## our decisions about rights against Kafka's own authorizers: SETS=20000 sets of each, in minutes
 	$(BIN)/python -m tests.acls $(if $(SETS),--sets $(SETS)) $(ARGS)
 
+rights: $(READY)  ## what users get through our node and from a broker: REQUESTS=2000 to each, in minutes
+	$(BIN)/python -m tests.rights $(if $(REQUESTS),--requests $(REQUESTS)) $(ARGS)
+
 secured: $(READY) kerberos  ## TLS, SCRAM, ACLs, Kerberos, tokens and a secured ZooKeeper on real brokers 2.4.1, 2.8.2 and 3.9.1
 	$(PYTEST) -m "thorough or not thorough" tests/cluster/test_secured_listeners.py tests/cluster/test_kerberos.py tests/cluster/test_secured_zookeeper.py tests/cluster/test_secured_throughout.py tests/cluster/test_oauthbearer.py $(ARGS)
 
@@ -114,10 +117,11 @@ fuzz: $(READY)  ## hostile frames and hostile znodes, each for MINUTES=…; prin
 	$(BIN)/python -m tests.fuzz frames --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
 
-nightly: $(READY)  ## what takes hours: Kafka's own tests, a selection, 20,000 fresh worlds, an hour of each kind of fuzzing
+nightly: $(READY)  ## what takes hours: Kafka's own tests, a selection, 20,000 fresh worlds, 5,000 requests, an hour of each kind of fuzzing
 	$(BIN)/python -m tests.kafka --version 3.9.1 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000
+	$(MAKE) --no-print-directory rights REQUESTS=5000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
 
 mutants: $(READY)  ## would any test notice a mistake? prints the table
