@@ -109,6 +109,8 @@ def compare(version: str, count: int, seed: int, directory: Path) -> Comparison:
         nodes["without authorizer"] = ask_all(alone.address, sent)
         leader = replicas.enter_context(_replica(cluster, directory, 901, SETTINGS))
         leader.await_phase("active")
+        grants = [warning for warning in leader.leader()["warnings"] if "super.users" in warning]
+        assert not grants, "brokers do not tell that they have super.users"
         standby = replicas.enter_context(_replica(cluster, directory, 902, SETTINGS))
         standby.await_phase("standby")
         nodes[LEADER], nodes[STANDBY] = ask_all(leader.address, sent), ask_all(standby.address, sent)

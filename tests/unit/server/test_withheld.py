@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from controller.core.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    Caller,
     ControlledShutdown,
     CreateAcls,
     CreatePartitions,
@@ -44,6 +47,7 @@ from controller.server.listener import Server
 from controller.wire.frames import framed
 from controller.wire.requests import decode_header
 from controller.wire.versions import ApiKey
+from tests.unit.connections.certificates import clients, make_identity
 from tests.unit.preflight.world import encode_described
 from tests.unit.server.clients import Client, Desk, connected, serving
 from tests.unit.server.test_forwarding import CREATION, Leads, answered, error_of
@@ -58,7 +62,9 @@ from tests.unit.server.test_relay import (
     parsed,
     request,
 )
+from tests.unit.server.test_tls_listener import secured
 from zk_layout.ids import BrokerEpoch, BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
 KNOWN = Withheld("broker 1 judges requests by AclAuthorizer, and this process has no authorizer", is_known=True)
 ORDERS = TopicName("orders")
@@ -268,3 +274,28 @@ def test_a_leader_of_ours_is_asked_with_rights_of_this_process_only_if_it_judges
                 assert error_of(await answered(client, leader, desk)) is expected
 
     asyncio.run(story())
+
+
+def test_who_shows_no_certificate_has_the_rights_of_anonymous_and_no_others(tmp_path: Path) -> None:
+    identity = make_identity(tmp_path / "identity.pem")
+    judged: list[tuple[str, AclOperation]] = []
+
+    def is_allowed(caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
+        judged.append((caller.principal, operation))
+        return resource.name == "group" and len(judged) == 1
+
+    async def story() -> None:
+        async with (
+            brokers(1) as (broker,),
+            serving(
+                brokers=askable([broker.live()], is_allowed=is_allowed), listeners=secured(identity, ssl.CERT_NONE)
+            ) as server,
+            connected(server, tls=clients(identity, shows_it=False)) as client,
+        ):
+            server.withhold(lambda: None)
+            assert await is_passed_on(client, 1)
+            assert not await is_passed_on(client, 2)
+
+    asyncio.run(story())
+
+    assert judged == [("User:ANONYMOUS", AclOperation.DESCRIBE)] * 2
