@@ -177,7 +177,7 @@ class Answering:
             return (encode_api_versions(header, await self._offered(header.client_id)),)
         withheld = self._service.withheld()
         if withheld is not None and not isinstance(request, _OF_BROKERS):
-            return (encode_reply(header, self._refused(request, withheld)),)
+            return (await self._beside(partial(encode_reply, header, self._refused(request, withheld)), len(frame)),)
         caller = self._asker.caller(header.client_id)
         if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
             return await self._describe(request, header, caller)
