@@ -113,9 +113,10 @@ kafka-tests: $(READY)  ## Kafka's own tests under this controller; renews docs/k
 lab: $(READY)  ## whether real servers start on this machine
 	$(PYTEST) $(call present,tests/lab) $(ARGS)
 
-fuzz: $(READY)  ## hostile frames and hostile znodes, each for MINUTES=…; prints seeds that break a promise
+fuzz: $(READY)  ## hostile frames, znodes and stores, each for MINUTES=…; prints seeds that break a promise
 	$(BIN)/python -m tests.fuzz frames --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 	$(BIN)/python -m tests.fuzz znodes --worlds 100000000 --minutes $(MINUTES) --start $$(date +%s) $(ARGS)
+	$(BIN)/python -m tests.fuzz stores --minutes $(MINUTES) --seed $$(date +%s) $(ARGS)
 
 nightly: $(READY)  ## what takes hours: Kafka's own tests, a selection, 20,000 fresh worlds, 5,000 requests, an hour of each kind of fuzzing
 	$(BIN)/python -m tests.kafka --version 3.9.1 --classes quick

@@ -7,8 +7,7 @@ import socket
 from collections.abc import Callable
 from importlib import metadata
 
-import structlog
-
+from controller.supervision import Troubles, reason_of
 from controller.zk import preparation, protocol
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
@@ -19,8 +18,7 @@ from zk_layout.znodes.replicas import Replica, ReplicaAddress
 
 LOOK_EVERY_S = 1.0
 WAIT_S = 10.0
-
-_log = structlog.get_logger(__name__)
+PART = "announcing"
 
 
 class Announcing:
@@ -35,6 +33,7 @@ class Announcing:
         bridge: Callable[[], Bridge | None],
         status: Callable[[], Status],
         http: tuple[str, int],
+        troubles: Troubles | None = None,
     ) -> None:
         """Nothing was written yet. `bridge` is the way to ZooKeeper, None while nothing may be written there."""
         self._address = ReplicaAddress(own_id)
@@ -45,7 +44,7 @@ class Announcing:
         self._host = socket.gethostname()
         self._release = metadata.version("kafka-zk-controller")
         self._written: tuple[SessionId, Replica] | None = None
-        self._failure = ""
+        self._troubles = troubles or Troubles()
 
     async def keep(self) -> None:
         """Tell whatever changes, until it is cancelled."""
@@ -56,10 +55,8 @@ class Announcing:
             except (Disconnected, SessionEnded):
                 pass  # the next session begins anew
             except Exception as error:
-                wait_s, reason = WAIT_S, f"{type(error).__name__}: {error}"
-                if reason != self._failure:
-                    self._failure = reason
-                    _log.warning("this replica is not shown by `status`", reason=reason)
+                wait_s = WAIT_S
+                self._troubles.wrong(PART, "this replica is not shown by `status`", reason_of(error))
             await asyncio.sleep(wait_s)
 
     async def _tell(self) -> None:
@@ -89,6 +86,7 @@ class Announcing:
         else:
             return  # our own former session has it, or a replica with our id: that one is told elsewhere
         if reply.code == protocol.OK:
-            self._written, self._failure = (session, wanted), ""
+            self._written = session, wanted
+            self._troubles.right(PART)
         elif reply.code not in (protocol.NODE_EXISTS, protocol.NO_NODE, protocol.BAD_VERSION):
             raise Refused(path, reply.code)

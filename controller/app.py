@@ -57,6 +57,7 @@ from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
 from controller.standing_by import RegisteredBrokers
+from controller.supervision import Troubles
 from metrics.exporter import Readers, Status
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
@@ -87,9 +88,9 @@ def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
         last_resort.cancel()
 
 
-def listeners_of(settings: Settings, users: KnownUsers) -> list[ListenerSettings]:
+def listeners_of(settings: Settings, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
     """Where to listen, and whom to let in there."""
-    doors = doors_of(settings, users)
+    doors = doors_of(settings, users, troubles)
     return [ListenerSettings(at.name, at.host, at.port, door=doors[at.name]) for at in settings.listeners]
 
 
@@ -141,6 +142,7 @@ class Daemon:
             )
         )
         self._since = time.time()
+        self._troubles = Troubles()
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
         self._alarm: asyncio.TimerHandle | None = None
         self._assemble(settings)
@@ -149,26 +151,29 @@ class Daemon:
         """Build the parts that touch the world outside."""
         http = settings.text("http.host"), settings.number("http.port")
         hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
-        access = http_access(settings)
+        troubles = self._troubles
+        access = http_access(settings, troubles)
         log_openness(settings, access)
-        self._monitoring = Monitoring(http, self, api_name, Readers(tuple(hosts), access))
+        self._monitoring = Monitoring(http, self, api_name, Readers(tuple(hosts), access), troubles)
         judging = authorizer_settings(settings)
         self._rights = (
-            RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable) if judging else None
+            RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable, troubles)
+            if judging
+            else None
         )
-        self._quotas = QuotasFollower(lambda: self._claimant.bridge, self._rights_unreadable)
+        self._quotas = QuotasFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
         self._users = (
-            CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable)
+            CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
             if wants_users(settings)
             else None
         )
         self._server = Server(
             self._own_id,
-            listeners_of(settings, self._users or NoUsers()),
+            listeners_of(settings, self._users or NoUsers(), troubles),
             brokers=Brokers(
                 self._own_id,
                 self._live_brokers,
-                dialer_of(settings, READ_AHEAD_BYTES),
+                dialer_of(settings, READ_AHEAD_BYTES, troubles),
                 settings.number("request.timeout.ms") / 1000,
                 self._rights.is_allowed if self._rights is not None else anybody,
                 self._leader,
@@ -177,6 +182,7 @@ class Daemon:
             inter_broker_listener=settings.inter_broker_listener,
             observer=self._monitoring.server,
         )
+        self._server.report_to(troubles)
         self._server.ask_for_quotas(lambda: self._quotas.limits_users)
         rights = self._rights
         self._access_log = AccessLog(
@@ -189,15 +195,19 @@ class Daemon:
         if Check.AUTHORIZER not in tolerated(settings):
             self._server.withhold(lambda: self._claimant.withheld)
             self._monitoring.refuses_clients = self._refuses_clients
-        dialer = dialer_of(settings)
+        dialer = dialer_of(settings, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
-        self._claimant = Claimant(settings, preflight, self._happened)
+        self._claimant = Claimant(settings, preflight, self._happened, troubles=troubles)
         self._server.show(lambda: own_configs(self._claimant.settings, self._claimant.protocol))
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
         self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
-            self._own_id, lambda: self._claimant.bridge if self._claimant.has_passed else None, self.status, http
+            self._own_id,
+            lambda: self._claimant.bridge if self._claimant.has_passed else None,
+            self.status,
+            http,
+            troubles,
         )
 
     async def live(self) -> int:
@@ -227,11 +237,12 @@ class Daemon:
             controller=self._leader_id(),
             controller_epoch=seen.epoch if seen is not None else None,
             is_leader=phase is Phase.ACTIVE,
-            is_ready=candidacy.is_ready,
+            is_ready=candidacy.is_ready and not self._server.cannot_accept,
             since=self._since,
             reason=candidacy.reason,
             set_aside=self._monitoring.set_aside,
             warnings=self._claimant.warnings,
+            failing=self._troubles.now(),
         )
 
     def _refuses_clients(self) -> bool:

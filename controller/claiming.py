@@ -36,6 +36,7 @@ from controller.preflight.following import SpokenProtocol, SpokenSettings
 from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
 from controller.settings import Settings
+from controller.supervision import Troubles, reason_of
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
 from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
@@ -49,6 +50,7 @@ HASTE_S = 1.0
 TURNED_AWAY_S = 5.0
 FIRST_LOOK_AGAIN_S, LONGEST_LOOK_AGAIN_S = 0.5, 5.0
 UNTIL_BROKERS_SPEAK_S = 2.0
+PART = "looking at the cluster"
 LOOK_FOR_CHANGES_EVERY_S, LOOK_AT_ALL_EVERY_S = 5.0, 60.0
 
 _log = structlog.get_logger(__name__)
@@ -73,6 +75,7 @@ class Claimant:
         tell: Callable[[Event], None],
         *,
         new_bridge: Callable[[ZooKeeperSettings], Bridge] = Bridge,
+        troubles: Troubles | None = None,
     ) -> None:
         """Nothing is connected yet. `tell` is called on the event loop, with everything that a candidacy must know."""
         self._settings = settings
@@ -91,7 +94,7 @@ class Claimant:
         self._has_passed = False
         self._found: dict[str, str] = {}
         self._changes: list[str] = []
-        self._failure = ""
+        self._troubles = troubles or Troubles()
         self.cluster_id: str | None = None
         self._is_sure = False
         self._patience: asyncio.Timeout | None = None
@@ -146,6 +149,13 @@ class Claimant:
             except (Refused, SessionEnded) as error:
                 self._tell(StartRefused(str(error)))
                 return
+            except Exception as error:  # nothing was claimed yet; another session may be luckier
+                _log.exception("ZooKeeper was not reached because of an error that nobody expected; trying again")
+                self._session.stop()
+                await self.bridge.stop()
+                self.bridge, self._session = self._new_session()
+                self._tell(Unreachable(reason_of(error)))
+                await asyncio.sleep(TURNED_AWAY_S)
             else:
                 if clash is not None and not clash.is_our_past:
                     self._tell(clash)
@@ -217,7 +227,8 @@ class Claimant:
     def _hear(self, verdict: Verdict) -> None:
         """What brokers tell of their protocol, their settings and who judges, now that the look has come to an end."""
         self._withhold(verdict.withheld)
-        before, self._failure = self.protocol, ""
+        before = self.protocol
+        self._troubles.right(PART)
         now = asyncio.get_running_loop().time()
         has_changed = self._spoken.heard(verdict.protocols, now)
         if self._set_protocol is None and has_changed:
@@ -272,10 +283,9 @@ class Claimant:
 
     def _failed(self, error: Exception) -> None:
         """Nothing was found out: no reason to claim, and none to end what has begun."""
-        reason = f"ZooKeeper: {error}" if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-        if reason != self._failure:
-            _log.error("looking at the cluster failed", reason=reason, exc_info=not isinstance(error, Refused))
-        self._failure = reason
+        is_refused = isinstance(error, Refused)
+        reason = f"ZooKeeper: {error}" if is_refused else reason_of(error)
+        self._troubles.wrong(PART, "looking at the cluster failed", reason, None if is_refused else error)
         if not self._has_passed:
             self._tell(Unsound(reason))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import ssl
@@ -17,23 +16,34 @@ import structlog
 
 from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
 from controller.http_access import http_access
+from controller.security.bearer_tokens import NO_TOKEN, TOKEN_FETCHED
 from controller.security.failures import UnusableSecurity
 from controller.security.identity_providers import encrypting
 from controller.security.jaas import parse_jaas
-from controller.security.key_sets import URL, KeySource
+from controller.security.key_sets import KEYS_FETCHED, NO_KEYS, URL, KeySource
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
 from controller.security.stores import UnusableStore
-from controller.security.tls_listener import RENEWED, ListenerTls
+from controller.security.tls_listener import RENEWED, UNUSABLE, ListenerTls, Say
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.service import Door
 from controller.settings import BadSettings, Settings
 from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
+from controller.supervision import Troubles
 from controller.zk import client as zookeeper
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential
 
 _log = structlog.get_logger(__name__)
+# What something that is renewed says: what it is about, and whether that is well.
+_SUBJECTS = {
+    RENEWED: ("certificates", True),
+    UNUSABLE: ("certificates", False),
+    KEYS_FETCHED: ("keys for tokens", True),
+    NO_KEYS: ("keys for tokens", False),
+    TOKEN_FETCHED: ("token", True),
+    NO_TOKEN: ("token", False),
+}
 _REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
 
 
@@ -71,9 +81,9 @@ def check(settings: Settings) -> None:
     """
     problems: list[str] = []
     for name, secured in settings.security.items():
-        _try(name, partial(_door, settings, secured, NoUsers(), with_keys=False), problems)
+        _try(name, partial(_door, settings, secured, NoUsers()), problems)
     for name, towards in settings.towards_brokers.items():
-        _try(name, partial(_towards, settings, name, towards), problems)
+        _try(name, partial(_towards, settings, name, towards, _silent), problems)
     try:
         zookeeper.check(settings.zookeeper)
     except (UnusableStore, UnusableSecurity) as error:
@@ -86,8 +96,8 @@ def check(settings: Settings) -> None:
         raise BadSettings(tuple(dict.fromkeys(problems)))
 
 
-def doors_of(settings: Settings, users: KnownUsers) -> Mapping[str, Door]:
-    """How each listener lets clients in, by its name.
+def doors_of(settings: Settings, users: KnownUsers, troubles: Troubles | None = None) -> Mapping[str, Door]:
+    """How each listener lets clients in, by its name. `troubles` hear of what cannot be renewed.
 
     Raises:
         UnusableStore, UnusableSecurity, ValueError: what `check` would have told.
@@ -101,16 +111,24 @@ def doors_of(settings: Settings, users: KnownUsers) -> Mapping[str, Door]:
             _log.warning(
                 "tokens that nobody has signed are taken, as by Kafka's default", listener=name, hint=f"set {URL}"
             )
-    return {name: _door(settings, secured, users) for name, secured in settings.security.items()}
+    return {
+        name: _door(settings, secured, users, _saying(troubles, f"listener {name}"))
+        for name, secured in settings.security.items()
+    }
 
 
-def dialer_of(settings: Settings, read_ahead_bytes: int = READ_AHEAD_BYTES) -> ListenerDialer:
-    """How this process connects to brokers.
+def dialer_of(
+    settings: Settings, read_ahead_bytes: int = READ_AHEAD_BYTES, troubles: Troubles | None = None
+) -> ListenerDialer:
+    """How this process connects to brokers. `troubles` hear of what cannot be renewed.
 
     Raises:
         UnusableStore, UnusableSecurity: what `check` would have told.
     """
-    towards = {name: _towards(settings, name, secured) for name, secured in settings.towards_brokers.items()}
+    towards = {
+        name: _towards(settings, name, secured, _saying(troubles, f"connections to brokers on {name}"))
+        for name, secured in settings.towards_brokers.items()
+    }
     return ListenerDialer({name: one for name, one in towards.items() if one is not None}, read_ahead_bytes)
 
 
@@ -131,30 +149,31 @@ def _try(listener: str, make: Callable[[], object], problems: list[str]) -> None
         problems.append(f"listener {listener}: {error}")
 
 
-def _towards(settings: Settings, name: str, secured: BrokerSecurity) -> TowardsBrokers | None:
+def _towards(settings: Settings, name: str, secured: BrokerSecurity, say: Say) -> TowardsBrokers | None:
     """None where nothing depends on it, and the login module only says whom to let in."""
     try:
-        return TowardsBrokers(secured, time.monotonic, _say)
+        return TowardsBrokers(secured, time.monotonic, say)
     except UnusableSecurity:
         if name in (settings.inter_broker_listener, settings.control_plane_listener):
             raise
         return None
 
 
-def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, *, with_keys: bool = True) -> Door:
-    tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, _say)
+def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None) -> Door:
+    """Without `say` nothing is fetched by which tokens are judged."""
+    tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, say or _silent)
     if secured.sasl is None:
         return Door(tls)
     has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
-    login = _logins(settings, secured.sasl, users, with_keys=with_keys)
+    login = _logins(settings, secured.sasl, users, say)
     return Door(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
 
 
-def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, *, with_keys: bool) -> Callable[[], Login]:
+def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, say: Say | None) -> Callable[[], Login]:
     keys, of_tokens = None, sasl.options_of("OAUTHBEARER")
     if URL in of_tokens and "OAUTHBEARER" in sasl.enabled_mechanisms:
         context = _towards_key_set(of_tokens[URL], sasl)
-        keys = KeySource(of_tokens, _say, context) if with_keys else _no_keys
+        keys = _no_keys if say is None else KeySource(of_tokens, say, context)
     sources = Sources(_now_ms, users.user, users.token, settings.token_key, keys, _default_realm())
     return partial(Login, listener_mechanisms(sasl, sources), _now_ms, sasl.max_reauth_ms)
 
@@ -186,5 +205,20 @@ def _default_realm() -> str:
     return ""
 
 
-def _say(what: str, detail: str) -> None:
-    _log.log(logging.INFO if what == RENEWED else logging.WARNING, what, detail=detail)
+def _silent(*_: str) -> None:
+    """Nothing is renewed."""
+
+
+def _saying(troubles: Troubles | None, part: str) -> Say:
+    """Whatever is renewed for this part of the process says here how that went."""
+    hearing = troubles or Troubles()
+
+    def say(what: str, detail: str) -> None:
+        subject, is_well = _SUBJECTS[what]
+        if not is_well:
+            hearing.wrong(f"{part}, {subject}", what, detail)
+            return
+        _log.info(what, part=part, detail=detail)
+        hearing.right(f"{part}, {subject}")
+
+    return say

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import unquote
 
-import structlog
-
 from controller.core.effects import Notice, ReadAgain
 from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
+from controller.supervision import Troubles, supervised
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
@@ -30,9 +29,9 @@ from zk_layout.znodes.scram import MECHANISMS, Credential, parse_credential
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
+PART: Final = "following users"
 
 _BY_NAME: Final = {mechanism.name: mechanism for mechanism in MECHANISMS.values()}
-_log = structlog.get_logger(__name__)
 
 
 class Credentials:
@@ -94,8 +93,14 @@ class CredentialsFollower:
     read everything.
     """
 
-    def __init__(self, bridge: Callable[[], Bridge], notice: Callable[[Notice], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        bridge: Callable[[], Bridge],
+        notice: Callable[[Notice], None] = lambda _: None,
+        troubles: Troubles | None = None,
+    ) -> None:
         """Nobody is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        self._troubles = troubles or Troubles()
         self._bridge = bridge
         self._notice = notice
         self._named: dict[str, str] = {}
@@ -116,14 +121,8 @@ class CredentialsFollower:
 
     async def follow(self) -> None:
         """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
-        while True:
-            try:
-                await self._follow_once()
-            except SessionEnded:
-                pass  # said by whoever cannot do without
-            except Exception:
-                _log.exception("users cannot be followed; they are read anew")
-            await asyncio.sleep(FIRST_WAIT_S)
+        # The end of a session is said by whoever cannot do without it.
+        await supervised(PART, self._follow_once, self._troubles, again_after_s=FIRST_WAIT_S, expected=(SessionEnded,))
 
     async def _follow_once(self) -> None:
         """In one session, to its end."""
@@ -133,6 +132,7 @@ class CredentialsFollower:
             await reader.load()
             self._credentials = found
             self._is_ready.set()
+            self._troubles.right(PART)
             reading, wait_s = asyncio.ensure_future(reader.wait()), FIRST_WAIT_S
             while not reading.done():
                 await asyncio.wait([reading], timeout=wait_s)

@@ -13,10 +13,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-import structlog
-
 from controller.core.effects import Notice, ReadAgain
 from controller.core.events import Event, Observed, QuotasRead, ReadAllowed, ReadRefused
+from controller.supervision import Troubles, supervised
 from controller.zk.answers import Refused, SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.bulk import BulkReader, ChunkSize, Hidden
@@ -34,8 +33,8 @@ from zk_layout.znodes.quotas import QuotaEntity, entity_of, rate_of
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
 AT_ONCE: Final = 500
+PART: Final = "following quotas"
 
-_log = structlog.get_logger(__name__)
 Rates = dict[QuotaEntity, float]
 
 
@@ -45,8 +44,14 @@ class QuotasFollower:
     When a session ends, what was known in it counts until the next one has read everything.
     """
 
-    def __init__(self, bridge: Callable[[], Bridge], notice: Callable[[Notice], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        bridge: Callable[[], Bridge],
+        notice: Callable[[Notice], None] = lambda _: None,
+        troubles: Troubles | None = None,
+    ) -> None:
         """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        self._troubles = troubles or Troubles()
         self._bridge = bridge
         self._notice = notice
         self._named: dict[str, str] = {}
@@ -66,16 +71,15 @@ class QuotasFollower:
 
     async def follow(self) -> None:
         """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
-        while True:
-            try:
-                await _Session(self._bridge(), self._apply, self._name).follow()
-            except SessionEnded:
-                pass  # said by whoever cannot do without
-            except Exception:
-                _log.exception("quotas cannot be followed; they are read anew")
-            await asyncio.sleep(FIRST_WAIT_S)
+        # The end of a session is said by whoever cannot do without it.
+        await supervised(PART, self._follow_once, self._troubles, again_after_s=FIRST_WAIT_S, expected=(SessionEnded,))
+
+    async def _follow_once(self) -> None:
+        await _Session(self._bridge(), self._apply, self._name).follow()
 
     def _apply(self, read: dict[QuotaEntity, float | None], *, is_everything: bool) -> None:
+        if is_everything:
+            self._troubles.right(PART)
         gone = {entity: None for entity in self._rates if entity not in read} if is_everything else {}
         changed = {entity: rate for entity, rate in {**gone, **read}.items() if self._rates.get(entity) != rate}
         for entity, rate in changed.items():

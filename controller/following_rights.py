@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-import structlog
-
 from controller.core.acl_authorizer import AclAuthorizer, host_of
 from controller.core.effects import Notice, ReadAgain
 from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
 from controller.core.requests import Caller
 from controller.core.settings import AuthorizerSettings
 from controller.core.state.cluster import ClusterState
+from controller.supervision import Troubles, supervised
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
@@ -22,8 +21,7 @@ from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
-
-_log = structlog.get_logger(__name__)
+PART: Final = "following rights"
 
 
 class RightsFollower:
@@ -37,8 +35,10 @@ class RightsFollower:
         bridge: Callable[[], Bridge],
         settings: AuthorizerSettings,
         notice: Callable[[Notice], None] = lambda _: None,
+        troubles: Troubles | None = None,
     ) -> None:
         """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        self._troubles = troubles or Troubles()
         self._bridge = bridge
         self._settings = settings
         self._notice = notice
@@ -61,14 +61,8 @@ class RightsFollower:
 
     async def follow(self) -> None:
         """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
-        while True:
-            try:
-                await self._follow_once()
-            except SessionEnded:
-                pass  # said by whoever cannot do without
-            except Exception:
-                _log.exception("rights cannot be followed; they are read anew")
-            await asyncio.sleep(FIRST_WAIT_S)
+        # The end of a session is said by whoever cannot do without it.
+        await supervised(PART, self._follow_once, self._troubles, again_after_s=FIRST_WAIT_S, expected=(SessionEnded,))
 
     async def _follow_once(self) -> None:
         """In one session, to its end."""
@@ -78,6 +72,7 @@ class RightsFollower:
             await reader.load()
             self._state, self.authorizer = state, self._decided_by(state)
             self._name(state)
+            self._troubles.right(PART)
             reading, wait_s = asyncio.ensure_future(reader.wait()), FIRST_WAIT_S
             while not reading.done():
                 await asyncio.wait([reading], timeout=wait_s)

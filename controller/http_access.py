@@ -6,14 +6,16 @@ import ipaddress
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from controller.security.failures import UnusableSecurity
-from controller.security.web_config import KEY, WebAccess
+from controller.security.web_config import KEY, Seen, WebAccess
 from controller.settings import Settings
+from controller.supervision import Troubles
 
+PART: Final = "HTTP port"
 _log = structlog.get_logger(__name__)
 
 
@@ -23,15 +25,15 @@ class HttpAccess:
     So does one without TLS or users where there were some: it may be half written, and nobody is let in by an accident.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Read it.
+    def __init__(self, path: Path, troubles: Troubles | None = None) -> None:
+        """Read it. `troubles` hear of a change that cannot be used.
 
         Raises:
             UnusableSecurity: with what to change.
         """
-        self._path = path
+        self._path, self._troubles = path, troubles or Troubles()
         self._found = WebAccess(path)
-        self._seen = self._found.seen
+        self._seen: Seen | None = self._found.seen
 
     @property
     def context(self) -> ssl.SSLContext | None:
@@ -48,16 +50,16 @@ class HttpAccess:
         seen = self._found.look()
         if seen == self._seen:
             return False
-        self._seen = seen
         try:
             self._found = self._as_closed(WebAccess(self._path))
         except UnusableSecurity as unusable:
-            _log.warning(
-                "the HTTP port's access has changed and cannot be used; that of before stays in force",
-                reason=str(unusable),
+            self._seen = None  # tried again: a right to read that is given later changes no file
+            self._troubles.wrong(
+                PART, "access has changed and cannot be used; that of before stays in force", str(unusable)
             )
             return False
         self._seen = self._found.seen
+        self._troubles.right(PART)
         _log.info("the HTTP port's access was renewed", file=str(self._path))
         return True
 
@@ -75,14 +77,14 @@ class HttpAccess:
         return self._found.lets_in(authorization, certificate)
 
 
-def http_access(settings: Settings) -> HttpAccess | None:
-    """Who may read; None where everybody may, unencrypted.
+def http_access(settings: Settings, troubles: Troubles | None = None) -> HttpAccess | None:
+    """Who may read; None where everybody may, unencrypted. `troubles` hear of changes that cannot be used.
 
     Raises:
         UnusableSecurity: with what to change.
     """
     path, host = settings.values[KEY], settings.text("http.host")
-    found = HttpAccess(Path(str(path))) if path and settings.number("http.port") else None
+    found = HttpAccess(Path(str(path)), troubles) if path and settings.number("http.port") else None
     if not settings.number("http.port") or settings.flag("http.open") or _is_local(host):
         return found
     missing = []

@@ -15,11 +15,13 @@ from controller.core.events import CommitId, Committed, Conflicted, Event, Fence
 from controller.core.machine import Machine
 from controller.core.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.requests import Caller, ListReassignments, Request
+from controller.supervision import Troubles, supervised
 from metrics.exporter import EVERYBODY, Exporter, Readers, Recorder, StatusSource
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
 from zk_layout.znodes.reassignment_status import MoveProgress
 
 GAUGES_EVERY_S = 1.0
+PART = "figures"
 OF_MOVES_BY_BROKER = ("reassignment_remaining_bytes", "reassignment_bytes_per_second")
 OF_MOVES = ("reassignment_longest_stage_seconds", "open_reassignment_requests")
 
@@ -139,11 +141,14 @@ class Monitoring:
         source: StatusSource,
         api_name: Callable[[int], str],
         readers: Readers = EVERYBODY,
+        troubles: Troubles | None = None,
     ) -> None:
-        """Nothing listens yet. `readers` says who may read the pages."""
+        """Nothing listens yet. `readers` says who may read the pages; `troubles` are counted."""
         self.recorder = Recorder()
         self.turns = Turns(self.recorder)
         self.links = LinkMeasures(self.recorder)
+        self.troubles = troubles or Troubles()
+        self.troubles.count = lambda part: self.recorder.record("part_failures", 1, (part,))
         self.server = ServerMeasures(self.recorder, api_name)
         self._exporter = Exporter(self.recorder, source, address, moves=self, readers=readers)
         self.set_aside: tuple[str, ...] = ()
@@ -152,6 +157,7 @@ class Monitoring:
         self._machine: Machine | None = None
         self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._dropped: dict[str, int] = {}
 
     def ask_through(self, ask: Callable[[Request, Caller], Awaitable[Reply]]) -> None:
         """Whoever asks over HTTP what moves is answered as clients are, through this."""
@@ -164,7 +170,8 @@ class Monitoring:
             OSError: the address is taken or not ours.
         """
         await self._exporter.start()
-        self._task = asyncio.create_task(self._keep_beating())
+        beating = supervised(PART, self._beat, self.troubles, again_after_s=GAUGES_EVERY_S)
+        self._task = asyncio.create_task(beating)
 
     async def stop(self) -> None:
         """End."""
@@ -236,13 +243,12 @@ class Monitoring:
         ):
             self.recorder.record(name, 0)
 
-    async def _keep_beating(self) -> None:
-        dropped: dict[str, int] = {}
-        while True:
-            self._exporter.beat()
-            for reason, count in logs.lost().items():
-                self.recorder.record("log_lines_dropped", count - dropped.get(reason, 0), (reason,))
-                dropped[reason] = count
-            self.take_gauges()
-            self.recorder.record("clients_refused", int(self.refuses_clients()))
-            await asyncio.sleep(GAUGES_EVERY_S)
+    async def _beat(self) -> None:
+        """Once; a figure that cannot be taken must not make a process that lives look stuck."""
+        self._exporter.beat()
+        for reason, count in logs.lost().items():
+            self.recorder.record("log_lines_dropped", count - self._dropped.get(reason, 0), (reason,))
+            self._dropped[reason] = count
+        self.recorder.record("failing_parts", len(self.troubles.now()))
+        self.take_gauges()
+        self.recorder.record("clients_refused", int(self.refuses_clients()))

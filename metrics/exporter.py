@@ -43,8 +43,9 @@ class Status(Struct, frozen=True):
     """How this process stands, as `/leader` shows it.
 
     Shape:
-        `set_aside` has a sentence for each thing that went wrong and is to be tried again, `warnings` one for each
-        thing about the cluster that does not forbid to lead it.
+        `set_aside` has a sentence for each thing that went wrong and is to be tried again, `failing` one for each part
+        of this process of which that is so, `warnings` one for each thing about the cluster that does not forbid to
+        lead it.
 
     Units:
         `since` is in Unix seconds: when the present phase began.
@@ -60,6 +61,7 @@ class Status(Struct, frozen=True):
     reason: str
     set_aside: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
 
 
 class StatusSource(Protocol):
@@ -87,7 +89,7 @@ class Access(Protocol):
         """For the next connections; None where they are not encrypted."""
 
     def renew(self) -> bool:
-        """Look whether something else is in force now."""
+        """Look whether something else is in force now. It is called from a thread of its own."""
 
     def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether who sends this header, and shows this certificate, may read. It is called from a thread of its own,
@@ -259,7 +261,10 @@ class Exporter:
     async def _follow(access: Access) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            await asyncio.to_thread(access.renew)
+            try:
+                await asyncio.to_thread(access.renew)
+            except Exception:  # it says itself what cannot be used; whoever was let in before must not stay for ever
+                _log.exception("looking who may read failed; it is tried again")
 
     async def _close(self) -> None:
         for task in self._tasks:
@@ -288,7 +293,11 @@ class Exporter:
 
     async def _ready(self, _: web.Request) -> web.Response:
         status = self._source.status()
-        lines = (f"{status.phase}: {status.reason}", *(f"set aside: {sentence}" for sentence in status.set_aside))
+        lines = (
+            f"{status.phase}: {status.reason}",
+            *(f"failing: {sentence}" for sentence in status.failing),
+            *(f"set aside: {sentence}" for sentence in status.set_aside),
+        )
         text = "".join(f"{line}\n" for line in lines)
         return web.Response(status=200 if status.is_ready else 503, text=text)
 

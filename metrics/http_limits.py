@@ -138,7 +138,7 @@ class Acceptor:
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)
-            except OSError as error:  # above all, no descriptor is left
+            except Exception as error:  # above all, no descriptor is left
                 _log.error("no connection can be accepted: %s", error)
                 await asyncio.sleep(1.0)
                 continue

@@ -171,6 +171,10 @@ QUOTAS = (
     _counter("requests_throttled", "Requests answered with a throttle time, by kind: a quota was exceeded.", "kind"),
 )
 TOKENS = (_counter("delegation_tokens_expired", "Expired delegation tokens deleted."),)
+PARTS = (
+    _gauge("failing_parts", "Parts of this process that failed last and are tried again; /readyz names them."),
+    _counter("part_failures", "Failures of parts of this process that go on all the same, by part.", "part"),
+)
 NOTICES = (
     _counter("notices", "Notices (warnings that need attention), by kind; each is also logged.", "kind"),
     _counter("contained_errors", "Errors that cost one topic, request or write and nothing else."),
@@ -194,6 +198,7 @@ MEASURES: tuple[Measure, ...] = (
     *CLIENTS,
     *QUOTAS,
     *TOKENS,
+    *PARTS,
     *NOTICES,
     *LOG,
 )

@@ -19,6 +19,7 @@ from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged
+from controller.supervision import reason_of
 from controller.wire.commands import CommandEncoder, CommandRequest
 from controller.wire.cursor import Malformed
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition
@@ -158,14 +159,16 @@ class Link:
 
     def _again_and_again(self) -> AsyncRetrying:
         return AsyncRetrying(
-            retry=retry_if_exception_type((Broken, Malformed)),
+            retry=retry_if_exception_type(Exception),  # whatever a dialer or an answer comes to
             wait=wait_exponential(multiplier=FIRST_WAIT_S, max=LONGEST_WAIT_S) + wait_random(0, FIRST_WAIT_S),
             before_sleep=self._note_failure,
         )
 
     def _note_failure(self, state: RetryCallState) -> None:
         assert state.outcome is not None
-        reason = str(state.outcome.exception())
+        error = state.outcome.exception()
+        assert error is not None
+        reason = str(error) if isinstance(error, Broken | Malformed) else reason_of(error)
         self._terms.observer.failed(self.broker, reason)
         # The first failure is news, and then it is enough to be reminded now and then.
         if state.attempt_number & (state.attempt_number - 1) == 0:

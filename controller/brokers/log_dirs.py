@@ -15,6 +15,7 @@ from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import DescribeLogDirs
 from controller.core.events import LogDirsDescribed, ReplicaSize
+from controller.supervision import reason_of
 from controller.wire.cursor import Malformed
 from controller.wire.log_dirs import Refused, decode_described, encode_describe
 from zk_layout.ids import BrokerId, TopicPartition
@@ -81,14 +82,15 @@ class LogDirs:
     async def _ask(self, asked: DescribeLogDirs, line: _Line) -> None:
         connection = line.connection
         correlation_id = connection.next_correlation_id()
-        request = encode_describe(asked.partitions, self._version, correlation_id, self._client_id)
         try:
+            request = encode_describe(asked.partitions, self._version, correlation_id, self._client_id)
             frame = await connection.ask(*request.chunks, timeout_s=self._answer_within_s)
             sizes = await self._decoded(frame)
             described = LogDirsDescribed(asked.broker, asked.broker_epoch, sizes)
-        except (Broken, Malformed, Refused) as error:
+        except Exception as error:  # whatever a broker answers, whoever has asked must hear of it
             connection.drop()
-            described = LogDirsDescribed(asked.broker, asked.broker_epoch, {}, str(error))
+            reason = str(error) if isinstance(error, Broken | Malformed | Refused) else reason_of(error)
+            described = LogDirsDescribed(asked.broker, asked.broker_epoch, {}, reason)
         line.idle = asyncio.get_running_loop().call_later(IDLE_S, connection.drop)
         self._emit(described)
 

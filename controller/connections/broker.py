@@ -139,7 +139,7 @@ class BrokerConnection:
                 reader, writer = await self._dialer.open_connection(self._endpoint)
         except TimeoutError:
             raise Unreachable(f"no connection to {self._endpoint} within {timeout_s:g} s") from None
-        except (OSError, ValueError, OverflowError) as error:  # the last two: no such host or port can be
+        except Exception as error:  # whatever a dialer meets, the next attempt may be better
             raise Unreachable(f"{self._endpoint}: {str(error) or type(error).__name__}") from None
         self._stream = FrameStream(reader, writer, self._largest_response_bytes)
         self.openings += 1

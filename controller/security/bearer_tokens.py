@@ -18,6 +18,8 @@ from typing import Final
 
 from controller.security.own_token import NoToken, OwnToken, Refresh, next_fetch_ms
 
+NO_TOKEN: Final = "no token for brokers; trying again"
+TOKEN_FETCHED: Final = "a token for brokers is there again"
 _AGAIN_MS: Final = 10_000
 _LOOKS_EVERY_S: Final = 30.0  # the clock may be set
 
@@ -66,7 +68,12 @@ class BearerTokens:
 
     def _keep(self) -> None:
         while True:
-            time.sleep(min(_LOOKS_EVERY_S, max(1.0, self.renew())))
+            wait_s = _LOOKS_EVERY_S
+            try:
+                wait_s = self.renew()
+            except Exception as error:  # nobody else would ever fetch the next one
+                self._say(NO_TOKEN, type(error).__name__)
+            time.sleep(min(_LOOKS_EVERY_S, max(1.0, wait_s)))
 
     def _got(self, *, anew: bool) -> OwnToken:
         with self._lock:
@@ -94,13 +101,13 @@ class BearerTokens:
             elif got.is_final:
                 self._refusal = got
         if isinstance(got, OwnToken):
-            self._said = ""
             under_way.set_result(got)
-            return
-        if got.reason != self._said:
-            self._say("no token for brokers; trying again", got.reason)
-        self._said = got.reason
-        under_way.set_exception(got)
+        else:
+            under_way.set_exception(got)
+        failure = "" if isinstance(got, OwnToken) else got.reason
+        if failure != self._said:
+            self._say(NO_TOKEN if failure else TOKEN_FETCHED, failure)
+        self._said = failure
 
     def _tried(self) -> OwnToken | NoToken:
         try:

@@ -28,6 +28,9 @@ _USUAL_REFRESH_MS: Final = "3600000"
 _SOONEST_S: Final = 10.0
 _WITHIN_S: Final = 10.0
 _LARGEST_BYTES: Final = 1024 * 1024
+NO_KEYS: Final = "keys for tokens could not be fetched; those of before stay in force"
+KEYS_FETCHED: Final = "keys for tokens are fetched again"
+_LONGEST_REFRESH_S: Final = 365 * 86400.0  # a thread can wait for no longer than some decades
 _SCHEMES: Final = ("file:", "http:", "https:")
 
 KeySet = Sequence[Mapping[str, Any]]
@@ -68,7 +71,7 @@ class KeySource:
             raise UnusableSecurity(f"{URL} must begin with one of {', '.join(_SCHEMES)}")
         if not refresh.isdecimal() or not int(refresh):
             raise UnusableSecurity(f"{_REFRESH} must be a number of milliseconds, at least 1")
-        self._every_s = int(refresh) / 1000
+        self._every_s = min(int(refresh[:20]) / 1000, _LONGEST_REFRESH_S)
         self._context = context or ssl.create_default_context
         self._keys: KeySet = ()
         self._is_wanted = threading.Event()
@@ -96,9 +99,9 @@ class KeySource:
             with opener.open(self._url, timeout=_WITHIN_S) as answer:
                 found = json.loads(answer.read(_LARGEST_BYTES))["keys"]
             self._keys = tuple(key for key in found if isinstance(key, dict))
-            self._failure = ""
+            failure = ""
         except Exception as error:  # whatever is answered, what was known stays
             failure = f"{type(error).__name__}: {error}"
-            if failure != self._failure:
-                self._say("keys for tokens could not be fetched; those of before stay in force", failure)
-            self._failure = failure
+        if failure != self._failure:
+            self._say(NO_KEYS if failure else KEYS_FETCHED, failure or self._url)
+        self._failure = failure

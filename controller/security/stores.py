@@ -11,7 +11,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import ssl
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cryptography import x509
@@ -21,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from msgspec import Struct
 
 from controller.settings.security import KeyStore, Secret, StoreType, TrustStore
+from zk_layout.codec import one_line
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _KEY_ENTRY, _CERTIFICATE_ENTRY = 1, 2
@@ -30,8 +34,40 @@ _CERTIFICATES = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-
 _KEY = re.compile(r"-----BEGIN (ENCRYPTED )?PRIVATE KEY-----.*?-----END (ENCRYPTED )?PRIVATE KEY-----", re.DOTALL)
 
 
+_WORDED = {
+    "EE_KEY_TOO_SMALL": "OpenSSL refuses its key as too short; make one of 2048 bits (RSA) or 256 (EC) at least",
+    "CA_KEY_TOO_SMALL": "OpenSSL refuses an authority's key as too short; 2048 bits (RSA) or 256 (EC) are needed",
+    "CA_MD_TOO_WEAK": "OpenSSL refuses a certificate that is signed with SHA-1 or MD5; have it signed with SHA-256",
+}
+
+
 class UnusableStore(Exception):
     """A store that cannot be used; the message has the key of the setting to be changed."""
+
+
+@contextmanager
+def refusing(setting: str) -> Iterator[None]:
+    """Whatever libraries say of bytes that somebody has written there is one error.
+
+    Raises:
+        UnusableStore: instead of any other error.
+    """
+    try:
+        yield
+    except UnusableStore:
+        raise
+    except Exception as error:
+        reason = getattr(error, "reason", None) if isinstance(error, ssl.SSLError) else None
+        worded = str(reason).lower().replace("_", " ") if reason else "it is damaged, or of an unknown kind"
+        raise UnusableStore(f"{setting}: {_WORDED.get(str(reason), worded)}") from None
+
+
+def place_of(store: KeyStore | TrustStore) -> str:
+    """The setting that says where a store is."""
+    key = "keystore" if isinstance(store, KeyStore) else "truststore"
+    if store.location is not None:
+        return f"ssl.{key}.location={one_line(store.location)}"
+    return f"ssl.{key}.certificate{'.chain' if isinstance(store, KeyStore) else 's'}"
 
 
 class Identity(Struct, frozen=True):
@@ -53,6 +89,11 @@ def read_key_store(store: KeyStore) -> Identity:
     Raises:
         UnusableStore: with the setting to be changed.
     """
+    with refusing(place_of(store)):
+        return _identity(store)
+
+
+def _identity(store: KeyStore) -> Identity:
     if store.type is StoreType.PEM:
         return _pem_identity(store)
     data = _file(store.location, "ssl.keystore.location")
@@ -77,6 +118,11 @@ def read_trust_store(store: TrustStore) -> tuple[bytes, ...]:
     Raises:
         UnusableStore: with the setting to be changed.
     """
+    with refusing(place_of(store)):
+        return _trusted(store)
+
+
+def _trusted(store: TrustStore) -> tuple[bytes, ...]:
     if store.type is StoreType.PEM:
         text = store.certificates
         setting = "ssl.truststore.certificates" if text is not None else "ssl.truststore.location"

@@ -7,7 +7,14 @@ import re
 import ssl
 from collections.abc import Sequence
 
-from controller.security.stores import Identity, UnusableStore, read_key_store, read_trust_store
+from controller.security.stores import (
+    Identity,
+    UnusableStore,
+    place_of,
+    read_key_store,
+    read_trust_store,
+    refusing,
+)
 from controller.settings.security import ClientAuth, TlsSettings
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -59,13 +66,17 @@ def _context(side: int, settings: TlsSettings) -> ssl.SSLContext:
         versions = choose_suites(context, settings.cipher_suites, versions)
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     if settings.trust_store is not None:
-        context.load_verify_locations(cadata=b"".join(read_trust_store(settings.trust_store)))
+        trusted = b"".join(read_trust_store(settings.trust_store))
+        with refusing(place_of(settings.trust_store)):
+            context.load_verify_locations(cadata=trusted)
     else:
         context.load_default_certs(
             ssl.Purpose.CLIENT_AUTH if side == ssl.PROTOCOL_TLS_SERVER else ssl.Purpose.SERVER_AUTH
         )
     if settings.key_store is not None:
-        _identify(context, read_key_store(settings.key_store))
+        identity = read_key_store(settings.key_store)
+        with refusing(place_of(settings.key_store)):
+            _identify(context, identity)
     return context
 
 

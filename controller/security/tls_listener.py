@@ -16,6 +16,7 @@ from controller.settings.security import TlsSettings
 
 LOOKS_EVERY_S: Final = 5.0
 RENEWED: Final = "certificates renewed"
+UNUSABLE: Final = "certificates have changed and cannot be used; those of before stay in force"
 
 Say = Callable[[str, str], None]
 """Takes what happened, and to which files or why."""
@@ -49,8 +50,9 @@ class Renewed(Generic[_T]):
         """
         self._make, self._paths = make, tuple(paths)
         self._now, self._say = now, say
-        self._seen = self._look()
+        self._seen: _Seen | None = self._look()
         self._value = make()
+        self._failure = ""
         self._due = now() + LOOKS_EVERY_S
 
     def get(self) -> _T:
@@ -59,18 +61,21 @@ class Renewed(Generic[_T]):
             self._due = self._now() + LOOKS_EVERY_S
             seen = self._look()
             if seen != self._seen:
-                self._seen = seen
-                self._renew()
+                self._renew(seen)
         return self._value
 
-    def _renew(self) -> None:
-        where = ", ".join(self._paths)
+    def _renew(self, seen: _Seen) -> None:
+        """What cannot be used is tried again at each look: a right to read that is given later changes no file."""
         try:
             self._value = self._make()
-        except UnusableStore as unusable:
-            self._say("certificates have changed and cannot be used; those of before stay in force", str(unusable))
+        except Exception as error:  # whatever is in the files, what was good stays
+            failure = str(error) if isinstance(error, UnusableStore) else f"{type(error).__name__}: {error}"
+            if (self._seen, self._failure) != (None, failure):
+                self._say(UNUSABLE, failure)
+            self._seen, self._failure = None, failure
         else:
-            self._say(RENEWED, where)
+            self._seen, self._failure = seen, ""
+            self._say(RENEWED, ", ".join(self._paths))
 
     def _look(self) -> _Seen:
         return tuple(map(_state, self._paths))
@@ -79,7 +84,7 @@ class Renewed(Generic[_T]):
 def _state(path: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # the latter: no file can have this name
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
 

@@ -23,6 +23,7 @@ from msgspec import Struct, ValidationError, convert, field
 from controller.security.failures import UnusableSecurity
 from controller.security.stores import UnusableStore
 from controller.security.tls import choose_suites
+from zk_layout.codec import one_line
 
 KEY: Final = "http.web.config.file"
 _VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -31,10 +32,11 @@ _CLIENT_AUTH: Final = {
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
+_LONGEST_REASON: Final = 1_000
 _MOST_REMEMBERED: Final = 100
 # Of a password that nobody has: an unknown user takes as long as a known one.
 _NOBODYS: Final = b"$2b$10$q5YHNea7vWd5NbN/kOEqHuDI.EhgO/7QeNy.569CwHS2Q3YdA7mM6"
-_HASHED: Final = re.compile(rb"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
+_HASHED: Final = re.compile(rb"\$2[aby]\$(?:0[4-9]|1[0-6])\$[./A-Za-z0-9]{53}")
 
 Seen = tuple[tuple[str, int, int, int] | None, ...]
 
@@ -68,6 +70,15 @@ class WebAccess:
         Raises:
             UnusableSecurity: with the place and what to change.
         """
+        try:
+            self._take(path)
+        except UnusableSecurity as refusal:
+            raise UnusableSecurity(one_line(str(refusal), _LONGEST_REASON)) from None
+        except Exception as error:  # of a library, about what somebody has written there
+            why = "no text that can be a name or a password" if isinstance(error, UnicodeError) else "not usable YAML"
+            raise UnusableSecurity(f"{KEY}={path}: {why} ({type(error).__name__})") from None
+
+    def _take(self, path: Path) -> None:
         found = _read(path)
         self._users = {user: hashed.encode() for user, hashed in found.basic_auth_users.items()}
         _check_hashes(path, self._users)
@@ -144,7 +155,7 @@ def _check_hashes(path: Path, users: Mapping[str, bytes]) -> None:
     for user, hashed in users.items():
         if not _HASHED.fullmatch(hashed):
             raise UnusableSecurity(
-                f"{KEY}={path}: the password of basic_auth_users.{user} is not hashed with bcrypt; "
+                f"{KEY}={path}: the password of basic_auth_users.{user} is not hashed with bcrypt (cost 4 to 16); "
                 "`htpasswd -nBC 10 NAME` does that"
             )
 
@@ -190,9 +201,12 @@ def _try(what: str, load: Any) -> None:
     try:
         load()
     except ssl.SSLError as error:
-        raise UnusableSecurity(f"{what}: {error.reason or 'no certificate or key in PEM'}") from None
+        reason = getattr(error, "reason", None)
+        raise UnusableSecurity(f"{what}: {reason or 'no certificate or key in PEM'}") from None
     except OSError as error:
         raise UnusableSecurity(f"{what}: {error.strerror}") from None
+    except ValueError:
+        raise UnusableSecurity(f"{what}: no file can have this name") from None
 
 
 def _no_password() -> str:
@@ -207,6 +221,6 @@ def _beside(path: Path, name: str) -> Path:
 def _state(path: Path) -> tuple[str, int, int, int] | None:
     try:
         found = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # the latter: no file can have this name
         return None
     return str(path), found.st_ino, found.st_size, found.st_mtime_ns

@@ -10,16 +10,15 @@ import errno
 import socket
 from collections.abc import Callable
 
-import structlog
-
 from controller.server.limits import Limits
-from controller.server.repeated_lines import RepeatedLines
+from controller.supervision import reason_of
 
-_log = structlog.get_logger(__name__)
 _BACKLOG = 512
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _BACK_OFF_S = (0.05, 1.0)
 
+Heard = Callable[[Exception | None], None]
+"""Hears why a connection could not be accepted; None of one that was."""
 Welcome = Callable[[socket.socket, str, int], None]
 """Takes over a connection from this address and port; it must not wait."""
 
@@ -67,32 +66,41 @@ def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...
 class Acceptor:
     """Accepts on one socket, for as long as its task runs."""
 
-    def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int, repeated: RepeatedLines) -> None:
-        """Nothing is accepted yet."""
+    def __init__(self, listening: socket.socket, welcome: Welcome, most_per_s: int, heard: Heard) -> None:
+        """Nothing is accepted yet; `heard` is told how each attempt went."""
         self._listening = listening
         self._welcome = welcome
         self._pause_s = 1 / most_per_s
-        self._repeated = repeated
+        self._heard = heard
         self._next = 0.0
 
     async def run(self) -> None:
-        """Accept until cancelled; without a descriptor, wait and try again."""
-        loop = asyncio.get_running_loop()
+        """Accept until cancelled; whatever is in the way, wait and try again."""
         back_off_s = _BACK_OFF_S[0]
         while True:
             try:
-                connection, address = await loop.sock_accept(self._listening)
-            except OSError as error:
-                if error.errno in _EXHAUSTED:
-                    self._say(error)
-                    await asyncio.sleep(back_off_s)
-                    back_off_s = min(2 * back_off_s, _BACK_OFF_S[1])
-                else:
-                    await asyncio.sleep(0)  # of one connection that broke before it was accepted
-                continue
-            back_off_s = _BACK_OFF_S[0]
+                await self._accept()
+            except Exception as error:  # whatever it is, the next client must get in
+                self._heard(error)
+                await asyncio.sleep(back_off_s)
+                back_off_s = min(2 * back_off_s, _BACK_OFF_S[1])
+            else:
+                self._heard(None)
+                back_off_s = _BACK_OFF_S[0]
+                await self._keep_to_the_rate()
+
+    async def _accept(self) -> None:
+        try:
+            connection, address = await asyncio.get_running_loop().sock_accept(self._listening)
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                raise
+            return  # of one connection that broke before it was accepted
+        try:
             self._welcome(connection, str(address[0]), int(address[1]))
-            await self._keep_to_the_rate()
+        except BaseException:
+            connection.close()
+            raise
 
     async def _keep_to_the_rate(self) -> None:
         """As many as a second allows may come at once; after those, one after the other."""
@@ -100,12 +108,12 @@ class Acceptor:
         self._next = max(self._next, now - 1.0) + self._pause_s
         await asyncio.sleep(max(0.0, self._next - now))
 
-    def _say(self, error: OSError) -> None:
-        unsaid = self._repeated.say("accept", asyncio.get_running_loop().time())
-        if unsaid is not None:
-            _log.error(
-                "a connection cannot be accepted: the process has no descriptor or memory left",
-                reason=str(error.strerror),
-                unsaid=unsaid,
-                hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
-            )
+
+def reason_of_failure(error: Exception) -> str:
+    """Why a connection could not be accepted, and what to do."""
+    if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+        return (
+            f"the process has no descriptor or memory left ({error.strerror}); raise the limit of open files "
+            "(LimitNOFILE), or lower max.connections"
+        )
+    return reason_of(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import structlog
 from msgspec import Struct
@@ -17,12 +18,13 @@ from controller.core.errors import ErrorCode
 from controller.core.events import Asked, Event
 from controller.core.replies import BrokerConfig, Reply
 from controller.core.requests import Caller, Request
-from controller.server.accepting import Acceptor, Welcome, listen
+from controller.server.accepting import Acceptor, Welcome, listen, reason_of_failure
 from controller.server.connection import Connection
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
 from controller.server.service import AuthorizerOfTypes, Door, Judged, ServerObserver, Service
+from controller.supervision import Troubles
 from zk_layout.ids import BrokerId
 
 _log = structlog.get_logger(__name__)
@@ -78,6 +80,8 @@ class Server:
         self._inquiries = self._service.inquiries
         self._sockets: dict[str, list[socket.socket]] = {}
         self._acceptors: list[asyncio.Task[None]] = []
+        self._troubles = Troubles()
+        self._deaf: set[str] = set()
         self._connections: dict[asyncio.Task[None], tuple[OpenConnection, FrameSocket]] = {}
 
     def judge(self, is_allowed_for_any: AuthorizerOfTypes, judged: Judged) -> None:
@@ -112,9 +116,19 @@ class Server:
         for settings in self._listeners:
             welcome = self._welcome(settings)
             rate = _UNLIMITED if self._is_brokers_own(settings) else self._limits.most_new_per_s
+            heard = partial(self._accepted, settings.name)
             for listening in self._sockets[settings.name]:
-                acceptor = Acceptor(listening, welcome, rate, self._service.repeated)
+                acceptor = Acceptor(listening, welcome, rate, heard)
                 self._acceptors.append(asyncio.create_task(acceptor.run()))
+
+    @property
+    def cannot_accept(self) -> bool:
+        """Whether a listener failed to accept the last connection that came there."""
+        return bool(self._deaf)
+
+    def report_to(self, troubles: Troubles) -> None:
+        """Say from now on here where connections cannot be accepted."""
+        self._troubles = troubles
 
     def ask_for_quotas(self, limits_users: Callable[[], bool]) -> None:
         """From now on this says whether it matters to a quota which user a request is from."""
@@ -168,6 +182,16 @@ class Server:
         self._sockets.clear()
         for pool in (self._service.beside, self._service.handshakes, self._service.brokers_handshakes):
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def _accepted(self, listener: str, failure: Exception | None) -> None:
+        part = f"listener {listener}"
+        if failure is None:
+            self._deaf.discard(listener)
+            self._troubles.right(part)
+            return
+        self._deaf.add(listener)
+        unexpected = None if isinstance(failure, OSError) else failure
+        self._troubles.wrong(part, "a connection cannot be accepted", reason_of_failure(failure), unexpected)
 
     def _is_brokers_own(self, settings: ListenerSettings) -> bool:
         return settings.name == self._service.quotas.inter_broker_listener and len(self._listeners) > 1

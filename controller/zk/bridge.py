@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import collections
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import kazoo.exceptions as kazoo_errors
 import structlog
@@ -42,6 +42,7 @@ _PROBES_TO_LOSE: Final = 2
 _WATCH_BYTES: Final = 128 * 1024
 
 _log = structlog.get_logger(__name__)
+_Heard = TypeVar("_Heard")
 
 _CHANGES: Final = {1: Change.CREATED, 2: Change.DELETED, 3: Change.CHANGED, 4: Change.CHILDREN}
 _NO_SESSION: Final = (
@@ -130,6 +131,7 @@ class Bridge:
         self._watch_bytes = min(_WATCH_BYTES, settings.request_limit_bytes // 2)
         self._client.add_listener(self._state_changed)
         self._life = SessionLife(self._client, settings.session_timeout_ms / 1000, self._renew, self._barred)
+        kazoo_internals.connect_for_ever(self._client)
         kazoo_internals.take_watch_events(self._client, self._watch_fired)
 
     async def start(self, when_silent: Callable[[str], None] = lambda _: None) -> None:
@@ -316,15 +318,10 @@ class Bridge:
         for _ in range(_DRAINED_AT_ONCE):
             if not self._fifo:
                 break
-            item = self._fifo.popleft()
-            if isinstance(item, WatchEvent):
-                self._on_event(item)
-            elif isinstance(item, _Barred):
-                self._on_barred(item.why)
-            elif isinstance(item[0], _Call):
-                self._on_reply(*item)
-            else:
-                self._on_state(*item)
+            try:
+                self._take(self._fifo.popleft())
+            except Exception:  # of whoever hears of it; what comes after it must be heard of, too
+                _log.exception("what ZooKeeper has said was not taken up")
         self._send_waiting()
         if self._fifo and not self._is_woken and self._loop is not None:
             self._is_woken = True
@@ -333,6 +330,16 @@ class Bridge:
     def _barred(self, why: str) -> None:
         # In the connection's thread, too.
         self.put(_Barred(why))
+
+    def _take(self, item: Any) -> None:
+        if isinstance(item, WatchEvent):
+            self._on_event(item)
+        elif isinstance(item, _Barred):
+            self._on_barred(item.why)
+        elif isinstance(item[0], _Call):
+            self._on_reply(*item)
+        else:
+            self._on_state(*item)
 
     def _on_barred(self, why: str) -> None:
         if self._is_connected.is_set() and why not in self._turned_away:
@@ -368,7 +375,7 @@ class Bridge:
                 self._child_watches.discard(event.path)
         below = WatchEvent(event.change, event.path[len(self._chroot) :] or "/")
         for listener in tuple(self.watch_listeners):
-            listener(below)
+            _tell(listener, below)
 
     def _on_state(self, kazoo_state: str, session: int, zxid: Zxid) -> None:
         match kazoo_state:
@@ -394,7 +401,7 @@ class Bridge:
                 # Kazoo would carry them into the next session.
                 self._drop_waiting("expired")
         for listener in tuple(self.state_listeners):
-            listener(self.state)
+            _tell(listener, self.state)
 
     def _restore_watches(self) -> None:
         since = self._restore_since
@@ -418,3 +425,11 @@ class Bridge:
         # Another server may not show yet what this session has written, and was not answered.
         self._waiting.appendleft(_Call(self, Sync(self.full("/")), lambda _: None))
         self._send_waiting()
+
+
+def _tell(listener: Callable[[_Heard], None], heard: _Heard) -> None:
+    """Nobody's error keeps others from hearing it, such as that the session is lost."""
+    try:
+        listener(heard)
+    except Exception:
+        _log.exception("whoever listens to ZooKeeper has failed", heard=str(heard))

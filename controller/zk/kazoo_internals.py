@@ -136,6 +136,26 @@ def begin_anew_where_only_strangers_are_let_in(
     connection._connect = connect_to
 
 
+def connect_for_ever(client: KazooClient) -> None:
+    """Have the connection's thread go on after any error, as after a connection that was dropped.
+
+    `ConnectionHandler._connect_attempt` ends the thread with an error that it does not know, such as one of a TLS
+    library or of a login; then nobody would ever connect again. It has logged the error.
+    """
+    connection = client._connection
+    attempt = connection._connect_attempt
+
+    def attempt_again(*arguments: object) -> object:
+        try:
+            return attempt(*arguments)
+        except Exception:
+            if client._state != KeeperState.CONNECTING:
+                client._session_callback(KeeperState.CONNECTING)
+            return None
+
+    connection._connect_attempt = attempt_again
+
+
 class LoginRefused(Exception):
     """A server does not let us in; says why."""
 

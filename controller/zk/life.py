@@ -85,7 +85,8 @@ class SessionLife:
         return 0.0 if self._loop is None else self._loop.time() - self._beaten_at
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        # First of all: whatever goes wrong below, it beats on.
+        self._heart = loop.call_later(self._session_s / _BEATS_A_SESSION, self._beat, loop)
         still_s, self._beaten_at = self._still_s(), loop.time()
         if still_s > self._session_s / 4:
             self._renew()  # pings may have been left out
-        self._heart = loop.call_later(self._session_s / _BEATS_A_SESSION, self._beat, loop)

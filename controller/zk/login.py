@@ -18,7 +18,7 @@ from controller.security.digest_md5 import DigestMd5Login
 from controller.security.distinguished_name import subject_name
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import KERBEROS_LOGIN, LoginModule, parse_jaas
-from controller.security.stores import read_key_store
+from controller.security.stores import place_of, read_key_store, refusing
 from controller.settings.security import Secret, ZooKeeperSecurity
 from controller.settings.zookeeper_security import JAAS
 
@@ -88,7 +88,9 @@ def identity_of(security: ZooKeeperSecurity) -> Identity:
         ids |= {f"digest:{user}:{hashed}", f"digest:{user}:x"}  # x is what servers show instead of a digest
     if security.tls is not None and security.tls.key_store is not None:
         schemes.add("x509")
-        ids.add(f"x509:{subject_name(read_key_store(security.tls.key_store).chain[0])}")
+        own = read_key_store(security.tls.key_store).chain[0]
+        with refusing(place_of(security.tls.key_store)):
+            ids.add(f"x509:{subject_name(own)}")
     return Identity(frozenset(ids), frozenset(schemes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tests.fuzz import frames, znodes
+from tests.fuzz import frames, stores, znodes
 
 
 @click.group()
@@ -14,6 +14,7 @@ def main() -> None:
 
 main.add_command(frames.command, "frames")
 main.add_command(znodes.command, "znodes")
+main.add_command(stores.command, "stores")
 
 if __name__ == "__main__":
     main()

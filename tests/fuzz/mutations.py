@@ -67,11 +67,11 @@ def hostile(random: Random, sound: bytes) -> bytes:
     if kind < 0.1:
         return random.choice(WHOLE)
     if kind < 0.3:
-        return _scrambled(random, sound)
+        return scrambled(random, sound)
     try:
         value = json.loads(sound)
     except ValueError:
-        return _scrambled(random, sound)
+        return scrambled(random, sound)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         value = _changed(random, value)
     text = json.dumps(value, ensure_ascii=random.random() < 0.5)
@@ -128,7 +128,8 @@ def _doubled(random: Random, text: str) -> str:
     return text if at < 0 or end < 0 else text[:at] + text[at:end] + "," + text[at:]
 
 
-def _scrambled(random: Random, sound: bytes) -> bytes:
+def scrambled(random: Random, sound: bytes) -> bytes:
+    """Byte by byte."""
     data = bytearray(sound)
     for _ in range(random.choice((1, 1, 2, 8))):
         at = random.randrange(len(data) + 1)

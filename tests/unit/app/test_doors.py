@@ -8,18 +8,22 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from controller import doors
 from controller.brokers.dialing import ListenerDialer
+from controller.command_line import MISUSED
 from controller.connections.broker import BrokerConnection
 from controller.preflight.own_door import OwnDoorDialer
+from controller.run import run
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
 from controller.security.key_sets import KeySource
 from controller.server.listener import ListenerSettings, Server
 from controller.settings import BadSettings, Settings
 from controller.wire.versions import ApiKey
+from tests.fuzz.stores import pairs, pem
 from tests.unit.connections.certificates import make_identity
 from tests.unit.security.given import CREDENTIALS, PASSWORD
 from tests.unit.settings.given import settings
@@ -146,6 +150,25 @@ def test_all_that_cannot_be_used_is_told_at_once_without_a_secret(more: dict[str
     (only,) = caught.value.problems
     assert only.startswith(why)
     assert "horse" not in only
+
+
+@pytest.mark.parametrize(("kind", "why"), [("short", "its key as too short"), ("sha1", "signed with SHA-1")])
+def test_a_store_that_openssl_refuses_is_an_invalid_configuration(tmp_path: Path, kind: str, why: str) -> None:
+    (tmp_path / "weak.pem").write_bytes(pem(pairs()[kind]))
+    words = [
+        "zookeeper.connect=127.0.0.1:1",
+        "broker.id=901",
+        "listeners=SSL://127.0.0.1:1",
+        "security.inter.broker.protocol=SSL",
+        "ssl.keystore.type=PEM",
+        f"ssl.keystore.location={tmp_path / 'weak.pem'}",
+    ]
+
+    result = CliRunner().invoke(run, [part for word in words for part in ("--set", word)])
+
+    assert result.exit_code == MISUSED
+    assert why in result.output
+    assert result.output.count("\n") == 2
 
 
 def test_tokens_are_judged_by_the_keys_at_an_address(store: Path, tmp_path: Path) -> None:

@@ -252,6 +252,27 @@ def test_an_answer_that_cannot_be_right_breaks_the_connection_and_is_asked_for_a
     asyncio.run(story())
 
 
+def test_an_answer_on_which_the_decoder_fails_is_asked_for_again_and_ends_no_term(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decode, failures_left = CommandEncoder.decode_acknowledgement, [RecursionError("x"), KeyError("y")]
+
+    def decode_later(self: CommandEncoder, asked: Tell, *frames: bytes) -> Acknowledged:
+        if failures_left:
+            raise failures_left.pop()
+        return decode(self, asked, *frames)
+
+    monkeypatch.setattr(CommandEncoder, "decode_acknowledgement", decode_later)
+
+    async def story() -> None:
+        async with listening() as peer, links_to(peer) as (links, heard, failures):
+            links.tell(tell(StopReplica((stop(0),))))
+            await heard.until(1)
+            assert failures.reasons == ["KeyError: 'y'", "RecursionError: x"]
+
+    asyncio.run(story())
+
+
 def test_an_idle_connection_closed_by_the_broker_costs_no_failed_attempt() -> None:
     async def story() -> None:
         async with listening() as peer, links_to(peer) as (links, heard, failures):

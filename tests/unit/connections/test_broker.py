@@ -57,6 +57,19 @@ def test_requests_in_several_chunks_are_answered_over_one_connection() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("error", [RuntimeError("x"), EOFError(), LookupError("no such codec"), RecursionError()])
+def test_whatever_a_dialer_meets_the_broker_is_unreachable(error: Exception) -> None:
+    class Odd(PlaintextDialer):
+        async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            raise error
+
+    async def story() -> None:
+        with pytest.raises(Unreachable, match=str(error) or type(error).__name__):
+            await BrokerConnection(Odd(), Endpoint("INSIDE", "127.0.0.1", 1)).ask(request(1), timeout_s=5)
+
+    asyncio.run(story())
+
+
 def test_a_broker_that_cannot_be_reached_is_told_from_one_that_is_lost() -> None:
     async def hang_up(frame: bytes, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()

@@ -136,6 +136,7 @@ def test_everybody_knows_who_leads() -> None:
             "reason": "broker 3 holds /controller",
             "set_aside": [],
             "warnings": [],
+            "failing": [],
         }
 
     asyncio.run(scenario())

@@ -18,6 +18,7 @@ import yaml
 from controller.http_access import HttpAccess, http_access
 from controller.security.failures import UnusableSecurity
 from controller.security.web_config import KEY, WebAccess
+from controller.supervision import Troubles
 from metrics import exporter
 from tests.unit.connections.certificates import clients, make_identity
 from tests.unit.metrics.serving import LOADING, serving
@@ -160,10 +161,47 @@ def test_users_and_certificates_are_renewed_with_the_file_and_what_is_damaged_ch
 
 
 @pytest.mark.parametrize(
+    "odd",
+    [
+        'tls_server_config: {cert_file: "a\\0b", key_file: "a\\0b"}',
+        "[" * 5000,
+        "basic_auth_users: {? [a, b] : x}",
+        "basic_auth_users: 2001-99-99",
+    ],
+)
+def test_after_whatever_was_written_there_a_revoked_password_stops_counting(tmp_path: Path, odd: str) -> None:
+    path, troubles = write(tmp_path, users={"ann": PASSWORD}), Troubles()
+
+    async def story() -> None:
+        async with serving(LOADING, access=HttpAccess(path, troubles)) as served:
+
+            async def becomes(expected: int, user: str) -> None:
+                async with asyncio.timeout(10):
+                    while (await asyncio.to_thread(status, served.url + "/leader", None, user))[0] != expected:
+                        await asyncio.sleep(0.02)
+
+            await becomes(200, "ann")
+            path.write_text(odd)
+            async with asyncio.timeout(10):
+                while not troubles.now():
+                    await asyncio.sleep(0.02)
+            await becomes(200, "ann")
+            write(tmp_path, users={"bob": PASSWORD})
+            await becomes(401, "ann")
+            assert troubles.now() == ()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("basic_auth_users: [", "not YAML in line 1"),
         ("basic_auth_user: {}", "unknown field `basic_auth_user`"),
+        ("tls_server_config: {cert_file: 'a\0b', key_file: a}", "not YAML"),
+        ('tls_server_config: {cert_file: "a\\0b", key_file: a}', "no file can have this name"),
+        ("[" * 5000, "not usable YAML (RecursionError)"),
+        (f"basic_auth_users: {{ann: $2b$99${'.' * 53}}}", "is not hashed with bcrypt (cost 4 to 16)"),
         ("basic_auth_users: {ann: horse-staple}", "basic_auth_users.ann is not hashed with bcrypt"),
         ("tls_server_config: {cert_file: a.pem}", "cert_file and key_file are needed"),
         ("tls_server_config: {cert_file: a.pem, key_file: a.pem}", "No such file or directory"),

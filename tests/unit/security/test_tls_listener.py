@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from controller.security.failures import AuthenticationFailed
 from controller.security.stores import UnusableStore
-from controller.security.tls_listener import LOOKS_EVERY_S, ListenerTls
+from controller.security.tls_listener import LOOKS_EVERY_S, RENEWED, UNUSABLE, ListenerTls, Renewed
 from controller.settings.security import ClientAuth, KeyStore, StoreType, TlsSettings, TrustStore
+from tests.fuzz.stores import pairs, pem
 from tests.unit.connections.certificates import clients, make_identity
 
 
@@ -113,3 +114,54 @@ def test_a_failed_handshake_is_told_in_words(around: Around) -> None:
     assert listener.reason(error) == "the client shows no certificate, and ssl.client.auth is required"
     error.reason = "SOMETHING_ELSE"
     assert listener.reason(error) == "SOMETHING_ELSE"
+
+
+WEAK = {
+    "short": "ssl.keystore.location={file}: OpenSSL refuses its key as too short",
+    "sha1": "ssl.keystore.location={file}: OpenSSL refuses a certificate that is signed with SHA-1",
+}
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_a_renewed_certificate_that_openssl_refuses_is_said_and_changes_nothing(
+    around: Around, tmp_path: Path, kind: str
+) -> None:
+    listener = around.listener()
+    before = tmp_path / "before.pem"
+    shutil.copy(around.file, before)
+    around.file.write_bytes(pem(pairs()[kind]))
+
+    around.now += LOOKS_EVERY_S
+    assert shown(listener, before) == "CN=server"
+    ((what, why),) = around.said
+    assert what == UNUSABLE
+    assert why.startswith(WEAK[kind].format(file=around.file))
+
+    make_identity(around.file, "next")
+    around.now += LOOKS_EVERY_S
+    assert shown(listener, around.file) == "CN=next"
+
+
+def test_what_could_not_be_renewed_is_tried_again_although_no_file_changes(tmp_path: Path) -> None:
+    """A right to read that is given later changes no file, and neither does memory that is there again."""
+    said: list[str] = []
+    ends: list[BaseException | None] = [None, MemoryError(), MemoryError(), RecursionError(), None, None]
+    file = tmp_path / "file"
+    file.write_text("before")
+    now = [0.0]
+
+    def make() -> str:
+        end = ends.pop(0)
+        if end is not None:
+            raise end
+        return file.read_text()
+
+    renewed = Renewed(make, [str(file)], lambda: now[0], lambda what, _: said.append(what))
+    file.write_text("after that")
+    values = []
+    for _ in range(6):
+        now[0] += LOOKS_EVERY_S
+        values.append(renewed.get())
+
+    assert values == ["before"] * 3 + ["after that"] * 3
+    assert said == [UNUSABLE, UNUSABLE, RENEWED]

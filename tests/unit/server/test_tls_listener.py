@@ -21,7 +21,9 @@ from controller.core.requests import ListReassignments
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings, Server
 from controller.server.service import Door
+from controller.supervision import Troubles
 from controller.wire.frames import framed
+from controller.wire.requests import ApiVersionsRequest
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.server.clients import Desk, connected, serving
 
@@ -93,6 +95,40 @@ def test_who_says_nothing_is_given_up(identity: Path) -> None:
         async with serving(Limits(request_s=0.2), listeners=secured(identity)) as server, connected(server) as client:
             with pytest.raises(ConnectionResetError):
                 await client.reader.read(1)
+
+    asyncio.run(story())
+
+
+class Refusing(Tls):
+    """A context that cannot be had for the first so many connections."""
+
+    def __init__(self, context: ssl.SSLContext, refusals: int) -> None:
+        super().__init__(context)
+        self.refusals = refusals
+
+    def context(self) -> ssl.SSLContext:
+        if self.refusals:
+            self.refusals -= 1
+            raise ssl.SSLError(1, "[SSL: EE_KEY_TOO_SMALL] ee key too small")
+        return super().context()
+
+
+def test_a_listener_accepts_again_after_whatever_kept_it_from_that_and_is_not_ready_meanwhile(identity: Path) -> None:
+    tls, troubles = Refusing(servers(identity), 2), Troubles()
+
+    async def story() -> None:
+        async with serving(listeners=[ListenerSettings("OUTSIDE", "127.0.0.1", 0, door=Door(tls))]) as server:
+            server.report_to(troubles)
+            for _ in range(2):
+                with pytest.raises(OSError):
+                    async with connected(server, tls=clients(identity)):
+                        pass
+                assert server.cannot_accept
+            assert "listener OUTSIDE: a connection cannot be accepted: SSLError" in troubles.now()[0]
+            async with asyncio.timeout(5), connected(server, tls=clients(identity)) as client:
+                await client.ask(ApiVersionsRequest())
+            assert not server.cannot_accept
+            assert troubles.now() == ()
 
     asyncio.run(story())
 

@@ -57,6 +57,7 @@ def client() -> Iterator[KazooClient]:
         (ConnectionHandler._read_watch_event, ["self", "buffer", "offset"]),
         (ConnectionHandler._send_ping, ["self", "connect_timeout"]),
         (ConnectionHandler._connect, ["self", "host", "hostip", "port"]),
+        (ConnectionHandler._connect_attempt, ["self", "host", "hostip", "port", "retry"]),
         (ConnectionHandler._read_response, ["self", "header", "buffer", "offset"]),
         (ConnectionHandler._submit, ["self", "request", "timeout", "xid"]),
         (ConnectionHandler._read_header, ["self", "timeout"]),
@@ -252,6 +253,24 @@ def test_a_session_is_renewed_only_while_it_may_be(client: KazooClient, monkeypa
         connection._connect("h", "127.0.0.1", 1)
 
     assert done == ["ping", "connect"]
+
+
+def test_an_error_that_kazoo_does_not_know_does_not_end_its_thread(
+    client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: list[object] = []
+    client.add_listener(states.append)
+    client._session_callback(KeeperState.CONNECTED)
+
+    def connect(host: str, address: str, port: int) -> tuple[float, float]:
+        raise ValueError("server_hostname cannot start with a dot")
+
+    monkeypatch.setattr(client._connection, "_connect", connect)
+    kazoo_internals.connect_for_ever(client)
+
+    assert client._connection._connect_attempt("h", "127.0.0.1", 1, None) is None
+    assert states == [KazooState.CONNECTED, KazooState.SUSPENDED]
+    assert "status = self._connect_attempt(" in inspect.getsource(ConnectionHandler._connect_loop)
 
 
 def test_who_renews_a_session_is_called_through_the_connection() -> None:
