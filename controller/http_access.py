@@ -72,6 +72,10 @@ class HttpAccess:
             )
         return found
 
+    def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client is known already; see `WebAccess.knows`."""
+        return self._found.knows(authorization, certificate)
+
     def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a client may read; see `WebAccess.lets_in`."""
         return self._found.lets_in(authorization, certificate)

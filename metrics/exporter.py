@@ -91,6 +91,10 @@ class Access(Protocol):
     def renew(self) -> bool:
         """Look whether something else is in force now. It is called from a thread of its own."""
 
+    def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether it is known already that who sends this header, and shows this certificate, may read. It returns at
+        once."""
+
     def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether who sends this header, and shows this certificate, may read. It is called from a thread of its own,
         and may take a while."""
@@ -232,9 +236,9 @@ class Exporter:
 
     async def _open(self) -> None:
         self._loop.set_exception_handler(_complain)
-        middlewares = [polite(self._allowed_hosts)]
+        middlewares = [polite(self._allowed_hosts, self._asked)]
         if self._access is not None:
-            middlewares.append(authenticated(self._access.lets_in, OPEN_PATHS))
+            middlewares.append(authenticated(self._access, OPEN_PATHS))
         app = web.Application(middlewares=middlewares)
         app.add_routes(
             [
@@ -256,6 +260,10 @@ class Exporter:
         self._tasks = [self._loop.create_task(self._acceptor.run(one)) for one in self._sockets]
         if self._access is not None:
             self._tasks.append(self._loop.create_task(self._follow(self._access)))
+
+    def _asked(self, request: web.Request) -> None:
+        if self._acceptor is not None:
+            self._acceptor.asked(request)
 
     @staticmethod
     async def _follow(access: Access) -> None:

@@ -12,7 +12,6 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,6 +82,7 @@ class WebAccess:
         self._users = {user: hashed.encode() for user, hashed in found.basic_auth_users.items()}
         _check_hashes(path, self._users)
         self._remembered: dict[bytes, None] = {}
+        self._key = os.urandom(32)
         tls = found.tls_server_config
         self._sans = frozenset(tls.client_allowed_sans) if tls is not None else frozenset()
         self.context = None if tls is None else _context(path, tls)
@@ -103,23 +103,34 @@ class WebAccess:
         Shape:
             `certificate` is as `ssl.SSLSocket.getpeercert` gives one that was verified.
         """
-        if self._sans and self._sans.isdisjoint(name for _, name in (certificate or {}).get("subjectAltName", ())):
-            return False
-        return not self._users or self._knows(authorization or "")
+        return self._has_name(certificate) and (not self._users or self._is_right(authorization or ""))
 
-    def _knows(self, authorization: str) -> bool:
+    def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether it is known at once that it may: nothing has to be compared, or it was found right before."""
+        return self._has_name(certificate) and (
+            not self._users or self._digest(*_credentials(authorization or "")) in self._remembered
+        )
+
+    def _has_name(self, certificate: Mapping[str, Any] | None) -> bool:
+        names = (name for _, name in (certificate or {}).get("subjectAltName", ()))
+        return not self._sans or not self._sans.isdisjoint(names)
+
+    def _digest(self, user: str, password: bytes) -> bytes:
+        """By a key that this version of the file has for itself: what is remembered is of no use to anybody else, and
+        how long it takes to find it tells nothing.
+        """
+        return hmac.digest(self._key, b"%d:%s:%s" % (len(user), user.encode(), password), "sha256")
+
+    def _is_right(self, authorization: str) -> bool:
         user, password = _credentials(authorization)
         hashed = self._users.get(user)
-        digest = sha256(b"%d:%s:%s" % (len(user), user.encode(), password)).digest()
-        if any(hmac.compare_digest(digest, known) for known in self._remembered):
-            return True
         # bcrypt counts no more of a password; hash tools refuse longer ones, too.
         is_right = len(password) <= 72 and bcrypt.checkpw(password, hashed or _NOBODYS)
         if hashed is None or not is_right:
             return False
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
-        self._remembered[digest] = None
+        self._remembered[self._digest(user, password)] = None
         return True
 
 

@@ -10,6 +10,9 @@ import threading
 
 import msgspec
 import pytest
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from metrics import http_limits
 from metrics.exporter import Exporter, Recorder
@@ -292,24 +295,67 @@ def test_whoever_does_not_speak_http_is_one_short_line(caplog: pytest.LogCapture
     assert all(record.exc_info is None and len(record.getMessage()) < 400 for record in caplog.records)
 
 
-def test_connections_without_a_request_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_limits, "CONNECTION_S", 0.5)
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nX-Slow: "])
+def test_connections_that_ask_nothing_keep_no_probe_waiting(sent: bytes) -> None:
+    async def story() -> None:
+        async with serving() as served:
+            port = int(served.url.rpartition(":")[2])
+            idle = []
+            for _ in range(5 * http_limits.MOST_CONNECTIONS):
+                idle.append(await asyncio.open_connection("127.0.0.1", port))
+                idle[-1][1].write(sent)
+            served.exporter.beat()
+            for path in ("livez", "metrics"):
+                async with asyncio.timeout(3):
+                    assert (await asyncio.to_thread(get, f"{served.url}/{path}")).code == 200
+            for _, writer in idle:
+                writer.transport.abort()
+
+    asyncio.run(story())
+
+
+def test_of_many_readers_that_take_no_answer_the_oldest_makes_room_for_a_probe() -> None:
+    async def story() -> None:
+        async with serving() as served:
+            port = int(served.url.rpartition(":")[2])
+            served.recorder.registry.register(Long())
+            slow = []
+            for _ in range(http_limits.MOST_CONNECTIONS):
+                slow.append(await asyncio.open_connection("127.0.0.1", port, limit=1))
+                slow[-1][1].write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            async with asyncio.timeout(10):
+                for reader, _ in slow:
+                    await reader.read(1)
+            async with asyncio.timeout(5):
+                assert (await asyncio.to_thread(get, f"{served.url}/livez")).code == 200
+            for _, writer in slow:
+                writer.transport.abort()
+
+    asyncio.run(story())
+
+
+def test_connections_that_ask_nothing_end_soon_and_those_that_do_not_take_an_answer_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_limits, "REQUEST_S", 0.5)
 
     async def story() -> None:
         async with serving() as served:
             port = int(served.url.rpartition(":")[2])
             idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(http_limits.MOST_CONNECTIONS)]
             idle[0][1].write(b"GET /livez HTTP/1.1\r\nX-Slow: ")
-            await asyncio.sleep(0.1)
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            with contextlib.suppress(ConnectionResetError):
-                assert await reader.read() == b""
             async with asyncio.timeout(5):
                 for waiting, _ in idle:
                     with contextlib.suppress(ConnectionResetError):
                         await waiting.read()
-            assert (await asyncio.to_thread(get, f"{served.url}/livez")).code == 200
-            for _, each in (*idle, (reader, writer)):
+            for _, each in idle:
                 each.close()
 
     asyncio.run(story())
+
+
+class Long(Collector):
+    """So many figures that no socket buffer takes them all."""
+
+    def collect(self) -> list[Metric]:
+        return [GaugeMetricFamily("long", "x" * 20_000_000)]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import shutil
+import socket
 import ssl
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import bcrypt
@@ -33,15 +37,17 @@ def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter, "LOOK_EVERY_S", 0.02)
 
 
-def hashed(password: str) -> str:
-    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4, b"2a")).decode()
+def hashed(password: str, cost: int = 4) -> str:
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost, b"2a")).decode()
 
 
-def write(folder: Path, *, users: dict[str, str] | None = None, tls: Mapping[str, object] | None = None) -> Path:
+def write(
+    folder: Path, *, users: dict[str, str] | None = None, tls: Mapping[str, object] | None = None, cost: int = 4
+) -> Path:
     """A file of these users, by password, and with TLS unless it is None."""
     content: dict[str, object] = {}
     if users is not None:
-        content["basic_auth_users"] = {user: hashed(password) for user, password in users.items()}
+        content["basic_auth_users"] = {user: hashed(password, cost) for user, password in users.items()}
     if tls is not None:
         pem = folder / "server.pem"
         if not pem.exists():
@@ -88,6 +94,89 @@ def test_only_a_user_with_the_right_password_may_read(tmp_path: Path) -> None:
         return [status(f"http://{at}/leader", None, *who)[0] for who in (*asking, asking[-1])]
 
     assert asked(access, ask) == [401, 401, 401, 401, 200, 200]
+
+
+def asking_from(source: str, at: str, user: str, password: str) -> int:
+    """The status that somebody at this address of ours gets."""
+    host, _, port = at.rpartition(":")
+    credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
+    try:
+        with socket.create_connection((host, int(port)), 60, (source, 0)) as connection:
+            connection.sendall(
+                f"GET /leader HTTP/1.1\r\nHost: {at}\r\nAuthorization: Basic {credentials}\r\n\r\n".encode()
+            )
+            return int(connection.recv(100).split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def attacked(access: HttpAccess, ask: Callable[[str], object]) -> object:
+    """What comes of asking while 24 threads at 127.0.0.1 try passwords."""
+
+    def beside(at: str) -> object:
+        is_over = threading.Event()
+
+        def guess() -> None:
+            while not is_over.is_set():
+                asking_from("127.0.0.1", at, "ann", OTHER)
+
+        with ThreadPoolExecutor(24) as guessing:
+            for _ in range(24):
+                guessing.submit(guess)
+            time.sleep(1.0)
+            try:
+                return ask(at)
+            finally:
+                is_over.set()
+
+    return asked(access, beside)
+
+
+def test_whoever_was_let_in_before_does_not_wait_for_those_who_try_passwords(tmp_path: Path) -> None:
+    path = write(tmp_path, users={"ann": PASSWORD}, cost=12)
+    access = HttpAccess(path)
+    assert access.lets_in("Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode(), None)
+
+    def ask(at: str) -> object:
+        began = time.monotonic()
+        return asking_from("127.0.0.1", at, "ann", PASSWORD), time.monotonic() - began < 1.5
+
+    assert attacked(access, ask) == (200, True)
+
+
+def test_an_address_that_tries_passwords_delays_no_other(tmp_path: Path) -> None:
+    access = HttpAccess(write(tmp_path, users={"ann": PASSWORD}, cost=11))
+
+    def ask(at: str) -> object:
+        began = time.monotonic()
+        return asking_from("127.0.0.2", at, "ann", PASSWORD), time.monotonic() - began < 15.0
+
+    assert attacked(access, ask) == (200, True)
+
+
+def test_an_address_may_fail_ten_times_a_minute(tmp_path: Path) -> None:
+    access = HttpAccess(write(tmp_path, users={"ann": PASSWORD}))
+
+    def ask(at: str) -> object:
+        tried = [asking_from("127.0.0.1", at, "ann", f"guess {number}") for number in range(11)]
+        here = [asking_from("127.0.0.1", at, "ann", PASSWORD), status(f"http://{at}/livez", None, "ann", OTHER)[0]]
+        elsewhere = asking_from("127.0.0.2", at, "ann", PASSWORD)
+        return tried, here, elsewhere, asking_from("127.0.0.1", at, "ann", PASSWORD)
+
+    assert asked(access, ask) == ([401] * 10 + [429], [429, 200], 200, 200)
+
+
+def test_what_was_found_right_is_forgotten_with_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, users={"ann": PASSWORD})
+    access, header = HttpAccess(path), "Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
+
+    assert not access.knows(header, None)
+    assert access.lets_in(header, None)
+    assert access.knows(header, None)
+    assert access.renew() is False
+    write(tmp_path, users={"ann": OTHER})
+    assert access.renew()
+    assert not access.knows(header, None)
 
 
 def test_probes_need_no_password_and_read_no_text(tmp_path: Path) -> None:
@@ -164,7 +253,7 @@ def test_users_and_certificates_are_renewed_with_the_file_and_what_is_damaged_ch
     "odd",
     [
         'tls_server_config: {cert_file: "a\\0b", key_file: "a\\0b"}',
-        "[" * 5000,
+        "[" * 1000,
         "basic_auth_users: {? [a, b] : x}",
         "basic_auth_users: 2001-99-99",
     ],
@@ -200,7 +289,7 @@ def test_after_whatever_was_written_there_a_revoked_password_stops_counting(tmp_
         ("basic_auth_user: {}", "unknown field `basic_auth_user`"),
         ("tls_server_config: {cert_file: 'a\0b', key_file: a}", "not YAML"),
         ('tls_server_config: {cert_file: "a\\0b", key_file: a}', "no file can have this name"),
-        ("[" * 5000, "not usable YAML (RecursionError)"),
+        ("[" * 1000, "not usable YAML (RecursionError)"),
         (f"basic_auth_users: {{ann: $2b$99${'.' * 53}}}", "is not hashed with bcrypt (cost 4 to 16)"),
         ("basic_auth_users: {ann: horse-staple}", "basic_auth_users.ann is not hashed with bcrypt"),
         ("tls_server_config: {cert_file: a.pem}", "cert_file and key_file are needed"),
