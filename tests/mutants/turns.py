@@ -154,6 +154,21 @@ MUTANTS = (
         (story("unknown_outcomes"),),
     ),
     Mutant(
+        "sends the parts of a decision without waiting for the first",
+        TRANSACTIONS,
+        "pieces = [piece for piece in step.later if piece.rank == lowest]",
+        "pieces = [piece for piece in step.later if piece.rank >= lowest]",
+        (unit("transactions"), unit("topic_deletions")),
+    ),
+    Mutant(
+        "parts what belongs together",
+        PACKING,
+        "core = [(writes, together)] if is_one else self._cut(writes)",
+        "core = list(self._cut(writes)) if is_one else self._cut(writes)",
+        (unit("transactions"),),
+        unseen="no world has so much to write together",
+    ),
+    Mutant(
         "takes the version it has replaced for the one that is there",
         TRANSACTIONS,
         "ZnodeVersion(write.expected + 1)",

@@ -223,7 +223,7 @@ class ReassignmentFolder(TopicDuty):
             return
         draft.shows = f"{ROOT} shows the moves of topic {topic.name}"
         if self._shared.transactions.refusals(topic_subject(topic.name)) > AT_ONCE:
-            draft.apart.append(Atom((*corrected, *created), (draft.shows,)))
+            draft.apart.append(Atom((), (draft.shows,), before=(*corrected, *created)))
             for at in (TopicPartition(topic.name, number) for number in draft.assigned):
                 if (child := self._state.child(at)) is not None:
                     self._behind[at] = child.mzxid

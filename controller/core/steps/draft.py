@@ -24,8 +24,8 @@ ABSENT = ZnodeVersion(-1)
 class Draft:
     """The step of one topic while it is being decided: the facts, and what was decided on top of them.
 
-    Other znodes that must change with the topic's are written `before` it, along with it, or `after` the states: that
-    order counts where a transaction has to be cut. `shows` says why, where nothing else is written.
+    Other znodes that must change with the topic's are written `before` it, along with it, or `after` it as the states
+    are: that order counts where a transaction has to be cut. `shows` says why, where nothing else is written.
     """
 
     def __init__(self, topic: TopicView, cluster: Cluster) -> None:
@@ -156,10 +156,11 @@ class Draft:
         """
         atoms = []
         together = sorted(self._assignments.keys() | self._owed.keys())
-        znodes = [*self.before, *self._topic_write(), *self._deletions_write(), *self.along]
-        if znodes or self.after:
-            states = [w for n in together if n in self._states for w in self._state_writes(n)]
-            atoms.append(Atom((*znodes, *states, *self.after), self._reasons(together) or (self.shows,)))
+        znodes = (*self._topic_write(), *self._deletions_write(), *self.along)
+        if znodes or self.before or self.after:
+            states = (w for n in together if n in self._states for w in self._state_writes(n))
+            why = self._reasons(together) or (self.shows,)
+            atoms.append(Atom(znodes, why, tuple(self.before), (*states, *self.after)))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
         return (*self._with_parent(atoms), *self._requests) or tuple(self.apart)
@@ -219,5 +220,4 @@ class Draft:
         is_any_new = any(self.topic.partitions[number].state is None for number in self._states)
         if self.topic.has_partitions_znode or not is_any_new:
             return atoms
-        parent = Create(PartitionsAddress(self.topic.name), None)
-        return [Atom((parent, *atoms[0].writes), atoms[0].why), *atoms[1:]]
+        return [Atom((Create(PartitionsAddress(self.topic.name), None),), ()), *atoms]

@@ -307,9 +307,9 @@ class TopicDeletions:
         if len(first) == 2 * self._budget:
             if deletion.found is not None:
                 deletion.found = deletion.found[len(first) :]
-            return (Atom(first, (f"the first {len(first)} znodes of topic {name} are deleted: {reason}",)),)
-        end = deletion_writes.end(topic, mark, cluster.config_version(name))
-        return (Atom((*first, *end), (f"topic {name} is deleted: {reason}",)),)
+            return (Atom((), (f"the first {len(first)} znodes of topic {name} are deleted: {reason}",), before=first),)
+        end = tuple(deletion_writes.end(topic, mark, cluster.config_version(name)))
+        return (Atom(end, (f"topic {name} is deleted: {reason}",), before=first),)
 
     def _unconfirmed(self, deletion: _Deletion) -> dict[BrokerId, int]:
         """How many replicas each broker has still to delete; controllers host nothing."""

@@ -56,10 +56,15 @@ class Proposer(Protocol):
 
 
 class _UnderWay(Struct, eq=False):
-    """A proposal until it has its outcome: what it still waits for."""
+    """A proposal until it has its outcome: what it still waits for.
+
+    Shape:
+        `later` are the pieces that are sent when all before them are committed, by rank.
+    """
 
     proposer: Proposer
     proposal: Proposal
+    later: list[Piece] = field(default_factory=list)
     outstanding: int = 0
     has_failed: bool = False
     refused: dict[Address, None] = field(default_factory=dict)
@@ -147,7 +152,7 @@ class Transactions:
         """Send what one duty proposes; what must not be sent is settled at once.
 
         Independent proposals share transactions, so that many decisions cost few round trips. What was refused the last
-        time travels alone, so that it cannot spoil the others.
+        time travels alone, so that it cannot spoil the others. Of what had to be cut only the first part is sent now.
 
         Raises:
             ValueError: something is under way about the same subject.
@@ -167,7 +172,8 @@ class Transactions:
                 self._under_way[subject] = step
                 if subject.kind == TOPIC:
                     self._busy_topics.add(TopicName(subject.name))
-            ready += made
+            step.later = made
+            ready += _next_of(step)
         for load in self._packing.loads(ready):
             self._commit(load, out)
 
@@ -257,11 +263,18 @@ class Transactions:
         out.read(tuple(doubt.untouched))
 
     def settle(self, out: Outbox) -> None:
-        """Tell what became of the proposals that wait for nothing any more; their subjects are free again."""
+        """Go on with what had to be cut, and tell what became of the proposals that wait for nothing any more.
+
+        The subjects of these are free again.
+        """
         ripe, self._ripe = self._ripe, []
         for step in ripe:
             proposal = step.proposal
             if step.outstanding or step.unread or self._under_way.get(proposal.subject) is not step:
+                continue
+            if step.later and not step.has_failed:
+                for load in self._packing.loads(_next_of(step)):
+                    self._commit(load, out)
                 continue
             for subject in (proposal.subject, *proposal.holds):
                 del self._under_way[subject]
@@ -304,6 +317,14 @@ class Transactions:
         for step in self._waiting.pop(alarm.subject, ()):
             what = f"writing {alarm.subject.text} again"
             self._set_aside.attempt(what, partial(step.proposer.retry, step.proposal, out), out)
+
+
+def _next_of(step: _UnderWay) -> list[Piece]:
+    """The pieces that may be sent now: those of the lowest rank."""
+    lowest = min((piece.rank for piece in step.later), default=0)
+    pieces = [piece for piece in step.later if piece.rank == lowest]
+    step.later = [piece for piece in step.later if piece.rank > lowest]
+    return pieces
 
 
 def _is_before(write: Write, fact: Fact) -> bool:

@@ -13,15 +13,22 @@ from controller.core.transactions.sizes import RequestSizes
 
 BYTES_A_TRANSACTION = 700_000
 
+Part = tuple[tuple[Operation, ...], int]
+
 
 class Piece(Struct, frozen=True, eq=False):
-    """An atom, or a part of one that is too large, with its bytes."""
+    """An atom, or a part of one that is too large, with its bytes.
+
+    Shape:
+        A part is sent when all those with a lower `rank` are committed.
+    """
 
     proposal: Proposal
     operations: tuple[Operation, ...]
     why: tuple[str, ...]
     is_alone: bool
     size_bytes: int
+    rank: int = 0
 
 
 class Packing:
@@ -34,25 +41,41 @@ class Packing:
         self._most_bytes = min(BYTES_A_TRANSACTION, sizes.room_bytes)
 
     def pieces(self, proposal: Proposal, *, is_alone: bool) -> Iterator[Piece]:
-        """The atoms of a proposal with their bytes. One that is too large is cut, its writes in the order given.
-
-        The order is the proposer's business: a successor may find any part of it from the first on.
-        """
+        """The atoms of a proposal with their bytes. One that is too large is cut; its parts have ranks."""
         for atom in proposal.atoms:
-            yield from self._cut(proposal, atom, is_alone=is_alone)
+            why = atom.why
+            for rank, parts in enumerate(self._ranks(atom)):
+                for operations, size_bytes in parts:
+                    yield Piece(proposal, operations, why, is_alone, size_bytes, rank)
+                    why = ()
 
-    def _cut(self, proposal: Proposal, atom: Atom, *, is_alone: bool) -> Iterator[Piece]:
+    def _ranks(self, atom: Atom) -> list[list[Part]]:
+        before, writes, after = (tuple(map(operation, some)) for some in (atom.before, atom.writes, atom.after))
+        every = (*before, *writes, *after)
+        size_bytes = self._bytes_of(every)
+        if len(every) <= self._most_writes and size_bytes <= self._most_bytes:
+            return [[(every, size_bytes)]]
+        together = self._bytes_of(writes)
+        is_one = together <= self._sizes.room_bytes
+        core = [(writes, together)] if is_one else self._cut(writes)
+        ranks = [list(self._cut(before)), *([part] for part in core if part[0]), list(self._cut(after))]
+        return [parts for parts in ranks if parts]
+
+    def _cut(self, every: Iterable[Operation]) -> Iterator[Part]:
         part: list[Operation] = []
-        size, why = 0, atom.why
-        for made in map(operation, atom.writes):
+        size = 0
+        for made in every:
             taken = self._sizes.write_bytes(made)
             if part and (size + taken > self._most_bytes or len(part) >= self._most_writes):
-                yield Piece(proposal, tuple(part), why, is_alone, size)
-                part, size, why = [], 0, ()
+                yield tuple(part), size
+                part, size = [], 0
             part.append(made)
             size += taken
         if part:
-            yield Piece(proposal, tuple(part), why, is_alone, size)
+            yield tuple(part), size
+
+    def _bytes_of(self, operations: Iterable[Operation]) -> int:
+        return sum(map(self._sizes.write_bytes, operations))
 
     def loads(self, every: Iterable[Piece]) -> Iterator[Sequence[Piece]]:
         """What goes into one transaction each, in order; what was refused lately travels alone."""

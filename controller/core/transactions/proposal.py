@@ -33,10 +33,18 @@ def topic_subject(name: TopicName) -> Subject:
 
 
 class Atom(Struct, frozen=True):
-    """Writes that belong together, in one transaction wherever it can hold them; `why` has a sentence a decision."""
+    """Writes that belong together, in one transaction wherever it can hold them; `why` has a sentence a decision.
+
+    Shape:
+        Where none can, all of `before` is committed before any of `writes` is sent, and all of that before any of
+        `after`. The writes within `before`, and those within `after`, do not depend on each other. `writes` stay in one
+        transaction if ZooKeeper takes it at all; if not, each part is committed before the next is sent.
+    """
 
     writes: tuple[Write, ...]
     why: tuple[str, ...]
+    before: tuple[Write, ...] = ()
+    after: tuple[Write, ...] = ()
 
 
 class Proposal(Struct, frozen=True, eq=False):

@@ -9,12 +9,13 @@ from msgspec import Struct
 
 from controller.core.brokers.duty import Brokers
 from controller.core.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.duty import Duty
 from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Survey
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Surveyed
 from controller.core.topics.deletion import TopicDeletions
 from controller.core.topics.duty import Topics
-from controller.core.transactions.proposal import Atom
+from controller.core.transactions.proposal import Atom, Proposal, topic_subject
 from tests.unit.core.builders import OWN, Term, commits, ids, state
 from tests.unit.traps.play import Play, some
 from zk_layout.facts import Malformed, Stat, absent, present
@@ -91,6 +92,16 @@ class Desk(Term):
         atoms = self.deletions.next_step(NAME, out)
         return Removal(out.effects, atoms)
 
+    def removal(self, partitions: int) -> list[Commit]:
+        """What is sent first once brokers have deleted the logs of so many partitions of one replica."""
+        self.mark()
+        self.tells()
+        self.answer(1, *range(partitions))
+        self.read_config()
+        out = self.out()
+        self.transactions.send(Duty(), (Proposal(topic_subject(NAME), self.step().atoms),), out)
+        return commits(out.effects)
+
     def read_config(self, version: int | None = None) -> None:
         address = TopicConfigAddress(NAME)
         if version is None:
@@ -102,8 +113,9 @@ class Desk(Term):
 
 def deleted(step: Removal) -> list[tuple[str, int]]:
     (atom,) = step.atoms
-    assert all(isinstance(write, Delete) for write in atom.writes)
-    return [(w.address.path, w.expected) for w in atom.writes if not isinstance(w, Create)]
+    writes = (*atom.before, *atom.writes)
+    assert all(isinstance(write, Delete) for write in writes)
+    return [(w.address.path, w.expected) for w in writes if not isinstance(w, Create)]
 
 
 def test_brokers_forget_the_topic_first_and_are_then_told_to_delete_its_replicas() -> None:
@@ -277,6 +289,35 @@ def test_after_a_refused_removal_what_is_there_is_listed_and_exactly_that_delete
         ("/brokers/topics/orders", 0),
         ("/admin/delete_topics/orders", 0),
     ]
+
+
+@pytest.mark.parametrize("partitions", [148, 149, 150, 299, 449])
+def test_the_request_to_delete_a_topic_goes_with_its_znode_in_one_transaction_once_all_below_is_gone(
+    partitions: int,
+) -> None:
+    desk = Desk("1", *["1"] * partitions)
+    sent = desk.removal(partitions)
+    every = []
+    while sent:
+        every += sent
+        sent = commits([effect for commit in sent for effect in desk.accept(commit)])
+
+    last = [commit for commit in every if Delete(TopicDeletionAddress(NAME), 0) in commit.writes]
+    assert last == every[-1:]
+    assert Delete(TopicAddress(NAME), 0) in last[0].writes
+    assert sum(len(commit.writes) for commit in every) == 2 * partitions + 3
+    assert NAME not in desk.cluster.topics
+
+
+def test_the_request_to_delete_a_topic_stays_where_something_below_its_znode_is_refused() -> None:
+    desk = Desk("1", *["1"] * 200)
+    first, second = desk.removal(200)
+
+    assert commits(desk.refuse(first)) == []
+    assert commits(desk.accept(second)) == []
+    assert commits(desk.read(*(absent(write.address, Zxid(6000)) for write in first.writes))) == []
+
+    assert NAME in desk.cluster.deletion_marks
 
 
 def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain() -> None:
