@@ -46,6 +46,8 @@ from controller.core.shared import at_beginning
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Proposal
+from zk_layout.catalog import Address
+from zk_layout.facts import Fact
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
 
@@ -158,11 +160,11 @@ class Machine:
             case Observed(facts):
                 for fact in facts:
                     self._state.apply(fact)
-                    self._transactions.saw(fact.address, fact, out)
+                    self._saw(fact.address, fact, out)
             case ReadRefused(path, reason, address):
                 self._state.refuse(path, reason, address)
                 if address is not None:
-                    self._transactions.saw(address, None, out)
+                    self._saw(address, None, out)
             case ReadAllowed(path):
                 self._state.allow(path)
             case QuotasRead(rates):
@@ -195,6 +197,10 @@ class Machine:
             case _:
                 assert_never(event)
         self._transactions.settle(out)
+
+    def _saw(self, address: Address, fact: Fact | None, out: Outbox) -> None:
+        for commit, zxid in self._transactions.saw(address, fact, out):
+            self._state.apply_all(facts_of(commit, zxid, self._czxid_of))
 
     def _wake(self, alarm: Alarm, out: Outbox) -> None:
         match alarm:

@@ -80,10 +80,7 @@ def _assignment(n: int) -> Assignment:
 
 
 def _topic(n: int) -> Topic:
-    """With an id or without one, as tools write it that know of none; with one partition or two.
-
-    Never malformed: what such a znode said before, which still counts then, is known only to who has seen it.
-    """
+    """With an id or without one, as tools write it that know of none; with one partition or two."""
     numbers = NUMBERS if n % 3 else NUMBERS[:1]
     return Topic({number: _assignment(n + number) for number in numbers}, IDS[0] if n % 2 else None)
 
@@ -156,6 +153,9 @@ class ZooKeeper:
                 made = _topic(n)
                 mine = TopicId(f"{name}-{self.lives[name] % 4}")
                 is_new = address not in self.nodes
+                if n == MALFORMED and not is_new:
+                    self._write(address, Malformed("?", n))
+                    return
                 self._write(address, made if made.topic_id is None else Topic(made.partitions, mine))
                 if is_new:  # whoever created it knows that nothing is below it
                     self.seen.extend(absent(StateAddress(name, number), Zxid(self.zxid)) for number in made.partitions)

@@ -51,6 +51,7 @@ class _Record:
         "partitions",
         "partitions_znode",
         "partitions_znode_as_of",
+        "read_as_of",
         "view",
     )
 
@@ -58,7 +59,7 @@ class _Record:
         self.view: TopicView | None = None
         self.partitions: dict[PartitionId, Partition] = {}
         self.absent_as_of = self.id_as_of = self.mark_as_of = self.config_as_of = self.owed_as_of = NEVER
-        self.partitions_znode_as_of = NEVER
+        self.partitions_znode_as_of = self.read_as_of = NEVER
         self.partitions_znode = False
         self.config: TopicConfig | None = None
         self.owed: ReplicaDeletions | None = None
@@ -129,7 +130,7 @@ class Topics:
         view = record.view
         held_as_of = view.as_of if view is not None else record.absent_as_of
         if not is_newer(fact, held_as_of, is_held_present=view is not None):
-            self._learn_id(record, fact)
+            self._learn_late(record, fact)
             return False
         if stat is None:
             if view is not None:
@@ -326,7 +327,7 @@ class Topics:
                 self.changes.touch(name, number, BLANK)
         if record.partitions_znode_as_of < czxid:
             record.partitions_znode = False
-        record.id_as_of = NEVER
+        record.id_as_of = record.read_as_of = NEVER
         view = TopicView(
             name,
             MappingProxyType(record.partitions),
@@ -347,17 +348,20 @@ class Topics:
         self._replace(record, view)
         self._queue(record, view)
         if isinstance(value, Topic):
-            name = view.name
             if was_malformed:  # what waited for this is due, also where the assignment is the same as before
                 for number, held in record.partitions.items():
-                    self.changes.touch(name, number, held)
-            for number, assignment in value.partitions.items():
-                self._assign(record, name, number, assignment)
-            for number in [n for n, p in record.partitions.items() if p.assignment.replicas]:
-                if number not in value.partitions:
-                    self._assign(record, name, number, UNASSIGNED)
+                    self.changes.touch(view.name, number, held)
+            self._assign_all(record, view.name, value, fact.as_of)
         assert record.view is not None
         self._owe(record, record.view)
+
+    def _assign_all(self, record: _Record, name: TopicName, value: Topic, as_of: Zxid) -> None:
+        record.read_as_of = as_of
+        for number, assignment in value.partitions.items():
+            self._assign(record, name, number, assignment)
+        for number in [n for n, p in record.partitions.items() if p.assignment.replicas]:
+            if number not in value.partitions:
+                self._assign(record, name, number, UNASSIGNED)
 
     def _replace(self, record: _Record, view: TopicView) -> None:
         record.view = self.views[view.name] = view
@@ -376,17 +380,23 @@ class Topics:
             self.changes.touch(view.name, number, held)
         return replace(view, topic_id=topic_id, has_lost_id=False)
 
-    def _learn_id(self, record: _Record, fact: Fact) -> None:
-        """An older sighting of the same topic still tells an id that has been lost since."""
+    def _learn_late(self, record: _Record, fact: Fact) -> None:
+        """An older sighting of the same topic still tells an id that has been lost since, and replicas that nobody can
+        read now."""
         view, value = record.view, fact.value
         if view is None or fact.stat is None or fact.stat.czxid != view.czxid or not isinstance(value, Topic):
             return
-        if value.topic_id is None or fact.as_of <= record.id_as_of or view.is_malformed:
+        is_read = view.is_malformed and fact.as_of > record.read_as_of
+        if is_read:
+            named = self._named(record, view, value.topic_id, fact.as_of)
+        elif value.topic_id is not None and fact.as_of > record.id_as_of:
+            named = replace(self._named(record, view, value.topic_id, fact.as_of), has_lost_id=True)
+        else:
             return
         self.changes.topics.setdefault(view.name, view)
-        named = self._named(record, view, value.topic_id, fact.as_of)
-        named = replace(named, has_lost_id=True)
         self._replace(record, named)
+        if is_read:
+            self._assign_all(record, view.name, value, fact.as_of)
         self._owe(record, named)
 
     def _assign(self, record: _Record, name: TopicName, number: PartitionId, assignment: Assignment) -> None:

@@ -85,13 +85,16 @@ class _Doubt(Struct, eq=False):
 
     Shape:
         `unseen` are those that have not been read again, `untouched` those that were as before when they were read, and
-        read before any that was not; whether there is one of these, `is_touched` says.
+        read before any that was not; whether there is one of these, `is_touched` says. `is_proven`: one of them says
+        what the transaction wrote there.
     """
 
-    concerned: tuple[_UnderWay, ...]
-    unseen: dict[Address, Write]
+    flight: _Flight
+    writes: Mapping[Address, Write]
+    unseen: dict[Address, None]
     untouched: dict[Address, None] = field(default_factory=dict)
     is_touched: bool = False
+    is_proven: bool = False
 
 
 class Transactions:
@@ -230,36 +233,51 @@ class Transactions:
             out.read(addresses)
         if look_at is None:
             read = frozenset(addresses)
-            doubt = _Doubt(flight.concerned, {w.address: w for w in flight.commit.writes if w.address in read})
-            for address in doubt.unseen:
+            writes = {w.address: w for w in flight.commit.writes if w.address in read}
+            doubt = _Doubt(flight, writes, dict.fromkeys(writes))
+            for address in writes:
                 self._doubts.setdefault(address, []).append(doubt)
 
-    def saw(self, address: Address, fact: Fact | None, out: Outbox) -> None:
-        """A znode was read, or could not be: whatever waited for that."""
+    def saw(self, address: Address, fact: Fact | None, out: Outbox) -> list[tuple[Commit, Zxid]]:
+        """A znode was read, or could not be: whatever waited for that.
+
+        Answers the transactions of which this is the proof that ZooKeeper accepted them, at these zxids. Where one of
+        their znodes can be read, it does not matter that others cannot: they say what was written with it.
+        """
+        proven: list[tuple[Commit, Zxid]] = []
         for doubt in self._doubts.pop(address, ()):
-            self._compare(doubt, address, fact, out)
+            write = doubt.writes[address]
+            if not doubt.is_proven:
+                if fact is None:
+                    self._doubts.setdefault(address, []).append(doubt)  # it may be read later, before the others
+                elif _is_written(write, fact):
+                    doubt.is_proven = True
+                    proven.append((doubt.flight.commit, fact.as_of))
+            if address in doubt.unseen:
+                del doubt.unseen[address]
+                self._compare(doubt, write, fact, out)
         for step in self._awaited.pop(address, ()):
             step.unread.pop(address, None)
             if not step.unread and step.proposal.subject.kind == TOPIC:
                 self._half_read_topics.pop(TopicName(step.proposal.subject.name), None)
             self._ripe.append(step)
+        return proven
 
-    def _compare(self, doubt: _Doubt, address: Address, fact: Fact | None, out: Outbox) -> None:
+    def _compare(self, doubt: _Doubt, write: Write, fact: Fact | None, out: Outbox) -> None:
         """Read again what may have been read before a transaction, as something else was read after it.
 
         The server that answers may have been behind. To who has seen one write of a transaction ZooKeeper shows all.
         """
-        write = doubt.unseen.pop(address)
         if fact is None or not _is_before(write, fact):
             doubt.is_touched = True
         elif not doubt.is_touched:
-            doubt.untouched[address] = None
+            doubt.untouched[write.address] = None
         if doubt.unseen or not (doubt.is_touched and doubt.untouched):
             return
-        for step in doubt.concerned:
+        for step in doubt.flight.concerned:
             step.unread.update(doubt.untouched)
         for at in doubt.untouched:
-            self._awaited.setdefault(at, []).extend(doubt.concerned)
+            self._awaited.setdefault(at, []).extend(doubt.flight.concerned)
         out.read(tuple(doubt.untouched))
 
     def settle(self, out: Outbox) -> None:
@@ -334,6 +352,14 @@ def _is_before(write: Write, fact: Fact) -> bool:
         if isinstance(write, Create)
         else fact.stat is not None and fact.stat.version == write.expected
     )
+
+
+def _is_written(write: Write, fact: Fact) -> bool:
+    """Whether a topic or a state says what was written: while nobody else rules, nobody else writes the same there."""
+    if isinstance(write, Delete) or not isinstance(write.address, TopicAddress | StateAddress) or fact.stat is None:
+        return False
+    version = 0 if isinstance(write, Create) else write.expected + 1
+    return fact.stat.version == version and fact.value == write.value
 
 
 def _to_read(addresses: Iterable[Address]) -> tuple[Address, ...]:

@@ -19,6 +19,7 @@ from controller.core.state.topics import TopicView
 from controller.core.steps.change import Case
 from controller.core.transactions.owner import facts_below, facts_of
 from controller.core.view import Cluster
+from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (
     BrokerId,
@@ -106,9 +107,20 @@ class Term:
         out = self.out()
         for fact in seen:
             self.fold(fact)
-            self.transactions.saw(fact.address, fact, out)
-            self.transactions.settle(out)
+            self._saw(fact.address, fact, out)
         return out.effects
+
+    def may_not_read(self, address: Address) -> list[Effect]:
+        """ZooKeeper does not let us read a znode again."""
+        out = self.out()
+        self.state.refuse(address.path, "no permission", address)
+        self._saw(address, None, out)
+        return out.effects
+
+    def _saw(self, address: Address, fact: Fact | None, out: Outbox) -> None:
+        for commit, zxid in self.transactions.saw(address, fact, out):
+            self.fold(*facts_of(commit, zxid, self._czxid_of))
+        self.transactions.settle(out)
 
     def changes(self) -> Changes:
         """What has changed since this was last called."""

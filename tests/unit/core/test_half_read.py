@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from controller.core.brokers.duty import Brokers
 from controller.core.commands import LeaderAndIsr
+from controller.core.duty import Duty
 from controller.core.effects import Effect, Notice, Set, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged
-from controller.core.transactions.proposal import Atom, Proposal, Subject
+from controller.core.transactions.proposal import Atom, Proposal, Subject, topic_subject
 from tests.unit.core.builders import AT, Term, commits, ids, registration, state
+from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Malformed, Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
-from zk_layout.znodes.partition_state import StateAddress
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 ID = TopicId("AAECAwQFBgcICQoLDA0ODw")
@@ -153,3 +155,70 @@ def test_what_has_changed_of_it_is_told_when_all_of_it_has_been_read() -> None:
 
     assert term.state.take_changes(half_read={AT.topic: None}).partitions == {}
     assert list(term.changes().partitions[AT.topic]) == [PartitionId(0)]
+
+
+MOVED = Topic({PartitionId(0): Assignment(ids("1,2,3"), adding=ids("3"))}, ID)
+TOLD = state(1, "1,2", 4)
+TOPIC, STATE = TopicAddress(AT.topic), StateAddress(AT.topic, PartitionId(0))
+
+
+def moving() -> Term:
+    """A move was to begin, and nobody knows whether it has."""
+    term = Term("1,2,3")
+    term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
+    writes = (Set(TOPIC, MOVED, ZnodeVersion(0)), Set(STATE, TOLD, ZnodeVersion(0)))
+    out = term.out()
+    term.transactions.send(Duty(), (Proposal(topic_subject(AT.topic), (Atom(writes, ("a move",)),)),), out)
+    term.refuse(*commits(out.effects))
+    return term
+
+
+def seen(address: Address, value: Topic | PartitionState | Malformed, version: int = 1, zxid: int = 20) -> Fact:
+    return present(address, value, Stat(Zxid(10), Zxid(zxid), ZnodeVersion(version)))
+
+
+def pair(term: Term) -> tuple[Assignment, PartitionState | None]:
+    assert AT.topic not in term.transactions.half_read_topics
+    held = term.cluster.topics[AT.topic].partitions[AT.partition]
+    return held.assignment, held.state
+
+
+def test_a_state_that_may_not_be_read_after_a_lost_answer_is_what_was_written_with_the_replicas_that_show() -> None:
+    for is_hidden_first in (True, False):
+        term = moving()
+        sights = [lambda term=term: term.read(seen(TOPIC, MOVED)), lambda term=term: term.may_not_read(STATE)]
+        for sight in reversed(sights) if is_hidden_first else sights:
+            sight()
+
+        assert pair(term) == (MOVED.partitions[PartitionId(0)], TOLD)
+
+
+def test_a_topic_that_nobody_can_read_after_a_lost_answer_has_the_replicas_that_were_written_with_the_state() -> None:
+    for is_spoiled_first in (True, False):
+        term = moving()
+        sights = [seen(STATE, TOLD), seen(TOPIC, Malformed("no JSON", 3), 2, 30)]
+        term.read(*(reversed(sights) if is_spoiled_first else sights))
+
+        assert pair(term) == (MOVED.partitions[PartitionId(0)], TOLD)
+        assert term.cluster.topics[AT.topic].is_malformed
+
+
+def test_where_neither_may_be_read_after_a_lost_answer_the_first_that_shows_later_tells_of_both() -> None:
+    term = moving()
+    term.may_not_read(TOPIC)
+    term.may_not_read(STATE)
+    assert pair(term) == (Assignment(ids("1,2")), state(1, "1,2"))
+
+    term.read(seen(STATE, TOLD))
+
+    assert pair(term) == (MOVED.partitions[PartitionId(0)], TOLD)
+
+
+def test_what_somebody_else_has_written_is_no_proof_that_a_lost_answer_was_a_yes() -> None:
+    term = moving()
+    other = Topic({PartitionId(0): Assignment(ids("1,2"))}, None)
+
+    term.read(seen(TOPIC, other))
+    term.may_not_read(STATE)
+
+    assert pair(term) == (Assignment(ids("1,2")), state(1, "1,2"))
