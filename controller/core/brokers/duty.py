@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from controller.core.brokers import controlled_shutdown
@@ -200,24 +200,30 @@ class Brokers(Duty):
         self._memory.told_everything = dict.fromkeys(cluster.registered_brokers() if changes.is_beginning else fresh)
         self._greetings.join(fresh)
         have_changed = self._have_brokers_changed
+        self._greetings.hold_back(changes, self._shared.state.changes, cluster.registered_brokers())
         is_anything_due = changes.partitions or have_changed or changes.gone_topics or fresh or owed
-        if is_anything_due or (self._greetings.has_more(self._half_read) and not changes.unseen):
+        if is_anything_due or (self._greetings.has_more(self._half_told()) and not changes.unseen):
             batch = self._batch(changes, is_owed_due=owed)
             is_greeting = bool(fresh) or changes.is_beginning
             for broker, command in batch.tells(brokers_changed=have_changed, is_greeting=is_greeting):
                 send(broker, command, cluster, self._memory, out)
-        if self._to_touch or (self._greetings.has_more(self._half_read) and not changes.unseen):
+        if self._to_touch or (self._greetings.has_more(self._half_told()) and not changes.unseen):
             out.wake(Again(), out.now)
         if cluster.owing and not self._is_alarm_set:
             self._is_alarm_set = True
             out.wake(AskForDeletions(), out.now + OWED_EVERY_S)
+
+    def _half_told(self) -> Mapping[TopicName, object]:
+        """The topics of which a part is still to be read, or to be followed in a later turn."""
+        left = self._shared.state.changes.partitions
+        return {**self._half_read, **left} if left else self._half_read
 
     def _batch(self, changes: Changes, *, is_owed_due: bool) -> Batch:
         cluster = self._cluster
         batch = Batch(cluster, self._greetings)
         batch.add(changes)
         if not changes.unseen:  # of partitions not seen yet nobody knows what their leaders have heard
-            for greeting in self._greetings.take(self._half_read, self._shared.settings.budget.greeted):
+            for greeting in self._greetings.take(self._half_told(), self._shared.settings.budget.greeted):
                 batch.greet(greeting)
         if is_owed_due:
             for topics in cluster.owing.values():

@@ -205,31 +205,37 @@ class ReassignmentFolder(TopicDuty):
     def close_step(self, step: Step, out: Outbox) -> None:
         """Let the children of these partitions, and of those this step decided about, say what will be under way.
 
-        Children that are there are written before the topic, where the transaction has to be cut or ZooKeeper refuses
-        it again and again: a successor then finds the same decision as a request, or a child to create.
+        Children that differ from the decision are written before the topic, where the transaction has to be cut or
+        ZooKeeper refuses it again and again: a successor then finds the same decision as a request, or a child to
+        create. One that asks for what is decided is a request until that is written, and goes after it.
         """
         topic, draft = step.topic, step.planned
         if topic.is_malformed:
             return
         corrected: list[Write] = []
-        created: list[Write] = []
+        followed: list[Write] = []
         due = {n: None for n in step.numbers if n not in self._waiting and n not in step.limited}
         numbers = due | dict.fromkeys(draft.assigned)
         for number in sorted(numbers):
             write = self._kept(step, number)
             if write is not None:
-                (created if isinstance(write, Create) else corrected).append(write)
-        if not corrected and not created:
+                (followed if self._is_as_decided(step, number) else corrected).append(write)
+        if not corrected and not followed:
             return
         draft.shows = f"{ROOT} shows the moves of topic {topic.name}"
         if self._shared.transactions.refusals(topic_subject(topic.name)) > AT_ONCE:
-            draft.apart.append(Atom((), (draft.shows,), before=(*corrected, *created)))
+            draft.apart.append(Atom((), (draft.shows,), before=(*corrected, *followed)))
             for at in (TopicPartition(topic.name, number) for number in draft.assigned):
                 if (child := self._state.child(at)) is not None:
                     self._behind[at] = child.mzxid
         else:
             draft.before.extend(corrected)
-            draft.after.extend(created)
+            draft.after.extend(followed)
+
+    def _is_as_decided(self, step: Step, number: PartitionId) -> bool:
+        """Whether there is no child that asks for anything else than what this step decides."""
+        child, assignment = self._state.child(TopicPartition(step.name, number)), step.planned.assignment_of(number)
+        return child is None or (assignment is not None and child.replicas == assignment.target)
 
     def _kept(self, step: Step, number: PartitionId) -> Write | None:
         """What makes a partition's child say where it moves; None where it does, or nobody can tell."""

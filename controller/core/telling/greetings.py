@@ -14,6 +14,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
 from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName
@@ -69,9 +70,15 @@ class Greetings:
         for brokers in self._held_back.values():
             brokers.pop(broker, None)
 
-    def has_more(self, half_read: Container[TopicName]) -> bool:
+    def hold_back(self, changes: Changes, left: Changes, brokers: Iterable[BrokerId]) -> None:
+        """Topics with new partitions of which others are `left` to a later turn are told when all were followed."""
+        for name in changes.partitions.keys() & left.partitions.keys():
+            if any(not former.assignment.replicas for former in changes.partitions[name].values()):
+                self._held_back.setdefault(name, {}).update(dict.fromkeys(brokers, 0))
+
+    def has_more(self, half_told: Container[TopicName]) -> bool:
         """Whether there is something to tell now."""
-        return bool(self._left) or any(name not in half_read for name in self._held_back)
+        return bool(self._left) or any(name not in half_told for name in self._held_back)
 
     def still_to_hear(self, broker: BrokerId) -> tuple[int, tuple[TopicName, ...]]:
         """How many topics are left for it, and which could not be told in their turn: the same, the same is unknown."""
@@ -84,9 +91,9 @@ class Greetings:
         left, place = self._left.get(broker, 0), self._places.get(topic)
         return left > 0 and place is not None and (place - self._next) % len(self._names) < left
 
-    def take(self, half_read: Container[TopicName], most: int) -> Iterator[Greeting]:
-        """The next partitions; a topic of which only some znodes have been read comes when all of it was."""
-        released = [name for name in self._held_back if name not in half_read]
+    def take(self, half_told: Container[TopicName], most: int) -> Iterator[Greeting]:
+        """The next partitions; a topic of which a part was not read or followed yet comes when all of it was."""
+        released = [name for name in self._held_back if name not in half_told]
         for name in released:
             brokers = self._held_back.pop(name)
             if brokers:
@@ -95,20 +102,20 @@ class Greetings:
         while self._left and most > 0:
             # Brokers leave the round one by one: each part of it is for those who are on it.
             brokers, most_topics = dict(self._left), min(self._left.values())
-            greeting, taken = self._part(most_topics, most, half_read, brokers)
+            greeting, taken = self._part(most_topics, most, half_told, brokers)
             if greeting.partitions or greeting.whole:
                 yield greeting
             most -= taken
 
     def _part(
-        self, most_topics: int, most: int, half_read: Container[TopicName], brokers: Mapping[BrokerId, int]
+        self, most_topics: int, most: int, half_told: Container[TopicName], brokers: Mapping[BrokerId, int]
     ) -> tuple[Greeting, int]:
         told: dict[TopicName, tuple[PartitionId, ...]] = {}
         whole: dict[TopicName, tuple[PartitionId, ...]] = {}
         taken = ended = 0
         while ended < most_topics and taken < most:
             name = self._names[self._next]
-            if name in half_read:
+            if name in half_told:
                 self._held_back.setdefault(name, {}).update(brokers)
                 numbers: tuple[PartitionId, ...] = ()
             else:
@@ -119,7 +126,7 @@ class Greetings:
             self._begun += len(numbers)
             if taken >= most and numbers and self._begun < len(self._topic(name).partitions):
                 break
-            if self._begun and name not in half_read:
+            if self._begun and name not in half_told:
                 whole[name] = tuple(self._numbers(name)) if self._begun > len(numbers) else numbers
             self._next, self._begun = (self._next + 1) % len(self._names), 0
             ended += 1

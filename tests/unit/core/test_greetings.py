@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from controller.core.commands import UpdateMetadata
+from controller.core.brokers.duty import Brokers
+from controller.core.commands import LeaderAndIsr, UpdateMetadata
 from controller.core.telling.greetings import Greetings
-from tests.unit.core.builders import Term, ids
+from tests.unit.core.builders import Term, ids, state
 from tests.unit.traps.play import Play
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicName, ZnodeVersion, Zxid
+from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 STAT = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
@@ -61,3 +63,24 @@ def test_whoever_knows_nothing_of_a_topic_is_told_all_its_partitions_at_once() -
     told = [tell.command for tell in play.theatre.told if tell.broker == BrokerId(3)]
     first = next(c.partitions for c in told if isinstance(c, UpdateMetadata) and c.partitions)
     assert [view.partition for view in first] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_topic_that_is_first_seen_in_several_turns_is_told_whole() -> None:
+    term, name = Term("1,2"), TopicName("orders")
+    brokers = Brokers(term.shared)
+    term.follow(brokers)
+    partitions = {PartitionId(n): Assignment(ids("1,2")) for n in range(5)}
+    term.fold(present(TopicAddress(name), Topic(partitions, None), STAT))
+    term.fold(*(present(StateAddress(name, n), state(1, "1,2"), STAT) for n in partitions))
+
+    metadata, led = [], []
+    for _ in range(3):
+        out, changes = term.out(), term.state.take_changes(2)
+        brokers.follow(changes, out)
+        brokers.tell(changes, out)
+        to_one = [tell.command for tell in out.told if tell.broker == BrokerId(1)]
+        metadata.append([len(c.partitions) for c in to_one if isinstance(c, UpdateMetadata) and c.partitions])
+        led.append(bool([c for c in to_one if isinstance(c, LeaderAndIsr)]))
+
+    assert metadata == [[], [], [5]]
+    assert led == [True, True, True]

@@ -225,3 +225,15 @@ def test_a_child_that_may_not_be_written_keeps_no_request_waiting_and_no_leader_
     assert some(lines, "answer sick-0 NONE request 2")
     assert len([line for line in lines if "leader_epoch=" in line and "set " in line and "v0" not in line]) <= 2
     assert some(lines, "notice (set aside)", "/admin/reassignments") or some(lines, "notice (refused transaction)")
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+def test_what_a_child_asks_for_outlives_a_crash_between_the_parts_of_its_decision(commits: int) -> None:
+    settings = ("set writes_a_transaction=1", "set keeps_reassignment_znodes=true")
+    play = Play(*settings, "brokers 1,2,3", "topic orders 0=1,2,3", "elect")
+
+    asked = 'znode /admin/reassignments/orders-0 {"version":1,"assignment":[1,2]}'
+    play.do(f"crash after-commit {commits}", asked, "elect 101")
+
+    assert '"partitions":{"0":[1,2]}' in (play.data("/brokers/topics/orders") or "")
+    assert play.data("/admin/reassignments/orders-0") is None
