@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from msgspec import Struct
+
 from controller.core.state.brokers import Broker
 from controller.core.state.topics import Partition
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition, Zxid
+from zk_layout.znodes.partition_state import PartitionState
+from zk_layout.znodes.topics import Assignment
 
 NOBODY: frozenset[BrokerId] = frozenset()
+
+
+class Making(Struct, frozen=True):
+    """Replicas that this controller makes by a write: they are new where ZooKeeper holds what it wrote."""
+
+    written: PartitionState | Assignment
+    replicas: frozenset[BrokerId]
 
 
 class Memory:
@@ -34,7 +45,7 @@ class Memory:
         False where that is all that is known, for a broker may have the id now. `overwritten` are partitions whose
         replicas somebody else has changed in the topic's znode: that does not count, and is written back. `withdrawn`
         are topics whose deletion goes on although its request was taken away: brokers hear nothing of them until it is
-        there again.
+        there again. `made` are replicas that this controller proposed to make, until brokers hear of them.
     """
 
     def __init__(self, own_id: BrokerId) -> None:
@@ -60,6 +71,7 @@ class Memory:
         self.touched: dict[TopicPartition, None] = {}
         self.withdrawn: dict[TopicName, None] = {}
         self.overwritten: dict[TopicName, dict[PartitionId, None]] = {}
+        self.made: dict[TopicPartition, Making] = {}
 
     def use_up_config(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """These partitions have been decided; the next decision about one that needs settings has them read anew."""
@@ -91,6 +103,15 @@ class Memory:
         """A replica is being told to delete its log; whatever becomes of that, it may be gone."""
         self.emptied[at] = self.emptied.get(at, NOBODY) | {broker}
 
+    def take_made(self, at: TopicPartition, held: Partition) -> frozenset[BrokerId]:
+        """The replicas that brokers now hear of for the first time, because this controller has just made them.
+
+        That nobody knew of them before is no proof: a znode may have been unreadable, and the logs be there.
+        """
+        made = self.made.pop(at, None)
+        is_ours = made is not None and made.written in (held.state, held.assignment)
+        return made.replicas if made is not None and is_ours else NOBODY
+
     def note_in_sync(self, at: TopicPartition, held: Partition, former: Partition) -> None:
         """A partition has changed: its replicas in sync have all records, whatever was before."""
         isr = held.state.isr if held.state is not None else ()
@@ -113,6 +134,7 @@ class Memory:
             self.emptied,
             self.caught_up,
             self.preferring,
+            self.made,
         ):
             if said:
                 for number in numbers:

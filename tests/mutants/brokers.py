@@ -10,6 +10,8 @@ REFUSALS = "controller/core/brokers/refusals.py"
 SHUTDOWN = "controller/core/brokers/controlled_shutdown.py"
 GREETINGS = "controller/core/telling/greetings.py"
 BATCH = "controller/core/telling/batch.py"
+DRAFT = "controller/core/steps/draft.py"
+MEMORY = "controller/core/memory.py"
 SENDING = "controller/core/telling/sending.py"
 REST = "controller/core/rest.py"
 VIEW = "controller/core/view.py"
@@ -89,8 +91,8 @@ MUTANTS = (
     Mutant(
         "forgets after a fail-over that a leader may not know of its move",
         BROKERS,
-        "if is_first_sight and (assignment.is_moving or at.partition in topic.deletions):",
-        "if is_first_sight and at.partition in topic.deletions:",
+        "            if held.assignment.is_moving or at.partition in topic.deletions:\n                memory.untold",
+        "            if at.partition in topic.deletions:\n                memory.untold",
         (trap("weaknesses"),),
     ),
     Mutant(
@@ -166,5 +168,42 @@ MUTANTS = (
         "return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())",
         "return self.is_live(broker)",
         (unit("log_directories"), story("log_directory_fails")),
+    ),
+    Mutant(
+        "takes what it sees for the first time for just created",
+        BROKERS,
+        "(made := memory.take_made(at, held)):",
+        "(made := memory.take_made(at, held) or (frozenset() if before else frozenset(held.assignment.replicas))):",
+        (unit("first_sight"),),
+    ),
+    Mutant(
+        "takes a write of somebody else for its own",
+        MEMORY,
+        "made is not None and made.written in (held.state, held.assignment)",
+        "made is not None",
+        (unit("first_sight"),),
+        unseen="nobody else writes a first state while a controller of ours leads",
+    ),
+    Mutant(
+        "says that a partition is new whose state somebody has removed",
+        DRAFT,
+        "() if held.has_znode else (assignment or held.assignment).replicas",
+        "(assignment or held.assignment).replicas",
+        (unit("first_sight"),),
+        unseen="nobody removes a state",
+    ),
+    Mutant(
+        "says that a replica is new whose deletion is owed",
+        DRAFT,
+        "(*held.assignment.replicas, *self.topic.deletions.get(number, ()))",
+        "held.assignment.replicas",
+        (unit("first_sight"),),
+    ),
+    Mutant(
+        "thinks that a leader knows of a move that can be read only now",
+        BROKERS,
+        "is_initial or before is None or not former.assignment.replicas",
+        "is_initial or not former.assignment.replicas",
+        (unit("first_sight"),),
     ),
 )

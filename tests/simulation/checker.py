@@ -45,7 +45,6 @@ class Checker:
         self.world = world
         self.states: dict[TopicPartition, PartitionState] = {}
         self.state_written_at = 0.0
-        self.born_in: dict[TopicPartition, ControllerEpoch] = {}
         self.unwanted: dict[TopicName, None] = {}
         self.topics: dict[TopicName, Topic] = {}
         self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
@@ -97,7 +96,7 @@ class Checker:
         asked_for = [a.topic for a in map(catalog.address_of, touched) if isinstance(a, TopicDeletionAddress)]
         former = {path: self.topics.get(address.topic) for path, address in self._topics_in(touched)}
         for path, address in self._topics_in(touched):
-            self._topic_changed(address, path, is_by_hand=touched[path] == self.world.tools)
+            self._topic_changed(address, path, touched[path])
         for path, session in touched.items():
             match catalog.address_of(path):
                 case StateAddress(topic, partition):
@@ -163,7 +162,7 @@ class Checker:
         self._epoch = epoch
         self._raised_by[ControllerEpoch(epoch)] = session
 
-    def _topic_changed(self, address: TopicAddress, path: str, *, is_by_hand: bool) -> None:
+    def _topic_changed(self, address: TopicAddress, path: str, session: SessionId) -> None:
         value, before = self.read(path), self.topics.get(address.topic)
         if value is None and before is not None:
             self._topic_gone(address.topic, before)
@@ -176,7 +175,7 @@ class Checker:
             for number in before.partitions:
                 if number not in value.partitions:
                     raise Broken(f"{address.topic}-{number} was dropped from the topic znode")
-        if is_by_hand and before is not None:
+        if session == self.world.tools and before is not None:
             edited = [n for n, assignment in before.partitions.items() if assignment != value.partitions.get(n)]
             self.edited.update(dict.fromkeys(TopicPartition(address.topic, n) for n in edited))
         for number, assignment in value.partitions.items():
@@ -186,6 +185,8 @@ class Checker:
                 self.world.phases.moved(at, assignment)
             caught_up = self.caught_up.get(at, {})
             self.caught_up[at] = {r: None for r in caught_up if r in assignment.replicas}
+            if before is None or session != self.world.tools:  # what counts is what was written before that
+                self.telling.assigned(at, assignment, self._term_of(session))
         self.topics[address.topic] = value
 
     def _topic_gone(self, name: TopicName, before: Topic) -> None:
@@ -199,7 +200,8 @@ class Checker:
         del self.topics[name]
         self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
-            for memory in (self.states, self.born_in, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
+            self.telling.forget(at)
+            for memory in (self.states, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
                 memory.pop(at, None)
             for broker in self.world.brokers.values():
                 self._seen_marks.pop((broker.broker, at), None)
@@ -257,12 +259,13 @@ class Checker:
             raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
         if before is not None:
             self._state_follows(at, before, value, session)
-        elif self._is_ours(session):
+        else:
+            self.telling.begun(at, self._term_of(session))
+        if before is None and self._is_ours(session):
             hold(ill_begun(self, at, value, self.world.ensemble.shown_in_time_since(session)))
         if session != self.world.tools:
             self.unheard.pop(at, None)
         self.states[at] = value
-        self.born_in.setdefault(at, ControllerEpoch(value.controller_epoch))
         self.caught_up.setdefault(at, {}).update(dict.fromkeys(value.isr))
         node = self.world.zookeeper.nodes[path]
         self.accepted.setdefault((at, node.version), []).append(value)
@@ -270,6 +273,9 @@ class Checker:
 
     def _is_ours(self, session: SessionId) -> bool:
         return any(c.session == session for c in self.world.controllers.values())
+
+    def _term_of(self, session: SessionId) -> ControllerEpoch | None:
+        return self.current_epoch() if self._is_ours(session) else None
 
     def _state_follows(
         self, at: TopicPartition, before: PartitionState, after: PartitionState, session: SessionId

@@ -28,6 +28,9 @@ class Telling:
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
         self._let_go: dict[tuple[ControllerEpoch, BrokerId, TopicPartition], LeaderEpoch] = {}
+        self._begun_in: dict[TopicPartition, ControllerEpoch | None] = {}
+        self._added_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch | None]] = {}
+        self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
         self._times_told: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
 
     def told(self, controller: Controller, tell: Tell) -> None:
@@ -38,10 +41,11 @@ class Telling:
             raise Broken(f"{controller.name} told broker {tell.broker} something without a channel to it")
         match tell.command:
             case LeaderAndIsr(partitions, new, _):
+                for view in new:
+                    self._is_just_made(tell, view)
                 for view in (*partitions, *new):
                     self._leadership_is_true(controller, tell.broker, view)
-                for view in new:
-                    self._is_new(controller, tell.broker, view)
+                    self._led.setdefault(TopicPartition(view.topic, view.partition), {})[_term(tell)] = None
             case UpdateMetadata(partitions, brokers):
                 self._is_no_repetition(tell, partitions)
                 if controller.own_id not in [b.broker for b in brokers]:
@@ -51,14 +55,39 @@ class Telling:
             case StopReplica():
                 self.told_to_delete(tell)
 
+    def begun(self, at: TopicPartition, term: ControllerEpoch | None) -> None:
+        """A partition has got its first state, in a term of ours or by somebody else."""
+        self._begun_in[at] = term
+
+    def assigned(self, at: TopicPartition, assignment: Assignment, term: ControllerEpoch | None) -> None:
+        """A topic's znode was written: replicas that are added now were added in this term."""
+        held = self._added_in.get(at, {})
+        self._added_in[at] = {r: held.get(r, term) for r in assignment.adding}
+
+    def forget(self, at: TopicPartition) -> None:
+        """Its topic is gone."""
+        for memory in (self._begun_in, self._added_in, self._led):
+            memory.pop(at, None)
+
+    def _is_just_made(self, tell: Tell, view: PartitionView) -> None:
+        """A broker that is told so makes an empty log, though it may have another in a directory that is offline."""
+        at = TopicPartition(view.topic, view.partition)
+        makers = (self._begun_in.get(at), self._added_in.get(at, {}).get(tell.broker))
+        if at.topic in self._checker.topics and tell.controller_epoch not in makers:
+            raise Broken(f"broker {tell.broker} is told that {at} is new there, and the controller did not make it")
+        if _term(tell) in self._led.get(at, ()):
+            raise Broken(f"broker {tell.broker} is told that {at} is new there, and has heard of it before")
+
     def told_to_delete(self, tell: Tell) -> None:
         """Note the replicas that nobody wants at the moment at which they are told to go."""
         assert isinstance(tell.command, StopReplica)
         for stop in tell.command.stops:
             topic = self._checker.topics.get(stop.topic)
             assignment = None if topic is None else topic.partitions.get(stop.partition)
+            at = TopicPartition(stop.topic, stop.partition)
+            if stop.is_deletion:
+                self._led.get(at, {}).pop(_term(tell), None)
             if stop.is_deletion and (assignment is None or tell.broker not in assignment.target):
-                at = TopicPartition(stop.topic, stop.partition)
                 self._let_go[tell.controller_epoch, tell.broker, at] = stop.leader_epoch
 
     def _is_no_repetition(self, tell: Tell, views: tuple[PartitionView, ...]) -> None:
@@ -68,14 +97,6 @@ class Telling:
             told[view] = told.get(view, 0) + 1
             if told[view] > OFTEN:
                 raise Broken(f"broker {tell.broker} was told for the {told[view]}th time of {view}")
-
-    def _is_new(self, controller: Controller, broker: BrokerId, view: PartitionView) -> None:
-        """A broker that lacks a log directory makes an empty log of what is new, and leads with it."""
-        born_in = self._checker.born_in.get(TopicPartition(view.topic, view.partition), controller.epoch)
-        if broker in view.isr and born_in < controller.epoch:
-            raise Broken(
-                f"broker {broker} is told that it is new, though it began in controller epoch {born_in}: {view}"
-            )
 
     def _view_is_true(self, view: PartitionView) -> None:
         if view.leader == DELETING_LEADER:
@@ -151,6 +172,10 @@ class Telling:
         assignment = None if topic is None else topic.partitions[at.partition]
         if is_recent and assignment is not None and at not in checker.edited and model.broker in assignment.target:
             raise Broken(f"broker {model.broker} deleted {at}, which it must keep: {assignment}")
+
+
+def _term(tell: Tell) -> tuple[ControllerEpoch, BrokerId]:
+    return tell.controller_epoch, tell.broker
 
 
 def _is_of(view: PartitionView, accepted: Assignment) -> bool:

@@ -124,6 +124,16 @@ def test_nothing_may_be_told_that_zookeeper_has_not_accepted(monkeypatch: pytest
     assert "never accepted by ZooKeeper" in broken_by(spoil, monkeypatch)
 
 
+def test_no_replica_is_told_to_be_new_that_its_controller_has_not_just_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(effect: Effect) -> Iterable[Effect]:
+        if isinstance(effect, Tell) and isinstance(effect.command, LeaderAndIsr):
+            command = msgspec.structs.replace(effect.command, partitions=(), new=effect.command.partitions)
+            return [effect if effect.command.new else msgspec.structs.replace(effect, command=command)]
+        return [effect]
+
+    assert "is new there" in broken_by(spoil, monkeypatch)
+
+
 def test_an_answer_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(effect: Effect) -> Iterable[Effect]:
         return [effect, effect] if isinstance(effect, Answer) else [effect]

@@ -57,6 +57,7 @@ class Brokers(Duty):
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
         self._refusals = Refusals(shared)
         self._readmitted: dict[BrokerId, None] = {}
+        self._new: dict[TopicPartition, frozenset[BrokerId]] = {}
         self._leaving: list[tuple[CallId, ControlledShutdown, bool]] = []
         self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = False
 
@@ -172,23 +173,25 @@ class Brokers(Duty):
             for number, former in numbers.items():
                 at, held = TopicPartition(name, number), topic.partitions[number]
                 self._memory.note_in_sync(at, held, former)
-                self._note_one(at, topic, held, former, is_initial=changes.is_initial)
+                self._note_one(at, topic, former, is_initial=changes.is_initial)
                 if lives_on and not topic.is_queued_for_deletion:  # brokers have forgotten it
                     self._memory.untold[at] = None
 
-    def _note_one(
-        self, at: TopicPartition, topic: TopicView, held: Partition, former: Partition, *, is_initial: bool
-    ) -> None:
-        assignment, state, before = held.assignment, held.state, former.state
-        is_first_sight = is_initial or not former.assignment.replicas
-        if is_first_sight and (assignment.is_moving or at.partition in topic.deletions):
-            self._memory.untold[at] = None
-        if is_initial or state is None:
-            return
-        if before is None or state.leader_epoch != before.leader_epoch:
-            self._memory.untold.pop(at, None)
-        elif not is_first_sight and former is not held and _in_force(former) != _in_force(held):
-            self._memory.untold[at] = None
+    def _note_one(self, at: TopicPartition, topic: TopicView, former: Partition, *, is_initial: bool) -> None:
+        """What is seen for the first time was told by others, unless this controller has just created it."""
+        held, before, memory = topic.partitions[at.partition], former.state, self._memory
+        state = held.state
+        has_risen = state is not None and (before is None or state.leader_epoch != before.leader_epoch)
+        if has_risen and not is_initial and (made := memory.take_made(at, held)):
+            self._new[at] = made
+        is_first_sight = is_initial or before is None or not former.assignment.replicas
+        if is_first_sight and at not in self._new:
+            if held.assignment.is_moving or at.partition in topic.deletions:
+                memory.untold[at] = None
+        elif has_risen:
+            memory.untold.pop(at, None)
+        elif state is not None and former is not held and _in_force(former) != _in_force(held):
+            memory.untold[at] = None
 
     # ---- what they are told ---------------------------------------------------------------------------------
 
@@ -221,7 +224,8 @@ class Brokers(Duty):
     def _batch(self, changes: Changes, *, is_owed_due: bool) -> Batch:
         cluster = self._cluster
         batch = Batch(cluster, self._greetings)
-        batch.add(changes)
+        batch.add(changes, self._new)
+        self._new = {}
         if not changes.unseen:  # of partitions not seen yet nobody knows what their leaders have heard
             for greeting in self._greetings.take(self._half_told(), self._shared.settings.budget.greeted):
                 batch.greet(greeting)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from controller.core.effects import Create, Delete, Record, Set, Write
-from controller.core.memory import NOBODY
+from controller.core.memory import NOBODY, Making
 from controller.core.stage import complete
 from controller.core.state.topics import TopicView
 from controller.core.steps.change import Case, Change, listed
@@ -148,6 +148,20 @@ class Draft:
     def request(self, write: Write, why: str) -> None:
         """Write down what somebody asked of the topic as a whole, in a znode that is none of its own."""
         self._requests.append(Atom((write,), (why,)))
+
+    def made(self) -> Iterable[tuple[PartitionId, Making]]:
+        """The replicas that this step makes: of partitions of which no znode was there, and those that moves add.
+
+        One whose deletion is still owed may have its log yet, and a partition that has lost its state has logs.
+        """
+        for number in self._why:
+            held, assignment = self.topic.partitions[number], self._assignments.get(number)
+            if held.state is None and number in self._states:
+                replicas = () if held.has_znode else (assignment or held.assignment).replicas
+                yield number, Making(self._states[number], frozenset(replicas))
+            elif assignment is not None:
+                there = (*held.assignment.replicas, *self.topic.deletions.get(number, ()))
+                yield number, Making(assignment, frozenset(r for r in assignment.adding if r not in there))
 
     def atoms(self) -> tuple[Atom, ...]:
         """The writes: first what concerns the whole topic with the states that go with it, then single states.

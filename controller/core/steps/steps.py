@@ -177,6 +177,8 @@ class Steps(Duty):
                 self._aside.went_well(name, has_written=False)
             return None
         held.update(dict.fromkeys(step.holds))
+        for number, making in step.draft.made() if step.draft is not None else ():
+            self._shared.memory.made[TopicPartition(name, number)] = making
         return Proposal(topic_subject(name), step.atoms, tuple(step.holds), step)
 
     def _note_rest(self, step: Step, out: Outbox) -> None:

@@ -5,10 +5,10 @@ Source: Kafka's AbstractControllerBrokerRequestBatch: LeaderAndIsr, then UpdateM
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from controller.core.commands import (
     Command,
@@ -34,13 +34,6 @@ T = TypeVar("T")
 Views = dict[TopicName, dict[PartitionId, PartitionView]]
 
 
-class Circumstances(NamedTuple):
-    """Under what circumstances a partition changed."""
-
-    has_new_id: bool
-    is_initial: bool
-
-
 class Batch:
     """What one turn tells the brokers."""
 
@@ -56,8 +49,8 @@ class Batch:
         self._leading: dict[BrokerId, tuple[list[PartitionView], list[PartitionView]]] = {}
         self._stops: dict[BrokerId, dict[tuple[TopicName, PartitionId], ReplicaStop]] = {}
 
-    def add(self, changes: Changes) -> None:
-        """Take in what the facts of this turn changed."""
+    def add(self, changes: Changes, new: Mapping[TopicPartition, Container[BrokerId]]) -> None:
+        """Take in what the facts of this turn changed; `new` are replicas that this controller has just made."""
         for topic in changes.gone_topics.values():
             self._gone.extend(deleted(topic, self._cluster.controller_epoch))
         for name, numbers in changes.partitions.items():
@@ -69,7 +62,8 @@ class Batch:
             for number, former in numbers.items():
                 held = topic_view.partitions.get(number)
                 if held is not None and held.state is not None and held.assignment.replicas:
-                    self._add_partition(topic_view, number, held, former, Circumstances(has_new_id, changes.is_initial))
+                    made = new.get(TopicPartition(name, number), NOBODY) if new else NOBODY
+                    self._add_partition(topic_view, number, former, made, has_new_id=has_new_id)
 
     def add_stops(self, topic: TopicView, number: PartitionId) -> None:
         """Ask leaving replicas to delete their logs, once the leader has heard that they leave."""
@@ -119,21 +113,27 @@ class Batch:
                 yield broker, StopReplica(stops)
 
     def _add_partition(
-        self, topic: TopicView, number: PartitionId, held: Partition, former: Partition, circumstances: Circumstances
+        self,
+        topic: TopicView,
+        number: PartitionId,
+        former: Partition,
+        new: Container[BrokerId],
+        *,
+        has_new_id: bool,
     ) -> None:
         """Everybody hears of a changed partition; its replicas hear LeaderAndIsr where the leader epoch rose.
 
-        A partition that has just got its first leader is new on its replicas: they create their logs.
+        Those that are new make their logs, be it beside a directory that is offline: no other replica may hear that.
         """
+        held = topic.partitions[number]
         seen, before = self._view(topic, number, held), former.state
         if seen is None:
             return
         has_risen = before is None or before.leader_epoch != seen.leader_epoch
-        if not has_risen and not circumstances.has_new_id:
+        if not has_risen and not has_new_id:
             return
         self._announced.add(id(seen))
         former_leader = before.leader if before is not None and has_risen else None
-        is_created = before is None and not circumstances.is_initial
         cluster = self._cluster
         for broker in seen.replicas:
             if not cluster.is_registered(broker):
@@ -141,7 +141,7 @@ class Batch:
             if broker in cluster.shutting_down and broker not in (seen.leader, former_leader):
                 self._stop(broker, ReplicaStop(topic.name, number, seen.leader_epoch, False))
             else:
-                self._lead(broker, seen, is_created=is_created)
+                self._lead(broker, seen, is_new=broker in new)
         if held.assignment.removing or topic.deletions:
             self.add_stops(topic, number)
 
@@ -152,11 +152,11 @@ class Batch:
             seen = of_topic[number] = view(topic, number, held, held.state, self._cluster)
         return seen
 
-    def _lead(self, broker: BrokerId, seen: PartitionView, *, is_created: bool = False) -> None:
+    def _lead(self, broker: BrokerId, seen: PartitionView, *, is_new: bool = False) -> None:
         lists = self._leading.get(broker)
         if lists is None:
             lists = self._leading[broker] = ([], [])
-        lists[is_created or (broker in seen.adding and broker not in seen.isr)].append(seen)
+        lists[is_new].append(seen)
 
     def _greet_replicas(self, seen: PartitionView, fresh: Container[BrokerId]) -> None:
         """Followers do not take on a leader that they do not know to be alive: tell them again when it has come."""

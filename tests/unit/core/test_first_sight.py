@@ -1,0 +1,151 @@
+"""What does a controller tell of what it sees in mid-term for the first time, and of what it wrote itself?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from controller.core.commands import LeaderAndIsr
+from controller.core.memory import Making, Memory
+from controller.core.state.topics import Partition
+from tests.unit.core.builders import AT, OWN, ids, state
+from tests.unit.traps.play import Play, cluster, some
+from zk_layout.znodes.topics import Assignment
+
+TOPIC, PARTITION = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0"
+STATE = f"{PARTITION}/state"
+UNREADABLE = pytest.mark.parametrize("path", [TOPIC, STATE], ids=["topic", "state"])
+
+
+def mended(path: str, *before: str, then: tuple[str, ...] = ()) -> tuple[Play, list[str]]:
+    """A znode cannot be read when the term begins, and is put right later; what came of that."""
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", *before)
+    data = play.data(path)
+    play.do(f"malformed {path}", "elect", *then)
+    lines = play.do(f"znode {path} {data}", "time +5s")
+    return play, lines
+
+
+def new(play: Play) -> dict[str, set[int]]:
+    """Which brokers were told in the last `do` that a partition is new."""
+    told: dict[str, set[int]] = {}
+    for tell in play.theatre.told:
+        for view in tell.command.new if isinstance(tell.command, LeaderAndIsr) else ():
+            told.setdefault(f"{view.topic}-{view.partition}", set()).add(tell.broker)
+    return told
+
+
+@UNREADABLE
+def test_a_partition_that_can_be_read_only_later_is_not_new(path: str) -> None:
+    play, lines = mended(path)
+
+    assert some(lines, "LeaderAndIsr orders-0 leader=1")
+    assert new(play) == {}
+
+
+def test_the_replicas_of_a_partition_are_new_when_this_controller_has_just_created_it() -> None:
+    play = cluster(topics=())
+
+    play.do("create topic orders 0=1,2")
+    assert new(play) == {"orders-0": {1, 2}}
+
+    play.do("broker 1 bounces", "broker 2 bounces")
+    assert new(play) == {}
+
+
+def test_a_partition_is_new_where_it_was_written_though_no_answer_said_so() -> None:
+    play = cluster("lose reply", topics=())
+
+    play.do("create topic orders 0=1,2")
+
+    assert new(play) == {"orders-0": {1, 2}}
+
+
+def test_a_partition_is_new_in_each_life_of_its_topic() -> None:
+    play = cluster("delete topic orders")
+
+    play.do("create topic orders 0=2,3 id=second-life-of-orders_")
+
+    assert new(play) == {"orders-0": {2, 3}}
+
+
+def test_after_a_fail_over_between_the_write_and_the_telling_nothing_is_new() -> None:
+    play = cluster("crash after-commit 1", topics=())
+    play.do("create topic orders 0=1,2")
+
+    lines = play.do("elect 101")
+
+    assert some(lines, "LeaderAndIsr orders-0")
+    assert new(play) == {}
+
+
+@pytest.mark.parametrize(("leader", "are_new"), [(1, {1, 2}), (2, set())], ids=["ours", "another"])
+def test_a_first_state_makes_replicas_new_only_if_it_is_the_one_that_was_to_be_written(
+    leader: int, are_new: set[int]
+) -> None:
+    memory = Memory(OWN)
+    memory.made[AT] = Making(state(1, "1,2"), frozenset(ids("1,2")))
+
+    assert memory.take_made(AT, Partition(Assignment(ids("1,2")), state(leader, "1,2"))) == are_new
+
+
+def test_a_partition_whose_state_somebody_removed_is_not_new_when_it_gets_another() -> None:
+    play = cluster()
+
+    lines = play.do(f"remove {STATE}", "broker 2 bounces")
+
+    assert some(lines, "new partition orders-0")
+    assert new(play) == {}
+
+
+def test_a_partition_whose_state_somebody_removed_before_the_term_is_not_new() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", f"remove {STATE}")
+
+    lines = play.do("elect")
+
+    assert some(lines, "new partition orders-0")
+    assert new(play) == {}
+
+
+@UNREADABLE
+def test_a_move_that_can_be_seen_only_later_goes_on_without_a_fail_over(path: str) -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=3,4")
+    data = play.data(path)
+    play.do(f"malformed {path}", "elect 101")
+
+    lines = play.do(f"znode {path} {data}", "time +5s")
+    assert some(lines, "leader 1 of orders-0 must hear of the replicas [3, 4, 1, 2]")
+    assert new(play) == {}
+
+    play.do("isr orders-0 1,2,3,4")
+    held = json.loads(play.data(TOPIC) or "")
+    assert (held["partitions"], held["adding_replicas"]) == ({"0": [3, 4]}, {})
+
+
+@UNREADABLE
+def test_a_deletion_that_can_be_seen_only_later_is_asked_for_in_another_leader_epoch(path: str) -> None:
+    owed = '{"replicas":{"0":[4]},"topic_id":"id-of-orders__________","version":1}'
+    _, lines = mended(path, f"znode /kafka_zk_controller/replica_deletions/orders {owed}")
+
+    assert some(lines, "LeaderAndIsr orders-0 leader=1 leader_epoch=1")
+    assert some(lines, "StopReplica orders-0", "leader_epoch=1")
+
+
+def test_an_added_replica_is_new_once() -> None:
+    play = cluster()
+
+    play.do("ask reassign orders-0 to=3,4")
+    assert new(play) == {"orders-0": {3, 4}}
+
+    play.do("broker 3 bounces", "broker 1 bounces")
+    assert new(play) == {}
+
+
+def test_a_replica_that_still_owes_its_deletion_is_not_new_when_it_is_added_again() -> None:
+    play = cluster("ask reassign orders-0 to=1,4", "broker 4 hangs", "ask cancel orders-0")
+
+    lines = play.do("ask reassign orders-0 to=3,4")
+
+    assert some(lines, "LeaderAndIsr orders-0", "adding=[3, 4]")
+    assert new(play) == {"orders-0": {3}}
