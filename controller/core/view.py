@@ -151,6 +151,10 @@ class Cluster:
         """Whether a znode cannot be read now: what it says may be unknown, or no longer true."""
         return address.path in self._state.unreadable
 
+    def is_missing(self, at: TopicPartition) -> bool:
+        """Whether there is no such partition, as far as its topic's znode can be read."""
+        return self.partition(at) is None and not self.is_unreadable(TopicAddress(at.topic))
+
     def has_unreadable_topics(self) -> bool:
         """Whether there is a topic that cannot be read now, so that its id may be unknown."""
         unreadable = self._state.unreadable

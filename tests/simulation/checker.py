@@ -178,16 +178,20 @@ class Checker:
         if session == self.world.tools and before is not None:
             edited = [n for n, assignment in before.partitions.items() if assignment != value.partitions.get(n)]
             self.edited.update(dict.fromkeys(TopicPartition(address.topic, n) for n in edited))
+        is_edited = session == self.world.tools and before is not None
         for number, assignment in value.partitions.items():
-            at = TopicPartition(address.topic, number)
-            self._assignment_is_sane(at, assignment)
-            if before is None or before.partitions.get(number) != assignment:
-                self.world.phases.moved(at, assignment)
-            caught_up = self.caught_up.get(at, {})
-            self.caught_up[at] = {r: None for r in caught_up if r in assignment.replicas}
-            if before is None or session != self.world.tools:  # what counts is what was written before that
-                self.telling.assigned(at, assignment, self._term_of(session))
+            is_news = before is None or before.partitions.get(number) != assignment
+            self._assigned(TopicPartition(address.topic, number), assignment, is_news=is_news)
+            if not is_edited:  # what counts is what was written before that
+                self.telling.assigned(TopicPartition(address.topic, number), assignment, self._term_of(session))
         self.topics[address.topic] = value
+
+    def _assigned(self, at: TopicPartition, assignment: Assignment, *, is_news: bool) -> None:
+        self._assignment_is_sane(at, assignment)
+        if is_news:
+            self.world.phases.moved(at, assignment)
+        caught_up = self.caught_up.get(at, {})
+        self.caught_up[at] = {r: None for r in caught_up if r in assignment.replicas}
 
     def _topic_gone(self, name: TopicName, before: Topic) -> None:
         """A topic goes only if somebody wanted that, and not before every log of it has gone."""

@@ -209,7 +209,7 @@ class RequestLedger:
         Shape:
             `copied_bytes` is what its receiving replicas have copied, as far as was measured.
         """
-        asking = self._of.get(at)
+        asking = None if held is None and not self._cluster.is_missing(at) else self._of.get(at)
         is_moving = held is not None and held.assignment.is_moving
         if asking is None and not is_moving:
             return

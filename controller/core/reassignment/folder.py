@@ -29,6 +29,7 @@ from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable, topic_subject
 from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
+from zk_layout.znodes.topics import TopicAddress
 
 NOTICE = "refused reassignment znode"
 FOLDER = Subject("znode", ROOT)
@@ -115,8 +116,9 @@ class ReassignmentFolder(TopicDuty):
             return
         if self._noticed.get(at) == GONE:
             del self._noticed[at]
-        if self._belongs_to_nobody(at.topic):
+        if self._may_be_stray(at.topic):
             self._strays[at] = None
+        if self._belongs_to_nobody(at.topic):
             held = self._cluster.partition(at)
             if held is None or held.assignment.target != child.replicas:
                 self._refuse(at, "The partition does not exist.", out)
@@ -132,7 +134,12 @@ class ReassignmentFolder(TopicDuty):
 
     def _belongs_to_nobody(self, name: TopicName) -> bool:
         topic = self._cluster.topics.get(name)
-        return topic is None or topic.is_queued_for_deletion
+        if topic is None:
+            return not self._cluster.is_unreadable(TopicAddress(name))
+        return topic.is_queued_for_deletion
+
+    def _may_be_stray(self, name: TopicName) -> bool:
+        return name not in self._cluster.topics or self._belongs_to_nobody(name)
 
     def _refuse(self, at: TopicPartition, reason: str, out: Outbox) -> None:
         """Say once why a child is not followed."""
@@ -283,9 +290,9 @@ class ReassignmentFolder(TopicDuty):
         mark = self._mark() if may_propose(FOLDER) else None
         if mark is not None:
             proposals.append(Proposal(FOLDER, (mark,)))
-        self._strays = {at: None for at in self._strays if self._state.child(at) and self._belongs_to_nobody(at.topic)}
-        if self._strays and may_propose(STRAYS):
-            proposals.append(Proposal(STRAYS, tuple(self._removals())))
+        self._strays = {at: None for at in self._strays if self._state.child(at) and self._may_be_stray(at.topic)}
+        if may_propose(STRAYS) and (removals := tuple(self._removals())):
+            proposals.append(Proposal(STRAYS, removals))
         return proposals
 
     def _mark(self) -> Atom | None:
@@ -298,7 +305,7 @@ class ReassignmentFolder(TopicDuty):
         return Atom((write,), (f"{ROOT} is kept by controller epoch {epoch}",))
 
     def _removals(self) -> Iterator[Atom]:
-        strays = list(self._strays)
+        strays = [at for at in self._strays if self._belongs_to_nobody(at.topic)]
         for start in range(0, len(strays), DELETIONS_AT_ONCE):
             some = strays[start : start + DELETIONS_AT_ONCE]
             children = [(at, self._state.child(at)) for at in some]

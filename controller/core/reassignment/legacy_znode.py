@@ -23,6 +23,7 @@ from controller.core.view import Cluster
 from zk_layout.facts import Malformed
 from zk_layout.ids import TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
+from zk_layout.znodes.topics import TopicAddress
 
 NOTICE = "refused legacy reassignment"
 UNKNOWN = Zxid(0)  # when a znode that we wrote was created
@@ -39,7 +40,7 @@ class LegacyZnode(TopicDuty):
         self._cluster = shared.cluster
         self._memory = shared.memory
         self._done: dict[TopicPartition, None] = {}
-        self._has_foreign = False
+        self._has_foreign = self._awaits_topics = False
         self._refused: dict[TopicPartition, str] = {}
         self._step: Step | None = None
 
@@ -57,7 +58,7 @@ class LegacyZnode(TopicDuty):
             if self._has_foreign:
                 text = "was written while it was not empty; the new entries are ignored and removed"
                 out.notice(NOTICE, f"{ADDRESS.path} {text}")
-        if changes.legacy or changes.marks:
+        if changes.legacy or changes.marks or self._awaits_topics:
             self._refuse_unknown(out)
 
     def _accept(self) -> None:
@@ -79,10 +80,12 @@ class LegacyZnode(TopicDuty):
                 self._shared.agenda.add(at.topic, (at.partition,))
 
     def _refuse_unknown(self, out: Outbox) -> None:
-        cluster = self._cluster
+        cluster, self._awaits_topics = self._cluster, False
         for at in cluster.legacy:
-            if cluster.partition(at) is None or cluster.topics[at.topic].is_queued_for_deletion:
+            topic = cluster.topics.get(at.topic)
+            if cluster.is_missing(at) or (topic is not None and topic.is_queued_for_deletion):
                 self._refuse(at, "The partition does not exist.", out)
+            self._awaits_topics |= cluster.is_unreadable(TopicAddress(at.topic))
 
     def _refuse(self, at: TopicPartition, reason: str, out: Outbox) -> None:
         if at not in self._done:

@@ -149,3 +149,45 @@ def test_a_replica_that_still_owes_its_deletion_is_not_new_when_it_is_added_agai
 
     assert some(lines, "LeaderAndIsr orders-0", "adding=[3, 4]")
     assert new(play) == {"orders-0": {3}}
+
+
+def test_what_an_old_leader_has_written_meanwhile_is_read_though_its_topic_could_not_be() -> None:
+    play = Play("set leaders_write_isr=true", "brokers 1,2", "topic orders 0=1,2")
+    data = play.data(TOPIC)
+    play.do(f"malformed {TOPIC}", "elect", "leader writes orders-0 1", "notify orders-0")
+
+    lines = play.do(f"znode {TOPIC} {data}")
+
+    assert some(lines, "LeaderAndIsr orders-0 leader=1", "isr=[1]")
+
+
+def test_an_entry_of_an_old_tool_waits_for_a_topic_that_cannot_be_read() -> None:
+    play, lines = mended(TOPIC, then=("legacy orders-0=3,4 users-0=3,4",))
+
+    assert some(lines, "asked to move orders-0 to [3, 4] by /admin/reassign_partitions")
+    assert not some(lines, "refused")
+    assert json.loads(play.data("/admin/reassign_partitions") or "")["partitions"] == [
+        {"topic": "orders", "partition": 0, "replicas": [3, 4]}
+    ]
+
+
+def test_an_entry_of_an_old_tool_waits_no_longer_for_a_topic_that_is_gone() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", f"malformed {TOPIC}", "elect", "legacy orders-0=3,4")
+    assert play.data("/admin/reassign_partitions") is not None
+
+    lines = play.do(*(f"remove {path}" for path in (STATE, PARTITION, f"{TOPIC}/partitions", TOPIC)), "time +5s")
+
+    assert some(lines, "entry orders-0 of /admin/reassign_partitions is refused and removed")
+    assert play.data("/admin/reassign_partitions") is None
+
+
+@UNREADABLE
+def test_a_request_of_before_is_not_over_because_its_topic_cannot_be_read(path: str) -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=3,4")
+    data, status = play.data(path), "/admin/reassign_partitions_status"
+
+    play.do(f"malformed {path}", "elect 101", "time +5s", f"znode {path} {data}", "time +5s", "isr orders-0 1,2,3,4")
+    play.do("time +30s")
+
+    assert json.loads(play.data(f"{status}/1") or "")["counts"] == {"completed": 1}
+    assert play.data(f"{status}/2") is None

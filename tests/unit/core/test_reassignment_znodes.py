@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.effects import Delete
+from controller.core.reassignment.folder import ReassignmentFolder
 from tests.scenarios.commands import _state
+from tests.unit.core.builders import AT, Term, commits, ids
 from tests.unit.traps.play import Play, some
 from zk_layout import catalog
-from zk_layout.facts import Malformed
-from zk_layout.ids import PartitionId, TopicName, TopicPartition
+from zk_layout.facts import Malformed, Stat, present
+from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
@@ -237,3 +240,21 @@ def test_what_a_child_asks_for_outlives_a_crash_between_the_parts_of_its_decisio
 
     assert '"partitions":{"0":[1,2]}' in (play.data("/brokers/topics/orders") or "")
     assert play.data("/admin/reassignments/orders-0") is None
+
+
+def test_a_child_waits_for_a_topic_that_may_not_be_read_and_goes_when_that_is_gone() -> None:
+    term, topic = Term("1,2"), TopicAddress(AT.topic)
+    folder = ReassignmentFolder(term.shared)
+    term.state.refuse(topic.path, "no authentication", topic)
+    child = ReassignmentAddress(*AT)
+    term.fold(present(child, Reassignment(ids("1,2")), Stat(Zxid(10), Zxid(10), ZnodeVersion(0))))
+
+    def deleted() -> list[str]:
+        term.follow(folder)
+        writes = [write for commit in commits(term.propose(folder)) for write in commit.writes]
+        return [write.address.path for write in writes if isinstance(write, Delete)]
+
+    assert deleted() == []
+
+    term.state.allow(topic.path)
+    assert deleted() == [child.path]
