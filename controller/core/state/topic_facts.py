@@ -437,9 +437,13 @@ class Topics:
             self.changes.touch(view.name, number, held)
 
     def _owe(self, record: _Record, view: TopicView) -> None:
-        """Replicas owed by this topic; those of an earlier one, by zxid or by id, are nothing to this one."""
+        """Replicas owed by this topic; those of an earlier one, by id or by zxid, are nothing to this one.
+
+        An id is enough: in a tree that was copied the znodes are as old as the copy made them.
+        """
         value = record.owed
-        is_ours = value is not None and record.owed_as_of >= view.czxid and value.topic_id in (None, view.topic_id)
+        is_same_id = value is not None and value.topic_id is not None and value.topic_id == view.topic_id
+        is_ours = is_same_id or (value is not None and value.topic_id is None and record.owed_as_of >= view.czxid)
         owed = dict(value.replicas) if value is not None and is_ours else {}
         if owed == view.deletions and record.owed_version == view.deletions_version:
             return

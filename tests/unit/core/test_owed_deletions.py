@@ -141,6 +141,19 @@ def test_nobody_owes_deletions_of_an_earlier_topic(written_for: TopicId | None, 
     assert not term.cluster.owing.get(BrokerId(3))
 
 
+def test_a_topic_owes_what_was_written_for_its_id_though_a_copy_of_the_tree_created_it_later() -> None:
+    """Whoever copies znodes to another ensemble need not create them in the order in which they came to be."""
+    term = Term("1,2,3")
+
+    term.fold(
+        present(ReplicaDeletionsAddress(AT.topic), ReplicaDeletions({AT.partition: ids("3")}, FORMER), stat(12)),
+        topic(Assignment(ids("1,2")), 20, FORMER),
+    )
+
+    assert term.cluster.topics[AT.topic].deletions == {AT.partition: ids("3")}
+    assert term.cluster.owing.get(BrokerId(3))
+
+
 def test_a_deletion_owed_from_before_is_forgotten_where_the_replica_is_wanted_again() -> None:
     """Kafka's own controller has led in between: it has moved the partition back, and begins to move it away."""
     play = Play(
