@@ -210,6 +210,7 @@ class Term:
             fence_version=claimed.fence_version,
             max_request_bytes=parts.request_limit_bytes,
             deleted=self._reader.forget,
+            lives=self._reader.lives,
         )
         self.links = parts.new_links(parts, self.emit, self._broken)
         self._log_dirs = parts.new_log_dirs(parts, self.emit)

@@ -94,6 +94,9 @@ _FOLDER: Final = (reassignments.ROOT,)
 # telling it, counts as well. Each of them is watched.
 RIGHTS: Final = Watched(parents=acls.FOLDERS, families=acls.FOLDERS, listed_once=(), paths=())
 
+# Where others create again, under the same name, what they or we have deleted.
+RECREATED: Final = ("/admin", admin.DELETE_TOPICS, reassignments.ROOT, *acls.FOLDERS)
+
 # Who may log in: users with their SCRAM credentials, and delegation tokens.
 CREDENTIALS: Final = Watched(
     parents=(configs.USERS, delegation_tokens.ROOT),

@@ -12,7 +12,7 @@ from controller.core.replies import Reply
 from controller.core.requests import Caller
 from zk_layout import catalog
 from zk_layout.catalog import Address, Value
-from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 from zk_layout.znodes.brokers import Registration
 
@@ -30,18 +30,24 @@ class Create(Struct, frozen=True):
 
 
 class Set(Struct, frozen=True):
-    """Replace a znode's data; any version but `expected` is a conflict."""
+    """Replace a znode's data; any version but `expected` is a conflict.
+
+    Shape:
+        With `life` so is a znode of that name and version that was created at another zxid.
+    """
 
     address: Address
     value: Value
     expected: ZnodeVersion
+    life: Zxid | None = None
 
 
 class Delete(Struct, frozen=True):
-    """Delete a znode; any version but `expected` is a conflict."""
+    """Delete a znode; any version but `expected`, and any life but `life`, is a conflict as with `Set`."""
 
     address: Address
     expected: ZnodeVersion
+    life: Zxid | None = None
 
 
 Write = Create | Set | Delete

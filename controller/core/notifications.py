@@ -46,9 +46,16 @@ class Notifications(Duty):
             if self._shared.transactions.may_propose(subject):
                 most = 1 if self._shared.transactions.refusals(subject) else DELETIONS_AT_ONCE
                 found.sort(key=lambda noted: ranks.get(noted[0], -1))
-                atoms = tuple(Atom((Delete(address, version),), (why,)) for address, version in found[:most])
+                atoms = tuple(Atom((self._removal(*noted),), (why,)) for noted in found[:most])
                 proposals.append(Proposal(subject, atoms, memo=tuple(address for address, _ in found[:most])))
         return proposals
+
+    def _removal(self, address: Notification, version: ZnodeVersion) -> Delete:
+        """Names that ZooKeeper has numbered do not come back; a request for preferred leaders does."""
+        if not isinstance(address, PreferredElectionAddress):
+            return Delete(address, version)
+        stat = self._shared.state.preferred_election.stat
+        return Delete(address, version, None if stat is None else stat.czxid)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
         """Those that were refused come last the next time, so that each gets its turn."""

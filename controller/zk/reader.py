@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from controller.core.effects import Notice, Read, ReadAgain, ReadChildren, Survey
 from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused, Surveyed
-from controller.zk.answers import Change, ConnectionState, Refused, SessionEnded, WatchEvent
+from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, SessionEnded, WatchEvent
 from controller.zk.bulk import BulkReader, ChunkSize, Found, Hidden, read_one
+from controller.zk.lives import Births, Lives
 from controller.zk.protocol import Node
 from controller.zk.reads import Reads
 from controller.zk.surveyor import Surveyor, named
@@ -25,7 +27,7 @@ from zk_layout.catalog import Address
 from zk_layout.codec import one_line
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, Zxid
-from zk_layout.watched import INDISPENSABLE, Watched, watched
+from zk_layout.watched import INDISPENSABLE, RECREATED, Watched, watched
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
@@ -38,6 +40,8 @@ _DECODED_AT_ONCE: Final = 100
 _STRANGERS_NAMED: Final = 100
 
 Emit = Callable[[Event], None]
+_Births = Mapping[str, tuple[int, Zxid]]
+NO_BIRTHS: Final[_Births] = MappingProxyType({})
 _Group = list[tuple[Fact, list[StateAddress]]]
 
 
@@ -70,6 +74,8 @@ class Reader:
         self._names: dict[str, set[str]] = {
             parent: set() for parent in (*self._watched.parents, *self._watched.listed_once)
         }
+        lone_in = {path.rpartition("/")[0] for path in self._watched.paths}
+        self.lives = Lives(folder for folder in RECREATED if folder in self._watched.families or folder in lone_in)
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
         self._strangers: set[str] = set()
@@ -132,6 +138,7 @@ class Reader:
         parent, _, name = path.rpartition("/")
         if parent in self._names:
             self._names[parent].discard(name)
+        self.lives.saw(path, None)
 
     def survey(self, effect: Survey) -> None:
         """List everything below a topic's znode, after what is being read."""
@@ -193,6 +200,7 @@ class Reader:
                 return
 
     async def _round(self) -> None:
+        births = await self._count_births()
         parents, self._marked_parents = self._marked_parents, {}
         marked, self._marked = self._marked, {}
         asked, self._asked = self._asked, []
@@ -207,11 +215,11 @@ class Reader:
             if name in self._names.get(parent, ()):
                 by_parent.setdefault(parent, {})[path] = None
         for parent in self._names:
-            await self._read_family(parent, tuple(by_parent.get(parent, ())))
+            await self._read_family(parent, tuple(by_parent.get(parent, ())), births)
         for parent, paths in zip(listed, come, strict=True):
             if paths is not None:
                 self._allow(parent)  # now that all its children have been told
-        await self._read_lone([path for path in marked if path in self._watched.paths])
+        await self._read_lone([path for path in marked if path in self._watched.paths], births)
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for effect in asked:
             await self._read_requested([address.path for address in effect.addresses], watch=effect.watch)
@@ -219,6 +227,18 @@ class Reader:
             await self._read_children(parent)
         for topic in surveys:
             self._emit(Surveyed(topic, await self._surveyor.everything_below(topic)))
+
+    async def _count_births(self) -> _Births:
+        """Of the folders of which something is to be read, before it is: what has changed by then is marked by then."""
+        asked = (address.path for effect in self._asked for address in effect.addresses)
+        paths = itertools.chain(self._marked, asked)
+        due = {*self._marked_parents, *(folder for path in paths if (folder := self.lives.folder_of(path)) is not None)}
+        folders = [folder for folder in self.lives.folders if folder in due]
+        found: dict[str, tuple[int, Zxid]] = {}
+        with contextlib.suppress(Disconnected):  # whoever needs it is refused, and has it read again
+            replies = await asyncio.gather(*(self._bridge.ask(Births(self._bridge.full(folder))) for folder in folders))
+            found.update((f, (r.value, r.zxid)) for f, r in zip(folders, replies, strict=True) if r.value is not None)
+        return found
 
     async def _list(self, parent: str) -> list[str] | None:
         """What has gone is told at once; answers the paths of what has come, None where we may not look."""
@@ -279,6 +299,7 @@ class Reader:
 
     def _gone(self, path: str, zxid: Zxid) -> Fact:
         address = _known_address(path)
+        self.lives.saw(path, None)
         parent, _, name = path.rpartition("/")
         if parent in self._names:
             self._names[parent].discard(name)
@@ -303,8 +324,10 @@ class Reader:
             self._bridge.watch_data(paths, self._bridge.seen_zxid)
         return await self._bulk.read(paths, ChunkSize())
 
-    async def _read_family(self, parent: str, paths: Sequence[str]) -> None:
+    async def _read_family(self, parent: str, paths: Sequence[str], births: _Births) -> None:
         found = await self._fetch(paths, watch=parent in self._watched.families)
+        self._note_lives(paths, found)
+        self._count((parent,), births)
         await self._observe_found(paths, found)
 
     async def _read_requested(self, paths: Sequence[str], *, watch: bool) -> None:
@@ -313,11 +336,27 @@ class Reader:
         if watch:
             self._watched_on_request.update(path for path in others if not self._is_watched(path))
         await self._read_lone(lone)
-        await self._observe_found(others, await self._fetch(others, watch=watch))
+        found = await self._fetch(others, watch=watch)
+        self._note_lives(others, found)
+        await self._observe_found(others, found)
 
-    async def _read_lone(self, paths: Sequence[str]) -> None:
+    async def _read_lone(self, paths: Sequence[str], births: _Births = NO_BIRTHS) -> None:
         """Znodes that need not exist; the next change of each is told, be it its creation."""
-        self._show(paths, await asyncio.gather(*(self._read_and_watch(path) for path in paths)))
+        found = await asyncio.gather(*(self._read_and_watch(path) for path in paths))
+        self._note_lives(paths, found)
+        self._count((folder for folder in births if folder not in self._names), births)
+        self._show(paths, found)
+
+    def _note_lives(self, paths: Sequence[str], found: Sequence[Found]) -> None:
+        for path, (node, _) in zip(paths, found, strict=True):
+            if not isinstance(node, Hidden):  # otherwise what was read before counts on
+                self.lives.saw(path, None if node is None else node.stat.czxid)
+
+    def _count(self, folders: Iterable[str], births: _Births) -> None:
+        """All that had changed in these folders by the time of the count has been read; it is yet to be told."""
+        for folder in folders:
+            if folder in births:
+                self.lives.counted(folder, *births[folder])
 
     async def _read_and_watch(self, path: str) -> Found:
         _, found = await asyncio.gather(self._watch(path), read_one(self._bridge, path))

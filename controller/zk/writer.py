@@ -6,7 +6,8 @@ flight; ZooKeeper keeps their order, so a later one may build on an earlier one 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from controller.core.effects import Commit, Create, Delete, Set, Write
@@ -14,11 +15,14 @@ from controller.core.events import Committed, Conflicted, Event, Fenced, Unknown
 from controller.zk import protocol
 from controller.zk.answers import Reply
 from controller.zk.bridge import Bridge
-from zk_layout.ids import ZnodeVersion
+from controller.zk.lives import Lives
+from zk_layout.ids import ZnodeVersion, Zxid
 from zk_layout.znodes.controller import ControllerEpochAddress
 
 _EPOCH_PATH: Final = ControllerEpochAddress().path
 _NO_WRITES: Final = "a transaction without writes decides nothing"
+
+_Guard = tuple[Write, protocol.Operation]
 
 DEFAULT_REQUEST_BYTES: Final = 1_048_575
 """ZooKeeper's default jute.maxbuffer."""
@@ -35,14 +39,17 @@ class Writer:
         fence_version: ZnodeVersion,
         max_request_bytes: int = DEFAULT_REQUEST_BYTES,
         deleted: Callable[[str], None] = lambda _: None,
+        lives: Lives | None = None,
     ) -> None:
         """`fence_version` is the version that `/controller_epoch` had after our own election. `deleted` is called with
-        the path of each znode that is gone now, before anything that is answered later."""
+        the path of each znode that is gone now, before anything that is answered later. `lives` is what the reader of
+        the same term has seen."""
         self._bridge = bridge
         self._emit = emit
         self._fence = protocol.Check(bridge.full(_EPOCH_PATH), fence_version)
         self._max_request_bytes = max_request_bytes
         self._deleted = deleted
+        self._lives = lives or Lives()
         self.is_fenced = False
 
     def submit(self, commit: Commit) -> None:
@@ -55,15 +62,48 @@ class Writer:
         if self.is_fenced:
             self._emit(Fenced(commit.commit))
             return
-        request = protocol.transaction(
-            (self._fence, *(self._operation(made.write, made.data) for made in commit.operations)),
-        )
+        other = next((w for w in commit.writes if _is_of_another_life(w, self._lives)), None)
+        if other is not None:
+            self._emit(Conflicted(commit.commit, other.address, f"not sent: {other.address.path} was created again"))
+            return
+        guards = self._guards(commit)
+        operations = [self._operation(made.write, made.data) for made in commit.operations]
+        request = protocol.transaction((self._fence, *(part for _, part in guards), *operations))
+        if request.size_bytes > self._max_request_bytes and guards:
+            guards, request = [], protocol.transaction((self._fence, *operations))  # versions have to do
         if request.size_bytes > self._max_request_bytes:
             largest = max(commit.operations, key=lambda made: len(made.data) + len(made.write.address.path))
             reason = f"not sent: {request.size_bytes} of {self._max_request_bytes} bytes (jute.maxbuffer)"
             self._emit(Conflicted(commit.commit, largest.write.address, reason))
             return
-        self._bridge.submit(request, lambda reply: self._answered(commit, reply))
+        creations = self._creations(commit, guards)
+        self._lives.sent(creations)
+
+        def answered(reply: Reply) -> None:
+            is_done = reply.failure is None and reply.code == protocol.OK and protocol.refusal(reply.value) is None
+            self._lives.answered(creations, reply.zxid if is_done else None)
+            self._answered(commit, guards, reply)
+
+        self._bridge.submit(request, answered)
+
+    def _guards(self, commit: Commit) -> list[_Guard]:
+        """For each folder in which a certain life of a znode is meant."""
+        found: dict[str, Write] = {}
+        for write in commit.writes:
+            folder = self._lives.folder_of(write.address.path)
+            if folder is not None and not isinstance(write, Create) and write.life is not None:
+                found.setdefault(folder, write)
+        return [
+            (write, part)
+            for folder, write in found.items()
+            for part in self._lives.guard(folder, self._bridge.full(folder))
+        ]
+
+    def _creations(self, commit: Commit, guards: Sequence[_Guard]) -> Counter[str]:
+        """How many children it creates in each folder where they count."""
+        folders = [self._lives.folder_of(w.address.path) for w in commit.writes if isinstance(w, Create)]
+        folders += [self._lives.folder_of(w.address.path) for w, part in guards if isinstance(part, protocol.Create)]
+        return Counter(folder for folder in folders if folder is not None)
 
     def _operation(self, write: Write, data: bytes) -> protocol.Operation:
         path = self._bridge.full(write.address.path)
@@ -76,7 +116,7 @@ class Writer:
             case Delete(expected=version):
                 return protocol.Delete(path, version)
 
-    def _answered(self, commit: Commit, reply: Reply) -> None:
+    def _answered(self, commit: Commit, guards: Sequence[_Guard], reply: Reply) -> None:
         if reply.failure is not None:
             self._emit(Unknown(commit.commit))
             return
@@ -87,17 +127,34 @@ class Writer:
             return
         refused = protocol.refusal(reply.value)
         if refused is None:
-            for write in commit.writes:
-                if isinstance(write, Delete):
-                    self._deleted(write.address.path)
+            self._note(commit, reply.zxid)
             self._emit(Committed(commit.commit, reply.zxid))
         elif refused[0] == 0:
             self.is_fenced = True
             self._emit(Fenced(commit.commit))
+        elif refused[0] <= len(guards):
+            write, code = guards[refused[0] - 1][0], refused[1]
+            folder = self._lives.folder_of(write.address.path)
+            if code not in (protocol.NO_NODE, protocol.NODE_EXISTS) and folder is not None:
+                self._lives.give_up(folder)
+            reason = f"something was created in {folder} meanwhile ({protocol.error_name(code)})"
+            self._emit(Conflicted(commit.commit, write.address, reason))
         else:
-            index, code = refused
+            index, code = refused[0] - len(guards), refused[1]
             write = commit.operations[index - 1].write
             self._emit(Conflicted(commit.commit, write.address, _reason(write, code)))
+
+    def _note(self, commit: Commit, zxid: Zxid) -> None:
+        for write in commit.writes:
+            if isinstance(write, Delete):
+                self._deleted(write.address.path)
+            elif isinstance(write, Create) and not write.is_sequential:
+                self._lives.saw(write.address.path, zxid)
+
+
+def _is_of_another_life(write: Write, lives: Lives) -> bool:
+    life = None if isinstance(write, Create) else write.life
+    return life is not None and not lives.is_same(write.address.path, life)
 
 
 def _reason(write: Write, code: int) -> str:

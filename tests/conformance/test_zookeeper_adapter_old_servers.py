@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from controller.core.candidacy.events import Claimed
-from controller.core.effects import Commit, Create, Operation, operation
-from controller.core.events import CommitId, Committed, Event
+from controller.core.effects import Commit, Create, Delete, Operation, operation
+from controller.core.events import CommitId, Committed, Conflicted, Event
 from controller.core.transactions.sizes import RequestSizes
 from controller.lab.errors import LabError
 from controller.lab.jars import kafka_class_path
@@ -18,7 +18,7 @@ from controller.zk.session import Session
 from controller.zk.writer import DEFAULT_REQUEST_BYTES, Writer
 from tests.conformance.adapter_world import Seen, connected, create_topic, registration, someone, until
 from zk_layout.ids import BrokerId, TopicName, ZnodeVersion
-from zk_layout.znodes.admin import TopicDeletionAddress
+from zk_layout.znodes.admin import LegacyReassignmentAddress, TopicDeletionAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
@@ -103,3 +103,38 @@ def test_the_largest_transaction_is_accepted_and_read_again_after_a_restart(old_
     with someone(old_server.connect) as other:
         assert other.get(write.address.path)[0] == largest.data
         other.delete(write.address.path)
+
+
+def test_a_request_that_was_replaced_is_not_deleted_in_its_place(old_server: ZooKeeperServer) -> None:
+    legacy = LegacyReassignmentAddress()
+
+    async def story() -> None:
+        async with connected(old_server.connect) as bridge:
+            with someone(old_server.connect) as other:
+                other.ensure_path("/admin")
+                other.create(legacy.path, b"first")
+                seen, outcomes = Seen(), list[Event]()
+                reader = Reader(bridge, seen)
+                await reader.load()
+                fence = ZnodeVersion(other.get("/controller_epoch")[1].version)
+                writer = Writer(bridge, outcomes.append, fence_version=fence, lives=reader.lives)
+
+                async def outcome() -> Event:
+                    stat = seen.facts[legacy].stat
+                    assert stat is not None
+                    outcomes.clear()
+                    delete = operation(Delete(legacy, stat.version, stat.czxid))
+                    writer.submit(Commit(CommitId(1), (delete,), ("a test wants it",)))
+                    await until(lambda: outcomes)
+                    return outcomes[0]
+
+                # Nothing is awaited between: our watch has not fired yet.
+                other.delete(legacy.path)
+                other.create(legacy.path, b"second")
+                assert isinstance(await outcome(), Conflicted)
+                _, stat = other.get(legacy.path)
+                await until(lambda: seen.facts[legacy].as_of == stat.mzxid)
+                assert isinstance(await outcome(), Committed)
+                reader.stop()
+
+    asyncio.run(story())

@@ -15,6 +15,7 @@ from controller.zk import protocol
 from controller.zk.answers import Change, Reply
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.lives import MARK, Births
 from controller.zk.protocol import SetWatches
 from tests.conformance.zookeeper_backends import Backend, Lagging, Real, Served, Simulated
 from tests.simulation.zookeeper import (
@@ -419,6 +420,39 @@ async def told_after_set_watches(reached: Served | Real, since: Zxid) -> list[tu
     )
     await bridge.stop()
     return told
+
+
+def test_no_child_was_created_meanwhile_where_a_sequential_one_gets_the_name_it_must_have(
+    reached: Served | Real,
+) -> None:
+    """ZooKeeper tells two lives of a znode apart by nothing else that a transaction can ask for."""
+    session = reached.session()
+    session.multi(MakeNode("/f"), MakeNode("/f/asked", b"first"), MakeNode("/f/other"))
+    session.multi(RemoveNode("/f/other"))
+    births = asyncio.run(births_of(reached, "/f"))
+
+    session.multi(RemoveNode("/f/asked"), MakeNode("/f/asked", b"second"))
+    refused = session.multi(*guarded("/f", births, RemoveNode("/f/asked", 0)))
+
+    assert births == 2
+    assert refused.errors == (ZkError.ROLLED_BACK, ZkError.NO_NODE, ZkError.INCONSISTENT)
+    assert session.get("/f/asked") is not None
+    assert session.multi(*guarded("/f", births + 1, RemoveNode("/f/asked", 0))).errors == ()
+    assert session.children("/f") == ()
+    assert asyncio.run(births_of(reached, "/f")) == births + 2, "what is created and gone again counts, too"
+
+
+def guarded(folder: str, births: int, *operations: Operation) -> tuple[Operation, ...]:
+    """As `controller.zk.lives` has it."""
+    return MakeNode(f"{folder}/{MARK}", is_sequential=True), RemoveNode(f"{folder}/{MARK}{births:010d}"), *operations
+
+
+async def births_of(reached: Served | Real, path: str) -> int:
+    bridge = Bridge(ZooKeeperSettings(reached.connect))
+    await bridge.start()
+    births: int = (await bridge.ask(Births(bridge.full(path)))).value
+    await bridge.stop()
+    return births
 
 
 def test_who_has_seen_more_than_a_server_is_hung_up_on_and_a_stranger_is_let_in(reached: Served | Real) -> None:

@@ -43,6 +43,7 @@ from controller.term import TermParts
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
+from controller.zk.lives import MARK
 from tests.simulation.broken import Broken
 from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import SimulatedLoop
@@ -559,7 +560,7 @@ class Controller:
         self.world.sizes.oversized(self.name, frame)
 
     def _transacted(self, session: SessionId, operations: Sequence[Operation], done: Multi) -> None:
-        written = [o.path for o in operations if not isinstance(o, CheckVersion)]
+        written = [o.path for o in operations if not isinstance(o, CheckVersion) and MARK not in o.path]
         if not done.errors and any(isinstance(o, MakeNode) and o.path == CLAIM for o in operations):
             act, self.at_next_claim = self.at_next_claim, None
             if act is not None:

@@ -457,6 +457,7 @@ class _Staged:
         self._versions: dict[str, int | None] = {}
         self._children: dict[str, int] = {}
         self._ephemeral: dict[str, bool] = {}
+        self._sequences: dict[str, int] = {}
 
     def _version(self, path: str) -> int | None:
         if path in self._versions:
@@ -503,14 +504,16 @@ class _Staged:
             return ZkError.NO_NODE
         if not self._permits(parent, Permission.CREATE):
             return ZkError.NO_AUTH
-        if not operation.is_sequential and self._version(operation.path) is not None:
+        held = self._nodes.get(parent)
+        number = self._sequences.get(parent, 0 if held is None else held.sequence)
+        path = operation.path + (f"{number:010d}" if operation.is_sequential else "")
+        if self._version(path) is not None:
             return ZkError.NODE_EXISTS
         if self._is_ephemeral(parent):
             return ZkError.EPHEMERAL_PARENT
-        if not operation.is_sequential:
-            self._versions[operation.path] = 0
-            self._children[operation.path] = 0
-            self._ephemeral[operation.path] = operation.is_ephemeral
+        self._versions[path] = self._children[path] = self._sequences[path] = 0
+        self._ephemeral[path] = operation.is_ephemeral
+        self._sequences[parent] = number + 1
         self._children[parent] = self._child_count(parent) + 1
         return None
 

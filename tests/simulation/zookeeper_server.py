@@ -393,6 +393,8 @@ class ServerConnection:
         node = shown_by.nodes.get(path)
         if node is None:  # set and deleted in one transaction; nobody looks at it
             return bytes(_stat.size)
+        left = len(node.children)
+        changes = 2 * node.sequence - left
         return _stat.pack(
-            node.czxid, node.mzxid, 0, 0, node.version, 0, 0, node.owner, len(node.data), len(node.children), node.pzxid
+            node.czxid, node.mzxid, 0, 0, node.version, changes, 0, node.owner, len(node.data), left, node.pzxid
         )

@@ -301,7 +301,8 @@ def _write(address: AclAddress, held: Fact | None, wanted: tuple[AclEntry, ...])
     """What changes nothing is written, too: only ZooKeeper knows whether what was seen last is still there."""
     if held is None or held.stat is None:
         return Create(address, Acls(wanted)) if wanted else None
-    return Set(address, Acls(wanted), held.stat.version) if wanted else Delete(address, held.stat.version)
+    version, life = held.stat.version, held.stat.czxid
+    return Set(address, Acls(wanted), version, life) if wanted else Delete(address, version, life)
 
 
 def _atom(address: AclAddress, held: Fact | None, attempt: _Attempt, write: Write) -> Atom:

@@ -261,8 +261,8 @@ class ReassignmentFolder(TopicDuty):
         if is_awaited or (number not in draft.assigned and is_unread):
             return None
         if target is None:
-            return Delete(_address(at), child.version)
-        return None if child.replicas == target else Set(_address(at), Reassignment(target), child.version)
+            return Delete(_address(at), child.version, child.czxid)
+        return None if child.replicas == target else Set(_address(at), Reassignment(target), child.version, child.czxid)
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """What a child asks for may be too much for the topic's znode: it is not followed, then.
@@ -309,7 +309,9 @@ class ReassignmentFolder(TopicDuty):
         for start in range(0, len(strays), DELETIONS_AT_ONCE):
             some = strays[start : start + DELETIONS_AT_ONCE]
             children = [(at, self._state.child(at)) for at in some]
-            writes = tuple(Delete(_address(at), child.version) for at, child in children if child is not None)
+            writes = tuple(
+                Delete(_address(at), child.version, child.czxid) for at, child in children if child is not None
+            )
             yield Atom(writes, (f"{len(writes)} children of {ROOT} belong to no partition",))
 
 

@@ -139,7 +139,9 @@ class LegacyZnode(TopicDuty):
         gone, stat = {*entries}, self._shared.state.legacy.stat
         assert stat is not None
         rest = tuple(LegacyMove(*at, target) for at, target in self._cluster.legacy.items() if at not in gone)
-        return Set(ADDRESS, LegacyReassignment(rest), stat.version) if rest else Delete(ADDRESS, stat.version)
+        if rest:
+            return Set(ADDRESS, LegacyReassignment(rest), stat.version, stat.czxid)
+        return Delete(ADDRESS, stat.version, stat.czxid)
 
     def figures(self) -> dict[str, float]:
         """The entries that are not done."""

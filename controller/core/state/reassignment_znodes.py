@@ -40,7 +40,8 @@ class ReassignmentZnodes:
         self.changes.children.setdefault(at, self.child(at))
         if fact.stat is not None:
             replicas = fact.value.assignment if isinstance(fact.value, Reassignment) else None
-            child = ReassignmentZnode(replicas, fact.stat.version, fact.stat.mzxid, isinstance(fact.value, Malformed))
+            stat, is_malformed = fact.stat, isinstance(fact.value, Malformed)
+            child = ReassignmentZnode(replicas, stat.version, stat.czxid, stat.mzxid, is_malformed)
             self.children.setdefault(at.topic, {})[at.partition] = child
             return
         children = self.children.get(at.topic, {})

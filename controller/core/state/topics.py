@@ -92,5 +92,6 @@ class ReassignmentZnode(Struct, frozen=True, gc=False):
 
     replicas: Replicas | None
     version: ZnodeVersion
+    czxid: Zxid
     mzxid: Zxid
     is_malformed: bool = False

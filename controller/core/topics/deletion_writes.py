@@ -39,7 +39,8 @@ def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluste
         reason = "the topic does not exist"
     else:
         reason = "the request is older than this topic"
-    return Atom((Delete(TopicDeletionAddress(name), mark.version),), (f"topic {name} is not deleted: {reason}",))
+    write = Delete(TopicDeletionAddress(name), mark.version, None if mark.is_hidden else mark.czxid)
+    return Atom((write,), (f"topic {name} is not deleted: {reason}",))
 
 
 def forgotten(name: TopicName, cluster: Cluster) -> Atom | None:

@@ -32,7 +32,7 @@ from controller.core.telling.sending import is_accepted
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
-from controller.core.transactions.proposal import Atom, Outcome, Proposal, Refused, Subject, topic_subject
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, topic_subject
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 from zk_layout.znodes.admin import TopicDeletionAddress
@@ -307,9 +307,18 @@ class Topics(TopicDuty):
         return deletion_writes.dropped(name, cluster.deletion_marks[name], cluster.topics.get(name), cluster)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """A znode that could not be removed is looked at again."""
+        """A znode that could not be removed is looked at again; a request that leaves without effect is told."""
+        address = proposal.memo
+        if isinstance(outcome, Accepted) and isinstance(address, TopicDeletionAddress):
+            self._say_dropped(address, out)
         if isinstance(outcome, Refused) and not outcome.is_waiting:
             self.retry(proposal, out)
+
+    def _say_dropped(self, address: TopicDeletionAddress, out: Outbox) -> None:
+        """It was meant for a former topic, or znodes were copied in another order than they came to be."""
+        if self._cluster.deletes_topics and address.topic in self._cluster.topics:
+            text = f"{address.path} was older than the topic and is removed: topic {address.topic} is not deleted"
+            out.notice("outdated topic deletion", f"{text}; ask again if it is to be")
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """Try again to remove a znode that is for nothing."""

@@ -350,7 +350,7 @@ def _is_before(write: Write, fact: Fact) -> bool:
     return (
         fact.stat is None
         if isinstance(write, Create)
-        else fact.stat is not None and fact.stat.version == write.expected
+        else fact.stat is not None and fact.stat.version == write.expected and write.life in (None, fact.stat.czxid)
     )
 
 
@@ -397,7 +397,7 @@ def _fact(write: Write, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | None]
         return absent(address, zxid)
     if isinstance(write, Create):
         return present(address, write.value, Stat(zxid, zxid, ZnodeVersion(0)))
-    czxid = UNKNOWN
+    czxid = UNKNOWN if write.life is None else write.life
     if isinstance(address, TopicAddress):
         known = czxid_of(address.topic)
         czxid = zxid if known is None else known

@@ -94,7 +94,7 @@ def test_changes_of_one_pattern_wait_for_each_other() -> None:
     assert desk.turn() == []
     assert answers(desk.accept(first)) == [created(1, ErrorCode.NONE)]
     (second,) = commits(desk.turn())
-    assert second.writes[0] == Set(HERE, Acls((ANN, BOB)), ZnodeVersion(0))
+    assert second.writes[0] == Set(HERE, Acls((ANN, BOB)), ZnodeVersion(0), Zxid(1001))
     assert answers(desk.accept(second)) == [created(2, ErrorCode.NONE)]
 
 
@@ -107,7 +107,7 @@ def test_what_is_not_known_is_read_before_nothing_is_deleted() -> None:
     desk.fold(entries(3, ANN))
 
     (commit,) = commits(desk.turn())
-    assert commit.writes[0] == Delete(HERE, ZnodeVersion(3))
+    assert commit.writes[0] == Delete(HERE, ZnodeVersion(3), Zxid(2003))
     assert answers(desk.accept(commit)) == [deleted(1, ANN)]
 
 
@@ -155,7 +155,7 @@ def test_a_deletion_that_met_another_change_tells_what_it_has_deleted() -> None:
     desk.refuse(commit, entries(4, BOB), absent(CHANGED, Zxid(3000)))
 
     (again,) = commits(desk.turn())
-    assert again.writes[0] == Delete(HERE, ZnodeVersion(4))
+    assert again.writes[0] == Delete(HERE, ZnodeVersion(4), Zxid(2004))
     assert answers(desk.accept(again)) == [deleted(1, BOB)]
 
 

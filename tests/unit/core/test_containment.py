@@ -469,7 +469,7 @@ def test_a_legacy_znode_too_large_to_be_struck_from_is_when_less_is_left_and_not
     turns.now = 40.0
     again = turns.turn(Woke(TryAgain(SUBJECT)))
     struck = [w for c in commits(again) for w in c.writes if w.address == znode]
-    assert struck == [Set(znode, LegacyReassignment(moves[2:]), ZnodeVersion(0))]
+    assert struck == [Set(znode, LegacyReassignment(moves[2:]), ZnodeVersion(0), STAT.czxid)]
 
 
 # ---- whole topics ---------------------------------------------------------------------------------------------

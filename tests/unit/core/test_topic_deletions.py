@@ -329,7 +329,7 @@ def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain
     desk.fold(absent(TopicAddress(NAME), Zxid(MARKED_AT)))
 
     (commit,) = commits(desk.follow(duty) + desk.propose(duty))
-    assert commit.writes == (Delete(TopicDeletionAddress(NAME), 0),)
+    assert commit.writes == (Delete(TopicDeletionAddress(NAME), 0, MARKED_AT),)
     assert commit.why == ("topic orders is not deleted: the topic does not exist",)
 
 
@@ -385,7 +385,24 @@ def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:
 
     (commit,) = desk.follow(duty) + desk.propose(duty)
     assert isinstance(commit, Commit)
-    assert commit.writes == (Delete(TopicDeletionAddress(NAME), 0),)
+    assert commit.writes == (Delete(TopicDeletionAddress(NAME), 0, MARKED_AT),)
+
+
+def test_that_a_request_older_than_its_topic_is_dropped_is_told() -> None:
+    """A tool that copies znodes creates them in an order of its own: then a request is lost, and somebody has to ask
+    again."""
+    play = Play(
+        "brokers 1,2",
+        "znode /admin/delete_topics/orders",
+        "topic orders 0=1",
+        "state orders-0 leader=1 isr=1",
+    )
+
+    lines = play.do("elect")
+
+    assert some(lines, "outdated topic deletion", "topic orders is not deleted", "ask again")
+    assert play.data("/admin/delete_topics/orders") is None
+    assert play.data("/brokers/topics/orders") is not None
 
 
 def test_where_topics_may_not_be_deleted_the_request_is_dropped() -> None:
