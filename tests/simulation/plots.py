@@ -289,21 +289,22 @@ class Plots:
         leader = self.world.leading()
         if leader is None:
             return
-        node = self.world.zookeeper.nodes[EPOCH]
-        version = node.version
+        version = self.world.zookeeper.nodes[EPOCH].version
         leader.renew()
 
         def look() -> None:
-            now = self.world.zookeeper.nodes[EPOCH]
-            if now.version != version or not leader.is_up or self.world.clock.now > until:
-                return
-            if not leader.is_claiming or leader.connection.is_down:
-                self.world.clock.after(0.001, look)
-                return
-            leader.connection.drop(self.random.uniform(0.2, 2.0))
-            if self.world.zookeeper.nodes[EPOCH].version == version:
-                self.world.say("client", "raises the controller epoch")
-                self.world.write_at_once(SetData(EPOCH, str(int(now.data) + 1).encode(), version))
+            if leader.is_claiming:
+                self.world.clock.after(self.random.uniform(0.002, 0.03), overtake)
+            elif leader.is_up and self.world.clock.now < until:
+                self.world.clock.after(0.002, look)
+
+        def overtake() -> None:
+            if leader.is_claiming and not leader.connection.is_down:
+                leader.connection.drop(self.random.uniform(0.05, 1.0))
+                node = self.world.zookeeper.nodes[EPOCH]
+                if node.version == version:
+                    self.world.say("client", "raises the controller epoch")
+                    self.world.write_at_once(SetData(EPOCH, str(int(node.data) + 1).encode(), version))
 
         until = self.world.clock.now + 5.0
         look()
