@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.simulation import cells
 from tests.simulation.coverage import SOON_S, Coverage
+from tests.simulation.phases import Phase
 
 ELECTED = "leader 1 of orders0-0 is offline; 2 is the first online in-sync replica"
 MOVED = "orders0-1 has moved to [2, 3]"
@@ -37,3 +41,23 @@ def test_worlds_are_counted_together_and_what_has_never_met_is_a_dot() -> None:
     assert moved.split()[:3] == [".", "2", "2"]
     assert elected.split()[:3] == ["4", ".", "4"]
     assert pairs.startswith("2 of 4 pairs")
+
+
+def test_a_fault_counts_in_every_phase_in_which_it_strikes() -> None:
+    coverage = Coverage()
+    coverage.struck("crash_broker", now=5.0, phases=(Phase.LOAD, Phase.DELETION))
+
+    assert len(coverage.empty(["crash_broker"])) == len(Phase) - 2
+    assert (("crash_broker", Phase.CLAIM)) in coverage.empty(["crash_broker"])
+
+
+def test_a_cell_that_cannot_have_anything_in_it_is_a_dash_and_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cells.CANNOT, ("crash_broker", Phase.CLAIM), "a reason")
+    coverage = Coverage()
+    coverage.struck("crash_broker", now=5.0, phases=(Phase.LOAD,))
+
+    _, line, count = coverage.phases()
+
+    assert line.split()[:3] == ["-", "1", "."]
+    assert count == f"1 of {len(Phase)} cells have something in them, {len(Phase) - 2} could"
+    assert ("crash_broker", Phase.CLAIM) not in coverage.empty(["crash_broker"])
