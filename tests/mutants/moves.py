@@ -167,7 +167,7 @@ MUTANTS = (
     Mutant(
         "leaves the children of moves that are over",
         FOLDER,
-        "            return Delete(_address(at), child.version)",
+        "            return Delete(_address(at), child.version, child.czxid)",
         "            return None",
         (story("reassignment_znodes"),),
     ),

@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "owes what an earlier topic of the name owed",
         TOPIC_FACTS,
-        "is_ours = value is not None and record.owed_as_of >= view.czxid and value.topic_id in (None, view.topic_id)",
+        "is_ours = is_same_id or (value is not None and value.topic_id is None and record.owed_as_of >= view.czxid)",
         "is_ours = value is not None",
         (unit("owed_deletions"),),
         unseen="lived through 200 worlds",
