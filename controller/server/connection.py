@@ -13,6 +13,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 
 import structlog
 
@@ -24,7 +25,7 @@ from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, 
 from controller.server.connection_quotas import OpenConnection
 from controller.server.entrance import Entrance, NotLetIn
 from controller.server.inquiries import NothingKnown
-from controller.server.memory_pools import BROKERS_OWN
+from controller.server.memory_pools import BROKERS_OWN, Reservation
 from controller.server.relay import NobodyToAsk, Relay
 from controller.server.repeated_lines import shortened
 from controller.server.service import Door, Service
@@ -73,6 +74,7 @@ class Connection:
         self._is_ready = door.is_ready
         self._most_login_bytes = door.most_login_bytes
         self._principal = ANONYMOUS
+        self._shown = (False, False, False)
         is_known = door.tls is not None or door.login is not None
         asker = Asker(connection.listener, connection.address, address, self._who, is_known)
         self._answering = Answering(service, asker, relay, wire.has_hung_up)
@@ -139,11 +141,24 @@ class Connection:
             answer = await self._take(size)
             if answer is None:
                 return
-            connection.is_known, connection.since = self._entrance is None or self._entrance.is_open, loop.time()
+            connection.since = loop.time()
+            self._settle()
             await self._give(answer)
             throttle_s = self._answering.take_throttle_s()
             if throttle_s:
                 await self._mute(throttle_s)
+
+    def _settle(self) -> None:
+        """Who has shown who it is takes its place."""
+        connection, entrance = self._connection, self._entrance
+        is_known = entrance is None or entrance.is_open
+        shown = is_known, is_known and self._who() != ANONYMOUS, connection.is_broker
+        if shown == self._shown:
+            return
+        self._shown = shown
+        connection.is_known, connection.is_identified = shown[:2]
+        if self._service.quotas.settle(connection) is not None:
+            self._service.observer.client_disconnected("made room for another")
 
     async def _mute(self, throttle_s: float) -> None:
         """Read nothing for as long as the client was told to wait: some clients do not wait by themselves.
@@ -174,7 +189,8 @@ class Connection:
         if key == ApiKey.UPDATE_METADATA:
             return await self._acknowledge_unread(size, head)
         check_size(size, self._most_bytes())
-        async with service.pools.arriving(pool, size) as held:
+        is_known = self._entrance is None or self._entrance.is_open
+        async with service.pools.arriving(pool, size) if is_known else self._before_login(size) as held:
             async with asyncio.timeout(self._patience_s) as limit:
                 held.hurry_with(limit)
                 frame = await wire.bytes_of(size - first, head)
@@ -202,19 +218,31 @@ class Connection:
     async def _log_in(self, entrance: Entrance, size: int, head: bytes) -> Chunks | None:
         """Who fails is answered late, so that trying many passwords takes long."""
         check_size(size, self._most_login_bytes)
-        async with asyncio.timeout(self._patience_s):
+        try:
+            answer = await self._answered_login(entrance, size, head)
+        except NotLetIn as refusal:
+            refused = NotLetIn(str(refusal), refusal.answer)  # the other one holds what was said, by its trace
+        else:
+            return None if answer is None else (answer,)
+        await asyncio.sleep(self._service.limits.failed_login_delay_s)
+        if refused.answer is not None:
+            await self._give((refused.answer,))
+        raise refused
+
+    async def _answered_login(self, entrance: Entrance, size: int, head: bytes) -> bytes | None:
+        """A message of a login is received once there is memory for it; None if the client hung up."""
+        async with asyncio.timeout(self._patience_s) as limit, self._before_login(size) as held:
+            held.hurry_with(limit)
             frame = await self._wire.bytes_of(size - len(head), head)
+            held.is_complete = True
             if self._is_ready is not None:
                 await self._is_ready()
-        if frame is None:
-            return None
-        try:
-            return (entrance.answer(frame),)
-        except NotLetIn as refusal:
-            await asyncio.sleep(self._service.limits.failed_login_delay_s)
-            if refusal.answer is not None:
-                await self._give((refusal.answer,))
-            raise
+            return None if frame is None else entrance.answer(frame)
+
+    def _before_login(self, size: int) -> AbstractAsyncContextManager[Reservation]:
+        service = self._service
+        is_brokers_own = self._listener == service.quotas.inter_broker_listener
+        return service.pools.before_login(size, is_brokers_own=is_brokers_own)
 
     async def _timed(self, key: int, answering: Awaitable[Chunks]) -> Chunks:
         loop = asyncio.get_running_loop()

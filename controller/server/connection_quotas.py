@@ -1,9 +1,11 @@
 """Who is let in, and who has to go when there is no room?
 
-Brokers come first: on the listener between brokers a newcomer always gets in while any client is connected, and
-pushes out the one that has been idle for longest, or one that has hung up while it was being answered. On other
-listeners a newcomer beyond the limit is turned away. A cluster with a single listener has no other: there a connection
-counts as a broker's once a request has come over it that only brokers make, and every newcomer pushes out a client.
+Brokers come first: on the listener between brokers a newcomer always gets in while any client is connected. Where
+there is no room it has to show who it is first: until then it is one of a few beyond the limit, of whom one goes for
+the next, of the address that has most of them. Once it has logged in, or made a request that only brokers make, it
+pushes out the client that has been idle for longest, or one that has hung up while it was being answered. One that has
+only asked something pushes out no client that has logged in. On other listeners a newcomer beyond the limit is turned
+away.
 
 Source: Kafka's ConnectionQuotas and `closeLowestPriorityChannel`; KIP-402, KIP-612.
 """
@@ -18,6 +20,7 @@ from controller.server.limits import Limits
 NO_ROOM = "too many connections"
 ADDRESS_FULL = "too many connections from one address"
 LISTENER_FULL = "too many connections on one listener"
+_GRACE_S = 5.0
 _UNLIMITED = 2**31 - 1
 
 
@@ -36,7 +39,7 @@ class OpenConnection:
         self.since = since
         self.leave: Callable[[], object] = _nothing
         self.has_hung_up: Callable[[], bool] = _stays
-        self.is_broker = self.is_busy = self.is_known = self.is_leaving = False
+        self.is_broker = self.is_busy = self.is_known = self.is_identified = self.is_leaving = False
         self.unsent_since: float | None = None
 
 
@@ -71,18 +74,56 @@ class ConnectionQuotas:
         if self._by_address[address] >= most:
             raise TurnedAway(ADDRESS_FULL)
         leaving = None
-        is_listener_full = self._by_listener[listener] >= limits.most_per_listener.get(listener, _UNLIMITED)
-        if is_listener_full or len(self._connections) >= limits.most_connections:
-            around = [c for c in self._connections if c.listener == listener] if is_listener_full else self._connections
-            leaving = self._least_missed(around) if listener == self.inter_broker_listener else None
+        around, reason = self._crowd(listener, 1)
+        if reason and listener != self.inter_broker_listener:
+            raise TurnedAway(reason)
+        if reason and self._crowd(listener, 1 - limits.most_newcomers)[1]:
+            leaving = self._newcomer_to_go(around) or self._least_missed(c for c in around if not c.is_identified)
             if leaving is None:
-                raise TurnedAway(LISTENER_FULL if is_listener_full else NO_ROOM)
+                raise TurnedAway(reason)
         self._connections[connection] = None
         self._by_listener[listener] += 1
         self._by_address[address] += 1
         if leaving is not None:
             self._push_out(leaving)
         return leaving
+
+    def settle(self, connection: OpenConnection) -> OpenConnection | None:
+        """It is known now, or better known, who this is; who has to go for it, where it was beyond the limit.
+
+        That is the connection itself where there are only brokers. One that has only asked something, as a broker does
+        first that need not log in, may stay beyond the limit.
+        """
+        fresh = {c for c in self._connections if self._is_fresh(c, connection.since)}
+        around, reason = self._crowd(connection.listener, -min(len(fresh), self._limits.most_newcomers))
+        if not reason or connection.listener != self.inter_broker_listener:
+            return None
+        may_push_all = connection.is_broker or connection.is_identified
+        others = (c for c in around if c not in fresh | {connection} and (may_push_all or not c.is_identified))
+        leaving = self._least_missed(others) or (connection if may_push_all else None)
+        if leaving is not None:
+            self._push_out(leaving)
+        return leaving
+
+    def _crowd(self, listener: str, more: int) -> tuple[list[OpenConnection], str]:
+        """Who is in the way of so many more there, and why; no reason where there is room."""
+        limits = self._limits
+        if self._by_listener[listener] + more > limits.most_per_listener.get(listener, _UNLIMITED):
+            return [c for c in self._connections if c.listener == listener], LISTENER_FULL
+        if len(self._connections) + more > limits.most_connections:
+            return list(self._connections), NO_ROOM
+        return [], ""
+
+    def _is_fresh(self, connection: OpenConnection, now: float) -> bool:
+        """Whether it may be a broker that has had no time yet to say so."""
+        is_newcomer = connection.listener == self.inter_broker_listener and not connection.is_known
+        return is_newcomer and not connection.is_broker and now - connection.since < _GRACE_S
+
+    def _newcomer_to_go(self, connections: Iterable[OpenConnection]) -> OpenConnection | None:
+        """One that has not said who it is; of the address that has most of those, so that others have time to."""
+        newcomers = [c for c in connections if not (c.is_known or c.is_broker or c.is_busy)]
+        of_address = Counter(c.address for c in newcomers)
+        return min(newcomers, key=lambda c: (-of_address[c.address], c.since), default=None)
 
     def left(self, connection: OpenConnection) -> None:
         """A connection has ended."""
@@ -133,7 +174,7 @@ class ConnectionQuotas:
         clients = [c for c in connections if not c.is_broker]
         chosen = min(
             clients,
-            key=lambda c: (c.is_busy, c.listener == self.inter_broker_listener, c.is_known, c.since),
+            key=lambda c: (c.is_busy, c.is_known, c.is_identified, c.listener == self.inter_broker_listener, c.since),
             default=None,
         )
         if chosen is None or not chosen.is_known:

@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-RESERVED_DESCRIPTORS = 96
-"""For ZooKeeper, the HTTP server, logs, the journal and the loop itself."""
+RESERVED_DESCRIPTORS = 160
+"""For ZooKeeper, the HTTP server, logs, the journal, the loop itself, and newcomers beyond the limit."""
 
 _MEBIBYTE = 1024 * 1024
 _NONE: Mapping[str, int] = MappingProxyType({})
@@ -32,6 +32,7 @@ class Limits(Struct, frozen=True):
         `most_new_per_s`: Kafka's `max.connection.creation.rate`.
         `send_buffer_bytes` and `receive_buffer_bytes`: Kafka's `socket.send.buffer.bytes` and
         `socket.receive.buffer.bytes`, of memory that the system takes for a connection; -1: as it likes.
+        `most_newcomers`: so many more on the brokers' listener may still have to show who they are.
         `failed_login_delay_s`: Kafka's `connection.failed.authentication.delay.ms`: whoever fails is answered later.
     """
 
@@ -49,6 +50,7 @@ class Limits(Struct, frozen=True):
     send_buffer_bytes: int = 102_400
     receive_buffer_bytes: int = 102_400
     failed_login_delay_s: float = 0.1
+    most_newcomers: int = 64
 
 
 def connections_within(most_connections: int, *, is_relaying: bool) -> int:

@@ -42,6 +42,7 @@ _CHANGES = frozenset(
     }
 )
 HURRIED_S = 2.0
+_TOKEN_BYTES = 4 * 1024
 _SMALL_BYTES = 16 * 1024
 _MEDIUM_BYTES = 1024 * 1024
 _GROWTH = 32  # a decoded request is larger than its bytes
@@ -141,6 +142,8 @@ class MemoryPools:
         self._from_brokers = MemoryPool(limits.queued_bytes)
         self._reads, self._changes = MemoryPool(limits.open_bytes), MemoryPool(limits.open_bytes)
         self._relayed, self._brokers_own = MemoryPool(2 * limits.open_bytes), MemoryPool(limits.open_bytes)
+        self._strangers = MemoryPool(max(1, limits.queued_bytes // 4))
+        self._strangers_of_brokers = MemoryPool(max(1, limits.queued_bytes // 4))
         self.responses = MemoryPool(limits.queued_bytes)
         """Of brokers, until the client has taken them."""
 
@@ -151,6 +154,14 @@ class MemoryPools:
         if key in BROKERS_OWN:
             return self._from_brokers.take(size)
         return (self._medium if size <= _MEDIUM_BYTES else self._large).take(size)
+
+    def before_login(self, size: int, *, is_brokers_own: bool) -> AbstractAsyncContextManager[Reservation]:
+        """Memory for what somebody says whom nobody knows yet. On the brokers' own listener it waits for no stranger
+        of another; the tokens of most mechanisms are small, and wait for nobody.
+        """
+        if size <= _TOKEN_BYTES:
+            return contextlib.nullcontext(Reservation())
+        return (self._strangers_of_brokers if is_brokers_own else self._strangers).take(size)
 
     def opened(self, key: int, size: int) -> AbstractAsyncContextManager[Reservation]:
         """Memory for what a request becomes when it is decoded."""

@@ -20,8 +20,9 @@ INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 class House:
     """ConnectionQuotas by name, each of whom remembers that it had to go."""
 
-    def __init__(self, *, most: int = 3, **limits: object) -> None:
-        self.quotas = ConnectionQuotas(Limits(most_connections=most, **limits), INSIDE)  # type: ignore[arg-type] # by name
+    def __init__(self, *, most: int = 3, newcomers: int = 0, **limits: object) -> None:
+        known = Limits(most_connections=most, most_newcomers=newcomers, **limits)  # type: ignore[arg-type] # by name
+        self.quotas = ConnectionQuotas(known, INSIDE)
         self.gone: list[str] = []
 
     def enter(
@@ -120,3 +121,53 @@ def test_when_answers_pile_up_the_one_who_has_not_taken_its_own_for_longest_goes
 
     house.quotas.let_go(slow, shared)
     assert (house.gone, house.quotas.unsent_bytes) == (["slow"], 100)
+
+
+def test_newcomers_push_each_other_out_and_no_client_until_they_show_who_they_are() -> None:
+    house = House(most=60, newcomers=3)
+    for number in range(60):
+        ann = house.enter(f"ann {number}", since=float(number))
+        ann.is_known = ann.is_identified = True
+    broker = house.enter("broker", INSIDE, since=100.0, address="10.0.0.2")
+    for number in range(60):
+        house.enter(f"stranger {number}", INSIDE, since=100.0 + number / 100)
+    assert [name for name in house.gone if "stranger" not in name] == []
+    assert (len(house.gone), len(house.quotas)) == (58, 63)
+
+    broker.since, broker.is_known, broker.is_identified = 101.0, True, True
+    leaving = house.quotas.settle(broker)
+
+    assert house.gone[58:] == ["ann 0"]
+    assert leaving is not None
+
+
+def test_strangers_that_have_had_their_time_go_before_any_client() -> None:
+    house = House(most=2, newcomers=2)
+    ann = house.enter("ann")
+    ann.is_known = ann.is_identified = True
+    house.enter("stranger", INSIDE)
+    broker = house.enter("broker", INSIDE, since=9.0)
+    broker.is_known = broker.is_identified = True
+
+    house.quotas.settle(broker)
+
+    assert house.gone == ["stranger"]
+
+
+def test_who_has_only_asked_something_pushes_out_no_client_that_has_logged_in() -> None:
+    house = House(most=1, newcomers=2)
+    ann = house.enter("ann")
+    ann.is_known = ann.is_identified = True
+    anonymous = [house.enter("anonymous 0", INSIDE)]
+    for number in (1, 2):
+        anonymous[-1].is_known = True
+        house.quotas.settle(anonymous[-1])
+        anonymous.append(house.enter(f"anonymous {number}", INSIDE, since=float(number)))
+    anonymous[-1].is_known = True
+    house.quotas.settle(anonymous[-1])
+    assert (house.gone, len(house.quotas)) == (["anonymous 0", "anonymous 1"], 2)
+
+    anonymous[-1].is_broker = True
+    house.quotas.settle(anonymous[-1])
+
+    assert house.gone[2:] == ["ann"]

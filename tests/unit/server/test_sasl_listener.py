@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
+import socket
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -306,9 +309,11 @@ def crowded(is_allowed: Authorizer, *before: Callable[[Client], Any]) -> bool:
             await asyncio.sleep(0.05)
             async with connected(server, "INSIDE") as broker:
                 try:
-                    return (await handshake(broker))[0] == ErrorCode.NONE
+                    await log_in(broker)
+                    await broker.ask(ApiVersionsRequest())
                 except (AssertionError, ConnectionResetError):
                     return False
+                return True
 
     return asyncio.run(story())
 
@@ -336,7 +341,7 @@ def test_who_has_not_logged_in_goes_before_a_client_that_has() -> None:
             await log_in(ann)
             await stranger.ask(ApiVersionsRequest())
             async with connected(server, "INSIDE") as broker:
-                assert (await handshake(broker))[0] == ErrorCode.NONE
+                await log_in(broker)
                 assert await stranger.is_hung_up_on()
                 await handshake(ann)  # still answered
 
@@ -358,3 +363,55 @@ def test_strangers_are_not_listened_to_for_long(size: int, is_read: bool) -> Non
                 assert await client.is_hung_up_on()
 
     asyncio.run(story())
+
+
+def test_strangers_on_the_listener_of_brokers_push_out_nobody_who_has_logged_in() -> None:
+    listeners = [ListenerSettings(name, "127.0.0.1", 0, door=Door(None, login)) for name in ("INSIDE", "OUTSIDE")]
+    most, strangers = 10, 40
+
+    async def story() -> int:
+        limits = Limits(most_connections=most, most_newcomers=4)
+        async with serving(limits, None, listeners, "INSIDE") as server, contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(connected(server)) for _ in range(most)]
+            for client in clients:
+                await log_in(client)
+            for _ in range(strangers):
+                await stack.enter_async_context(connected(server, "INSIDE"))
+            left = 0
+            for client in clients:
+                with contextlib.suppress(AssertionError, ConnectionResetError):
+                    await handshake(client)
+                    left += 1
+            return left
+
+    assert asyncio.run(story()) == most
+
+
+def resident_mib() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+@pytest.mark.parametrize("key", [ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS])
+def test_memory_before_logins_is_bounded_in_sum_and_keeps_no_login_waiting(key: ApiKey) -> None:
+    strangers, most_bytes = 200, 16 * 2**20
+
+    async def story() -> float:
+        async with serving(Limits(queued_bytes=most_bytes), listeners=guarded()) as server:
+            before, opened = resident_mib(), []
+            for _ in range(strangers):
+                opened.append(socket.create_connection(("127.0.0.1", server.ports["OUTSIDE"])))
+                opened[-1].setblocking(False)
+                opened[-1].send(struct.pack(">ihhih", 500_000, key, 0, 1, -1))
+            for _ in range(40):
+                for stranger in opened:
+                    with contextlib.suppress(BlockingIOError):
+                        stranger.send(bytes(12_000))
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(5), connected(server) as client:
+                await log_in(client)
+            grown = resident_mib() - before
+            for stranger in opened:
+                stranger.close()
+            return grown
+
+    assert asyncio.run(story()) < 40, "a quarter of 16 MiB for their messages, and what connections cost"
