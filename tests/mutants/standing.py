@@ -133,4 +133,20 @@ MUTANTS = (
         "",
         (zk("reconnecting"),),
     ),
+    Mutant(
+        "takes an epoch that somebody else has raised for the one it claimed",
+        SESSION,
+        "if not is_ours or holder.stat.czxid != view.epoch.stat.mzxid:",
+        "if not is_ours:",
+        (zk("claims"),),
+        unseen="an epoch is raised without a claim by hand only",
+    ),
+    Mutant(
+        "gives up the claim of whoever has taken over meanwhile",
+        SESSION,
+        "                    protocol.Check(self._bridge.full(_EPOCH.path), fence),\n",
+        "                    protocol.Check(self._bridge.full(_EPOCH.path), -1),\n",
+        (zk("claims"),),
+        unseen="lived through 200 worlds",
+    ),
 )
