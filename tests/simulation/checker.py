@@ -100,7 +100,8 @@ class Checker:
         for path, session in touched.items():
             match catalog.address_of(path):
                 case StateAddress(topic, partition):
-                    self._state_changed(TopicPartition(topic, partition), path, session)
+                    is_alone = TopicAddress(topic).path not in touched
+                    self._state_changed(TopicPartition(topic, partition), path, session, is_alone=is_alone)
                 case ControllerEpochAddress():
                     self._epoch_changed(path, session)
         self._note_pairs(touched)
@@ -240,7 +241,7 @@ class Checker:
         history[assignment] = None
         history[Assignment(assignment.target)] = None
 
-    def _state_changed(self, at: TopicPartition, path: str, session: SessionId) -> None:
+    def _state_changed(self, at: TopicPartition, path: str, session: SessionId, *, is_alone: bool) -> None:
         value, before = self.read(path), self.states.get(at)
         self.state_written_at = self.world.clock.now
         if value is None and before is not None:
@@ -256,7 +257,8 @@ class Checker:
         if value.leader != NO_LEADER and value.leader not in value.isr:
             raise Broken(f"{at} is led by {value.leader}, which is not in the ISR {list(value.isr)}")
         strays = [r for r in value.isr if r not in replicas]
-        is_inherited = before is not None and all(r in before.isr for r in strays) and not self._is_ours(session)
+        is_cut = is_alone or not self._is_ours(session)
+        is_inherited = before is not None and all(r in before.isr for r in strays) and is_cut
         if (
             strays and at not in self.edited and not is_inherited
         ):  # by a change cut in two, whose second half nobody wrote
