@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.phases import Phase
 
-NO_TERM = "there is no term yet that decides, writes or tells anything"
+# The reason of each. There is none today: what needs a term is aimed at the one that is about to begin.
 CANNOT: dict[tuple[str, Phase], str] = {}
 
 
