@@ -208,8 +208,8 @@ class NativeController:
         owing = [at for at in candidates if self._owed(at)]
         self.begin_a_move_of(self.random.choice(owing if owing and self.random.random() < 0.5 else candidates))
 
-    def begin_a_move_of(self, at: TopicPartition) -> None:
-        """To some brokers, unless it moves."""
+    def begin_a_move_of(self, at: TopicPartition, untold: float = 0.2) -> None:
+        """To some brokers, unless it moves; so many of its moves it begins and dies before it has told anybody."""
         live = self._live()
         if not live or at not in self._partitions(moving=False):
             return
@@ -225,8 +225,8 @@ class NativeController:
         self.world.folder.wanted(at, target)
         if not self._write_assignment(at, Assignment((*target, *leaving), joining, leaving)):
             return
-        if self.random.random() < 0.2:
-            self.world.expire(self.session)  # it dies before it has told anybody
+        if self.random.random() < untold:
+            self.world.expire(self.session)
         else:
             self._tell(self._raise(at), new=joining)
 
