@@ -38,7 +38,8 @@ class Greetings:
 
     Shape:
         `_left` is how many topics each broker has still to hear of. `_begun` is how many partitions of the next topic
-        were told already. Topics in `_held_back` could not be told when their turn came.
+        were told already. Topics in `_held_back` could not be told when their turn came; for whoever has 0 there, the
+        replicas were.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -71,10 +72,10 @@ class Greetings:
             brokers.pop(broker, None)
 
     def hold_back(self, changes: Changes, left: Changes, brokers: Iterable[BrokerId]) -> None:
-        """Topics with new partitions of which others are `left` to a later turn are told when all were followed."""
+        """Topics with new partitions of which others are `left` to a later turn are shown when all were followed."""
         for name in changes.partitions.keys() & left.partitions.keys():
             if any(not former.assignment.replicas for former in changes.partitions[name].values()):
-                self._held_back.setdefault(name, {}).update(dict.fromkeys(brokers, 0))
+                self._held_back[name] = {**dict.fromkeys(brokers, 0), **self._held_back.get(name, {})}
 
     def has_more(self, half_told: Container[TopicName]) -> bool:
         """Whether there is something to tell now."""
@@ -97,8 +98,8 @@ class Greetings:
         for name in released:
             brokers = self._held_back.pop(name)
             if brokers:
-                partitions = {name: tuple(self._numbers(name))}
-                yield Greeting(brokers, partitions, partitions)
+                whole = {name: tuple(self._numbers(name))}
+                yield Greeting(brokers, whole if any(brokers.values()) else {}, whole)
         while self._left and most > 0:
             # Brokers leave the round one by one: each part of it is for those who are on it.
             brokers, most_topics = dict(self._left), min(self._left.values())
