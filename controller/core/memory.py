@@ -31,8 +31,9 @@ class Memory:
     Shape:
         `brokers` are the registered brokers that have been let in: one whose former life still has to be dealt with is
         not among them. `told_everything` are those that are told all there is in this turn. `untold` are partitions
-        whose leader has not heard which replicas, or which state, are in force. `emptied` are replicas that were told
-        to delete their logs and have not joined the ISR since, `caught_up` those being added that have been in the ISR;
+        whose leader has not heard which replicas, or which state, are in force, or may know a follower as it was before
+        its broker died: in this leader epoch nobody joins the ISR any more. `emptied` are replicas that were told to
+        delete their logs and have not joined the ISR since, `caught_up` those being added that have been in the ISR;
         `confirmed` are the brokers that have deleted replicas that leave. `out_of_patience` are moves that have waited
         long enough for that; the ends of moves of a topic in `gathering` are about to be written together. `preferring`
         are partitions for which somebody asked that the preferred replica leads; `legacy` the entries of

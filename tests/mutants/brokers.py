@@ -91,8 +91,8 @@ MUTANTS = (
     Mutant(
         "forgets after a fail-over that a leader may not know of its move",
         BROKERS,
-        "            if held.assignment.is_moving or at.partition in topic.deletions:\n                memory.untold",
-        "            if at.partition in topic.deletions:\n                memory.untold",
+        "            if held.assignment.is_moving or at.partition in topic.deletions or",
+        "            if at.partition in topic.deletions or",
         (trap("weaknesses"),),
     ),
     Mutant(

@@ -303,8 +303,8 @@ class Broker:
             self.world.clock.after(held_up_s, lambda: self._arrive_late(request))
 
     def _arrive_late(self, request: AlterPartition) -> None:
-        """What a former life has sent was held up on its way."""
-        if self.model is not None and self.model.broker_epoch != request.broker_epoch and not self.is_cut_off:
+        """What was sent once, and perhaps answered long ago, was held up on its way: all may have restarted since."""
+        if self.model is not None and not self.is_cut_off:
             self.world.ask(self.model.controller, request, lambda _: None)
 
     def _ask(self, life: int, request: Any, use: Any) -> None:

@@ -293,6 +293,8 @@ class Checker:
         if after.controller_epoch < before.controller_epoch:
             raise Broken(f"the controller epoch in the state of {at} fell")
         is_by_controller = self._is_ours(session)
+        if is_by_controller and after.leader == before.leader:
+            self._joins_with_everything(at, [r for r in after.isr if r not in before.isr])
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
         since = self.world.ensemble.shown_in_time_since(session)
@@ -310,6 +312,15 @@ class Checker:
         if not self.world.plan.unclean_election and at not in self.answers.forced:
             raise Broken(f"{at} elected {after.leader}, which was not in sync")
         self._lose(at, after.leader_epoch)
+
+    def _joins_with_everything(self, at: TopicPartition, joined: list[BrokerId]) -> None:
+        """A leader acknowledges nothing more without whom it has asked for, so that one must have all there is."""
+        for broker in joined:
+            log = self.world.brokers[broker].disk.get(at) if broker in self.world.brokers else None
+            held = {record.number for record in log.records} if log is not None else set()
+            missing = [number for number in self._acked_numbers.get(at, {}) if number not in held]
+            if missing:
+                raise Broken(f"{broker} joins the ISR of {at} without the acknowledged records {missing[:5]}")
 
     def lost_log(self, broker: BrokerId, at: TopicPartition) -> None:
         """A disk was lost; what only its broker had in sync is nobody's fault."""
@@ -395,6 +406,10 @@ class Checker:
             for record in log.records[min(start, log.high_watermark) : log.high_watermark]:
                 numbers[record.number] = None
             self.note_led(model.broker, at, log.high_watermark, epoch)
+
+    def acknowledged_numbers(self, at: TopicPartition) -> tuple[int, ...]:
+        """The records that must not be lost."""
+        return tuple(self._acked_numbers.get(at, {}))
 
     def _wrote_more(self, model: BrokerModel, at: TopicPartition) -> bool:
         """Whether a leader has written a larger ISR than it believes in: it never heard that this was accepted."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.core.commands import LeaderAndIsr, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write, operation
 from controller.core.events import Event
 from controller.core.machine import Machine
@@ -17,6 +17,7 @@ from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
+from controller.lab.broker_model import KAFKA_2_6, KAFKA_3_9, BrokerModel, Traits
 from tests.simulation.broken import Broken
 from tests.simulation.network import ZkConnection
 from tests.simulation.world import World
@@ -25,6 +26,7 @@ from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
+    PartitionEpoch,
     PartitionId,
     TopicName,
     TopicPartition,
@@ -252,6 +254,33 @@ def test_what_a_broker_writes_does_not_pass_a_connection_that_is_cut() -> None:
         pass
 
     assert arrived == []
+
+
+@pytest.mark.parametrize(("traits", "counts"), [(KAFKA_2_6, False), (KAFKA_3_9, True)])
+def test_what_a_leader_before_2_7_acknowledges_without_whom_it_has_itself_written_into_the_isr_does_not_count(
+    traits: Traits, counts: bool
+) -> None:
+    world, one, two = World(0), BrokerId(1), BrokerId(2)
+    first = PartitionState(one, LeaderEpoch(3), ControllerEpoch(1), (one,))
+    larger = msgspec.structs.replace(first, isr=(one, two))
+    world.checker.accepted[AT, 1] = [larger]
+    world.checker.states[AT] = msgspec.structs.replace(larger, leader=two, leader_epoch=LeaderEpoch(4))
+    view = PartitionView(
+        AT.topic, None, AT.partition, ControllerEpoch(1), one, LeaderEpoch(3), (one,), PartitionEpoch(0), 0, (one, two)
+    )
+    model = BrokerModel(one, traits)
+    model.receive(LeaderAndIsr((view,), (), ()), one, ControllerEpoch(1), BrokerEpoch(1))
+    model.hear(AT, two, 0, 0.0)
+    (wanted,) = model.proposals(0.0)
+    assert wanted.isr == (one, two)
+
+    model.append(AT, 1)  # the new member has to have it
+    model.forget_wish(AT, wanted)  # the write has failed, as far as the leader knows: somebody else has written since
+    model.append(AT, 2)
+    world.checker.acknowledged(model)
+
+    assert model.disk[AT].high_watermark == 2
+    assert bool(world.checker.acknowledged_numbers(AT)) is counts
 
 
 def test_a_topic_whose_znodes_go_before_its_logs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.batch import Batch
 from controller.core.telling.greetings import Greetings
 from controller.core.telling.sending import is_of_its_present_life, send
-from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from zk_layout.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.topics import Assignment
 
@@ -53,6 +53,8 @@ class Brokers(Duty):
         self._admission = Admission(shared.cluster, shared.memory, shared.state)
         self._fresh: dict[BrokerId, None] = {}
         self._hidden: dict[BrokerId, None] = {}
+        self._met: dict[BrokerId, None] = {}
+        self._follows: dict[BrokerId, dict[TopicPartition, LeaderEpoch]] = {}  # what those that shut down still follow
         self._greetings = Greetings(shared.cluster)
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
         self._refusals = Refusals(shared)
@@ -99,6 +101,10 @@ class Brokers(Duty):
         changes.brokers.setdefault(broker, None)
         if not changes.is_beginning and passage is not Passage.CHANGED:
             self._look_at_hosted(broker)
+        is_new_to_us = passage is Passage.APPEARED and broker not in self._met and not changes.is_beginning
+        if passage is Passage.VANISHED or is_new_to_us:
+            self._outdate(broker)
+        self._met[broker] = None
         if passage is Passage.VANISHED:
             self._fresh.pop(broker, None)
             self._refusals.forget(broker)
@@ -114,6 +120,27 @@ class Brokers(Duty):
             self._fresh[broker] = None
             for controller in self._cluster.controllers:
                 self._look_at_hosted(controller)  # a broker has come that may take its place
+
+    def _outdate(self, broker: BrokerId) -> None:
+        """What leaders know of a broker's replicas is of a life that is over: no ISR may come of it any more.
+
+        What they have asked for may be on its way, and names no life. Where the broker is in the ISR, the leader epoch
+        rises as it leaves that.
+        """
+        followed = self._follows.pop(broker, None)
+        for at, epoch in self._lagging(broker).items():
+            if followed is None or followed.get(at) == epoch:
+                self._memory.untold[at] = None
+
+    def _lagging(self, broker: BrokerId) -> dict[TopicPartition, LeaderEpoch]:
+        """The partitions that a broker may catch up with, and the leader epoch of each."""
+        found: dict[TopicPartition, LeaderEpoch] = {}
+        for name, numbers in self._cluster.hosted.get(broker, {}).items():
+            for at in (TopicPartition(name, number) for number in numbers):
+                held = self._cluster.partition(at)
+                if held is not None and held.state is not None and broker in _catching_up(held):
+                    found[at] = held.state.leader_epoch
+        return found
 
     def _look_after_hidden(self) -> None:
         """Whoever is registered unreadably leads on; that it has gone is no change of what was known of it."""
@@ -186,12 +213,18 @@ class Brokers(Duty):
             self._new[at] = made
         is_first_sight = is_initial or before is None or not former.assignment.replicas
         if is_first_sight and at not in self._new:
-            if held.assignment.is_moving or at.partition in topic.deletions:
+            if held.assignment.is_moving or at.partition in topic.deletions or self._lags(held):
                 memory.untold[at] = None
         elif has_risen:
             memory.untold.pop(at, None)
         elif state is not None and former is not held and _in_force(former) != _in_force(held):
             memory.untold[at] = None
+        if before is not None and state is not None and state.leader != before.leader in self._follows:
+            self._follows[before.leader][at] = state.leader_epoch  # it hears who leads now; as a follower it would not
+
+    def _lags(self, held: Partition) -> bool:
+        """Whether some broker may have come back in a new life while no controller looked, and joins the ISR next."""
+        return any(self._cluster.is_registered(r) for r in _catching_up(held))
 
     # ---- what they are told ---------------------------------------------------------------------------------
 
@@ -290,6 +323,8 @@ class Brokers(Duty):
                 out.notice("refused shutdown", controlled_shutdown.too_few_in_sync(broker, endangered, redundancy))
                 out.answer(asked.call, ShutdownPermitted(endangered))
                 return
+        if is_news:
+            self._follows[broker] = self._lagging(broker)
         self._memory.shutting_down[broker] = None
         self._leaving.append((asked.call, request, is_news))
         out.wake(Again(), out.now)  # the others hear of it with the next turn, and it is answered after that
@@ -308,6 +343,14 @@ class Brokers(Duty):
             "replicas_without_broker": sum(self._cluster.replica_counts.get(c, 0) for c in self._cluster.controllers),
             "unconfirmed_replica_deletions": sum(len(n) for topics in owing.values() for n in topics.values()),
         }
+
+
+def _catching_up(held: Partition) -> Replicas:
+    """The replicas that a leader may ask for next."""
+    state, replicas = held.state, held.assignment.replicas
+    if state is None or state.leader == NO_LEADER or state.isr == replicas:
+        return ()
+    return tuple(r for r in replicas if r not in state.isr and r != state.leader)
 
 
 def _in_force(held: Partition) -> Assignment:
