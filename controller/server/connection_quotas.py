@@ -94,9 +94,11 @@ class ConnectionQuotas:
         That is the connection itself where there are only brokers. One that has only asked something, as a broker does
         first that need not log in, may stay beyond the limit.
         """
+        if connection.listener != self.inter_broker_listener or not self._crowd(connection.listener, 0)[1]:
+            return None
         fresh = {c for c in self._connections if self._is_fresh(c, connection.since)}
         around, reason = self._crowd(connection.listener, -min(len(fresh), self._limits.most_newcomers))
-        if not reason or connection.listener != self.inter_broker_listener:
+        if not reason:
             return None
         may_push_all = connection.is_broker or connection.is_identified
         others = (c for c in around if c not in fresh | {connection} and (may_push_all or not c.is_identified))
