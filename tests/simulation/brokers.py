@@ -178,6 +178,11 @@ class Broker:
         """Whether its registration went so long ago that who is shown everything knows."""
         return not self.is_registered and self._is_long(self._gone_at, shown_since, SOON_S)
 
+    def may_pass_for_alive(self, shown_since: float) -> bool:
+        """Whether its last process ended, and who is shown everything may not know yet."""
+        is_registered_in_vain = self.is_registered and not self.is_up
+        return is_registered_in_vain or not self._is_long(self._gone_at, shown_since, SOON_S)
+
     def is_known(self, shown_since: float) -> bool:
         """Whether it registered so long ago that who is shown everything knows."""
         return self.is_registered and self._is_long(self._registered_at, shown_since)

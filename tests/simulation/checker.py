@@ -292,12 +292,11 @@ class Checker:
             raise Broken(f"{at} changed its leader within leader epoch {after.leader_epoch}")
         if after.controller_epoch < before.controller_epoch:
             raise Broken(f"the controller epoch in the state of {at} fell")
-        is_by_controller = self._is_ours(session)
+        is_by_controller, since = self._is_ours(session), self.world.ensemble.shown_in_time_since(session)
         if is_by_controller and after.leader == before.leader:
-            self._joins_with_everything(at, [r for r in after.isr if r not in before.isr])
+            self.joins_with_everything(at, [r for r in after.isr if r not in before.isr], since)
         if is_by_controller and after.controller_epoch != self._epoch:
             raise Broken(f"{at} was written with controller epoch {after.controller_epoch}, not {self._epoch}")
-        since = self.world.ensemble.shown_in_time_since(session)
         if after.leader != before.leader:
             hold(unsound(self, at, before, after, since))
         if is_by_controller:
@@ -313,10 +312,22 @@ class Checker:
             raise Broken(f"{at} elected {after.leader}, which was not in sync")
         self._lose(at, after.leader_epoch)
 
-    def _joins_with_everything(self, at: TopicPartition, joined: list[BrokerId]) -> None:
-        """A leader acknowledges nothing more without whom it has asked for, so that one must have all there is."""
+    def joins_with_everything(self, at: TopicPartition, joined: list[BrokerId], since: float) -> None:
+        """A leader acknowledges nothing more without whom it has asked for, so that one must have all there is.
+
+        But a topic that is being deleted is kept by nobody; and who asked before a broker died is answered so until the
+        controller can know of that, which takes the broker out of the ISR then.
+
+        Units:
+            `since` is when the writer's session began to be shown everything in time.
+        """
+        if at.topic in self.unwanted:
+            return
+        brokers = self.world.brokers
         for broker in joined:
-            log = self.world.brokers[broker].disk.get(at) if broker in self.world.brokers else None
+            if broker in brokers and brokers[broker].may_pass_for_alive(since):
+                continue
+            log = brokers[broker].disk.get(at) if broker in brokers else None
             held = {record.number for record in log.records} if log is not None else set()
             missing = [number for number in self._acked_numbers.get(at, {}) if number not in held]
             if missing:

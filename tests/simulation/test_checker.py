@@ -283,6 +283,62 @@ def test_what_a_leader_before_2_7_acknowledges_without_whom_it_has_itself_writte
     assert bool(world.checker.acknowledged_numbers(AT)) is counts
 
 
+def acknowledged_without(follower: BrokerId) -> World:
+    """The leader has acknowledged a record that a broker, registered for long, does not have."""
+    world, leader = World(0), BrokerId(101)
+    world.brokers[follower].start()
+    world.clock.now = 100.0
+    world.checker.states[AT] = PartitionState(leader, LeaderEpoch(3), ControllerEpoch(1), (leader,))
+    view = PartitionView(
+        AT.topic,
+        None,
+        AT.partition,
+        ControllerEpoch(1),
+        leader,
+        LeaderEpoch(3),
+        (leader,),
+        PartitionEpoch(0),
+        0,
+        (leader,),
+    )
+    model = BrokerModel(leader, KAFKA_3_9)
+    model.receive(LeaderAndIsr((view,), (), ()), leader, ControllerEpoch(1), BrokerEpoch(1))
+    model.append(AT, 1)
+    world.checker.acknowledged(model)
+    return world
+
+
+@pytest.mark.parametrize("restart_s", [None, 0.1, 1.0])
+def test_who_joins_an_isr_without_what_was_acknowledged_is_seen_unless_its_former_life_has_only_just_ended(
+    restart_s: float | None,
+) -> None:
+    joined = BrokerId(1)
+    world = acknowledged_without(joined)
+    broker, checker = world.brokers[joined], world.checker
+
+    with pytest.raises(Broken, match="without the acknowledged records"):
+        checker.joins_with_everything(AT, [joined], 0.0)
+    broker.crash(restart_s=None)
+    checker.joins_with_everything(AT, [joined], 0.0)  # it is still registered
+    if restart_s is None:
+        world.expire(broker.session)
+    else:
+        world.clock.now += restart_s
+        broker.start()
+    checker.joins_with_everything(AT, [joined], 0.0)  # the write may have been on its way
+    world.clock.now += 10.0
+    checker.joins_with_everything(AT, [joined], world.clock.now)  # nothing was shown until now
+    with pytest.raises(Broken, match="without the acknowledged records"):
+        checker.joins_with_everything(AT, [joined], 0.0)
+
+
+def test_nobody_needs_what_was_acknowledged_in_a_topic_that_is_being_deleted() -> None:
+    world = acknowledged_without(BrokerId(1))
+    world.checker.unwanted[AT.topic] = None
+
+    world.checker.joins_with_everything(AT, [BrokerId(1)], 0.0)
+
+
 def test_a_topic_whose_znodes_go_before_its_logs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TopicDeletions, "_unconfirmed", lambda *_: {})
 

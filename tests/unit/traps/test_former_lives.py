@@ -54,6 +54,20 @@ def test_its_leader_hears_of_a_higher_leader_epoch_before_the_broker_is_back(how
     assert told < lines.index("connect 2"), lines
 
 
+@pytest.mark.parametrize("how", [("broker 2 bounces",), ("broker 2 dies", "time +1s", "broker 2 returns")])
+def test_who_joins_by_a_write_that_was_on_its_way_when_its_broker_died_leaves_again_before_the_broker_is_back(
+    how: tuple[str, ...],
+) -> None:
+    play = behind()
+    play.do("hold reply", "isr orders-0 1,3,2", *how, "time +1s")
+    assert '"isr":[1,3,2]' in (play.data(STATE) or "")
+
+    lines = play.do("reply", "time +1s")
+
+    told = index(lines, "tell 1,3", "LeaderAndIsr orders-0 leader=1 leader_epoch=5 isr=[1, 3]")
+    assert told < lines.index("connect 2"), lines
+
+
 def test_it_joins_the_isr_when_it_has_caught_up_in_the_new_leader_epoch() -> None:
     play = behind()
     play.do("broker 2 bounces", "time +1s")
