@@ -8,7 +8,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
+from controller.core.settings import WRITES_A_TRANSACTION
+from controller.core.stage import in_force
 from controller.lab.broker_model import BrokerModel
 from tests.simulation.answers import Answers
 from tests.simulation.broken import Broken, hold
@@ -50,6 +54,7 @@ class Checker:
         self.accepted: dict[tuple[TopicPartition, int], list[PartitionState]] = {}
         self.assigned: dict[TopicPartition, dict[Assignment, None]] = {}
         self.together: dict[TopicPartition, dict[tuple[int, Assignment], None]] = {}
+        self.known: dict[TopicPartition, tuple[LeaderEpoch, dict[BrokerId, None]]] = {}  # in force in this leader epoch
         self.was_in_sync: dict[TopicPartition, bool] = {}
         self.caught_up: dict[TopicPartition, dict[BrokerId, None]] = {}  # in sync at some time since it was added
         self.lost: dict[TopicPartition, LeaderEpoch] = {}  # who was in sync was given up, last in this leader epoch
@@ -112,6 +117,8 @@ class Checker:
         for path, before in former.items():
             if before is not None and path in self.world.zookeeper.nodes and touched[path] != self.world.tools:
                 self._nobody_left_early(before, TopicName(path.rpartition("/")[2]))
+                if self._is_ours(touched[path]):
+                    self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
 
     def _note_pairs(self, touched: dict[str, SessionId]) -> None:
         """Which assignment and which state of a partition held at the same time."""
@@ -131,6 +138,15 @@ class Checker:
                     assignment = self.topics[at.topic].partitions[at.partition]
                     pairs = self.together.setdefault(at, {})
                     pairs[node.version, assignment] = pairs[node.version, Assignment(assignment.target)] = None
+                    self._note_known(at, assignment)
+
+    def _note_known(self, at: TopicPartition, assignment: Assignment) -> None:
+        state = self.states.get(at)
+        if state is None:
+            return
+        epoch, known = self.known.get(at, (state.leader_epoch, {}))
+        held = known if epoch == state.leader_epoch else {}
+        self.known[at] = state.leader_epoch, {**held, **dict.fromkeys(in_force(assignment, state).replicas)}
 
     @staticmethod
     def _topics_in(touched: dict[str, SessionId]) -> list[tuple[str, TopicAddress]]:
@@ -206,7 +222,7 @@ class Checker:
         self.world.phases.gone(name)
         for at in [TopicPartition(name, number) for number in before.partitions]:
             self.telling.forget(at)
-            for memory in (self.states, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
+            for memory in (self.states, self.known, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
                 memory.pop(at, None)
             for broker in self.world.brokers.values():
                 self._seen_marks.pop((broker.broker, at), None)
@@ -258,10 +274,7 @@ class Checker:
             raise Broken(f"{at} is led by {value.leader}, which is not in the ISR {list(value.isr)}")
         strays = [r for r in value.isr if r not in replicas]
         is_cut = is_alone or not self._is_ours(session)
-        is_inherited = before is not None and all(r in before.isr for r in strays) and is_cut
-        if (
-            strays and at not in self.edited and not is_inherited
-        ):  # by a change cut in two, whose second half nobody wrote
+        if strays and at not in self.edited and not (is_cut and self._may_be_left(at, value, strays, session)):
             raise Broken(f"{at} has the ISR {list(value.isr)} but the replicas {list(replicas)}")
         if before is not None:
             self._state_follows(at, before, value, session)
@@ -276,6 +289,22 @@ class Checker:
         node = self.world.zookeeper.nodes[path]
         self.accepted.setdefault((at, node.version), []).append(value)
         self._note_sync(at)
+
+    def _may_be_left(
+        self, at: TopicPartition, value: PartitionState, strays: list[BrokerId], session: SessionId
+    ) -> bool:
+        """Whether an ISR names who left with the first part of a decision that was cut, before the second is written.
+
+        Whoever was in it stays until then. A leader that writes the ISR itself may also take in whom it knew in its
+        leader epoch: the second part, which raises that, is refused then and decided again.
+        """
+        before = self.states.get(at)
+        if before is None:
+            return False
+        leader = self.world.brokers.get(value.leader)
+        is_leaders_own = leader is not None and leader.session == session and replace(before, isr=value.isr) == value
+        known = self.known[at][1] if is_leaders_own else {}
+        return all(r in before.isr or r in known for r in strays)
 
     def _is_ours(self, session: SessionId) -> bool:
         return any(c.session == session for c in self.world.controllers.values())
@@ -372,6 +401,19 @@ class Checker:
             if now != held:
                 self.was_in_sync.pop(at, None)
                 self._note_sync(at)
+
+    def _nobody_left_apart(self, before: Topic, name: TopicName, touched: dict[str, SessionId]) -> None:
+        """Where nothing has to be cut, replicas that serve leave with a new leader epoch: no leader takes them in."""
+        if self.world.plan.writes_a_transaction < WRITES_A_TRANSACTION or self.world.sizes.is_tight:
+            return
+        for number, held in before.partitions.items():
+            at, now = TopicPartition(name, number), self.topics[name].partitions[number]
+            state = self.states.get(at)
+            if state is None or now == held or at in self.edited or StateAddress(name, number).path in touched:
+                continue
+            gone = [r for r in in_force(held, state).replicas if r in held.replicas and r not in now.replicas]
+            if gone:
+                raise Broken(f"{at} let {gone} go, and its leader epoch stayed {state.leader_epoch}")
 
     # what a controller does
 

@@ -17,10 +17,14 @@ from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.topics import deletion_writes
 from controller.core.topics.deletion import DURING_DELETE, TopicDeletions
+from controller.core.transactions.packing import Packing, Piece
+from controller.core.transactions.proposal import Proposal
 from controller.lab.broker_model import KAFKA_2_6, KAFKA_3_9, BrokerModel, Traits
 from tests.simulation.broken import Broken
 from tests.simulation.network import ZkConnection
 from tests.simulation.world import World
+from tests.simulation.zookeeper import SetData
+from zk_layout import catalog
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,
@@ -28,12 +32,13 @@ from zk_layout.ids import (
     LeaderEpoch,
     PartitionEpoch,
     PartitionId,
+    SessionId,
     TopicName,
     TopicPartition,
     Zxid,
 )
-from zk_layout.znodes.partition_state import PartitionState
-from zk_layout.znodes.topics import Assignment, Topic
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 SEEDS = 40
 AT = TopicPartition(TopicName("orders"), PartitionId(0))
@@ -337,6 +342,83 @@ def test_nobody_needs_what_was_acknowledged_in_a_topic_that_is_being_deleted() -
     world.checker.unwanted[AT.topic] = None
 
     world.checker.joins_with_everything(AT, [BrokerId(1)], 0.0)
+
+
+ONE, TWO, THREE, FOUR = (BrokerId(b) for b in (1, 2, 3, 4))
+MOVING = Assignment((ONE, TWO, THREE), adding=(TWO, THREE))
+REDIRECTED = Assignment((ONE, TWO), adding=(TWO,))
+
+
+class Cut:
+    """Broker 1 writes the ISR itself; 3, that was being added, left with a write that concerned the topic alone."""
+
+    def __init__(self) -> None:
+        self.world = World(0)
+        self.somebody = self.world.zookeeper.open_session()
+        self.leader = self.world.brokers[ONE].session = self.world.zookeeper.open_session()
+        for path in (TopicAddress(AT.topic).path, StateAddress(*AT).path):
+            self.world.zookeeper.make_path(path)
+        self.state = PartitionState(ONE, LeaderEpoch(3), ControllerEpoch(0), (ONE,))
+        self.write(self.somebody, MOVING, self.state)
+        self.write(self.somebody, REDIRECTED)
+
+    def write(self, session: SessionId, *values: Assignment | PartitionState) -> None:
+        operations = [
+            SetData(StateAddress(*AT).path, catalog.encode(value))
+            if isinstance(value, PartitionState)
+            else SetData(TopicAddress(AT.topic).path, catalog.encode(Topic({AT.partition: value})))
+            for value in values
+        ]
+        assert not self.world.zookeeper.multi(session, operations).errors
+        self.world.checker.after_step()
+
+    def with_isr(self, *isr: BrokerId) -> PartitionState:
+        return msgspec.structs.replace(self.state, isr=isr)
+
+
+def test_a_leader_may_take_in_who_left_with_a_part_of_a_decision_until_its_leader_epoch_is_raised() -> None:
+    cut = Cut()
+
+    cut.write(cut.leader, cut.with_isr(ONE, THREE))
+    cut.write(cut.leader, cut.with_isr(ONE, THREE, TWO))
+
+
+def test_nobody_but_the_leader_may_take_in_who_has_left() -> None:
+    cut = Cut()
+
+    with pytest.raises(Broken, match="but the replicas"):
+        cut.write(cut.somebody, cut.with_isr(ONE, THREE))
+
+
+def test_no_leader_may_take_in_who_was_no_replica_in_its_leader_epoch() -> None:
+    cut = Cut()
+
+    with pytest.raises(Broken, match="but the replicas"):
+        cut.write(cut.leader, cut.with_isr(ONE, FOUR))
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_no_leader_may_take_in_who_has_left_once_its_leader_epoch_has_been_raised(*, is_whole: bool) -> None:
+    cut = Cut()
+    if is_whole:
+        cut.write(cut.somebody, MOVING)
+    cut.state = msgspec.structs.replace(cut.state, leader_epoch=LeaderEpoch(4))
+    cut.write(cut.somebody, *([REDIRECTED] if is_whole else []), cut.state)
+
+    with pytest.raises(Broken, match="but the replicas"):
+        cut.write(cut.leader, cut.with_isr(ONE, THREE))
+
+
+def test_a_decision_that_is_cut_where_nothing_has_to_be_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Packing.pieces
+
+    def cutting(packing: Packing, proposal: Proposal, *, is_alone: bool) -> Iterable[Piece]:
+        packing._most_writes = 1
+        return right(packing, proposal, is_alone=is_alone)
+
+    monkeypatch.setattr(Packing, "pieces", cutting)
+
+    assert "its leader epoch stayed" in broken_first()
 
 
 def test_a_topic_whose_znodes_go_before_its_logs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from controller.core.effects import Notice, Tell
 from controller.core.telling.sending import send
 from controller.core.topics.deletion import DURING_DELETE
 from tests.unit.core.builders import AT, Term, ids, state
-from tests.unit.traps.play import Play, some
+from tests.unit.traps.play import Play, index, some
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import BrokerId, LeaderEpoch, TopicId, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
@@ -101,6 +101,26 @@ def test_a_leader_deletes_its_replica_with_its_whole_topic_only() -> None:
     assert told(known(Assignment(ids("1,2")), state(1, "1,2"), mark), 1, deletion) == ([deletion], [])
     assert told(known(Assignment(ids("1,2")), state(1, "1,2")), 1, deletion)[0] == []
     assert told(Term("1"), 1, deletion)[0] == []
+
+
+CUT = ("set writes_a_transaction=1", "set leaders_write_isr=true assigns_topic_ids=false has_leader_recovery=false")
+
+
+@pytest.mark.parametrize("has_crashed", [False, True])
+def test_who_joins_the_isr_between_the_parts_of_the_decision_that_drops_it_keeps_its_log_until_it_has_left_it(
+    *, has_crashed: bool
+) -> None:
+    play = Play(*CUT, "brokers 1,2,3", "topic orders 0=2 id=none", "elect", "ask reassign orders-0 to=2,3,1")
+    drop, join = "ask reassign orders-0 to=2,1", "leader writes orders-0 2,3"
+    parted = ("crash after-commit 1", drop, join, "elect 101") if has_crashed else ("hold reply", drop, join, "reply")
+
+    assert some(play.do(*parted, "time +60s"), "StopReplica") == []
+    assert play.data(OWED) is None
+
+    lines = play.do("leader writes orders-0 2,3,1", "notify orders-0")
+
+    assert index(lines, "set", "isr=[2, 1] leader_epoch=3") < index(lines, "tell 3", "StopReplica", "leader_epoch=3")
+    assert '"partitions":{"0":[2,1]}' in (play.data("/brokers/topics/orders") or "")
 
 
 def test_what_is_withheld_keeps_nothing_else_back() -> None:
