@@ -198,9 +198,12 @@ class Checker:
         is_edited = session == self.world.tools and before is not None
         for number, assignment in value.partitions.items():
             is_news = before is None or before.partitions.get(number) != assignment
-            self._assigned(TopicPartition(address.topic, number), assignment, is_news=is_news)
-            if not is_edited:  # what counts is what was written before that
-                self.telling.assigned(TopicPartition(address.topic, number), assignment, self._term_of(session))
+            at = TopicPartition(address.topic, number)
+            self._assigned(at, assignment, is_news=is_news)
+            if is_edited:  # what counts in the same term is what was written before that
+                self.telling.edited(at, assignment)
+            else:
+                self.telling.assigned(at, assignment, self._term_of(session))
         self.topics[address.topic] = value
 
     def _assigned(self, at: TopicPartition, assignment: Assignment, *, is_news: bool) -> None:

@@ -30,6 +30,7 @@ class Telling:
         self._let_go: dict[tuple[ControllerEpoch, BrokerId, TopicPartition], LeaderEpoch] = {}
         self._begun_in: dict[TopicPartition, ControllerEpoch | None] = {}
         self._added_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch | None]] = {}
+        self._taken_out_in: dict[TopicPartition, dict[BrokerId, ControllerEpoch]] = {}
         self._led: dict[TopicPartition, dict[tuple[ControllerEpoch, BrokerId], None]] = {}
         self._times_told: dict[tuple[ControllerEpoch, BrokerId, BrokerEpoch], dict[PartitionView, int]] = {}
 
@@ -61,12 +62,19 @@ class Telling:
 
     def assigned(self, at: TopicPartition, assignment: Assignment, term: ControllerEpoch | None) -> None:
         """A topic's znode was written: replicas that are added now were added in this term."""
-        held = self._added_in.get(at, {})
-        self._added_in[at] = {r: held.get(r, term) for r in assignment.adding}
+        held, taken_out = self._added_in.get(at, {}), self._taken_out_in.pop(at, {})
+        added = {r: m for r, m in held.items() if term is None or r not in taken_out or term <= taken_out[r]}
+        self._added_in[at] = {r: added.get(r, term) for r in assignment.adding}
+
+    def edited(self, at: TopicPartition, assignment: Assignment) -> None:
+        """A topic's znode was written by hand: only who begins a term later may not know of what was added before."""
+        epoch, taken_out = self._checker.current_epoch(), self._taken_out_in.get(at, {})
+        gone = (r for r in self._added_in.get(at, {}) if r not in assignment.replicas)
+        self._taken_out_in[at] = {r: taken_out.get(r, epoch) for r in gone}
 
     def forget(self, at: TopicPartition) -> None:
         """Its topic is gone."""
-        for memory in (self._begun_in, self._added_in, self._led):
+        for memory in (self._begun_in, self._added_in, self._taken_out_in, self._led):
             memory.pop(at, None)
 
     def _is_just_made(self, tell: Tell, view: PartitionView) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -246,6 +247,30 @@ def test_a_log_that_is_deleted_while_it_alone_is_in_sync_is_seen() -> None:
     for world in (never_given_up, gone_on):
         with pytest.raises(Broken, match="being in its ISR"):
             world.checker.telling.deleted(model, AT, told_to_go(1))
+
+
+@pytest.mark.parametrize(("is_later", "counts"), [(False, False), (True, True)], ids=["same term", "later term"])
+def test_a_replica_that_was_taken_out_by_hand_is_made_again_only_in_a_later_term(is_later: bool, counts: bool) -> None:
+    world, before, now = World(0), ControllerEpoch(1), ControllerEpoch(3 if is_later else 2)
+    one, two = BrokerId(1), BrokerId(2)
+    moving = Assignment((two, one), (two,), (one,))
+    checker = world.checker
+    checker.topics[AT.topic], checker.edited[AT], checker.together[AT] = Topic({AT.partition: moving}), None, {}
+    checker._epoch = 2
+
+    checker.telling.assigned(AT, moving, before)
+    checker.telling.edited(AT, Assignment((one,)))
+    checker.telling.edited(AT, Assignment((one,)))
+    checker._epoch = now
+    checker.telling.assigned(AT, moving, now)
+
+    view = PartitionView(
+        AT.topic, None, AT.partition, now, one, LeaderEpoch(3), (one,), PartitionEpoch(0), 0, (two, one), (two,), (one,)
+    )
+    tell = Tell(two, BrokerEpoch(1), now, LeaderAndIsr((), (view,), ()))
+    controller: Any = SimpleNamespace(name="100", own_id=BrokerId(100), epoch=now, links={two: None})
+    with nullcontext() if counts else pytest.raises(Broken, match="the controller did not make it"):
+        checker.telling.told(controller, tell)
 
 
 def test_what_a_broker_writes_does_not_pass_a_connection_that_is_cut() -> None:
