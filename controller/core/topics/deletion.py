@@ -58,7 +58,8 @@ class _Deletion(Struct):
     Shape:
         `rounds` are what brokers have still to hear, at most one that has begun and one that has not. `told`,
         `confirmed` and `refused` are by broker, in its present life; `left` is what is not confirmed, as far as
-        the last round has come. `found` is what a survey listed; `is_surveying` that one is under way.
+        the last round has come. `announced` are the partitions of which everybody hears that they go: the replicas
+        of others were not known then. `found` is what a survey listed; `is_surveying` that one is under way.
     """
 
     rounds: list[_Round] = field(default_factory=lambda: [_Round(None)])
@@ -66,6 +67,7 @@ class _Deletion(Struct):
     confirmed: Numbers = field(default_factory=dict)
     refused: Numbers = field(default_factory=dict)
     left: Numbers = field(default_factory=dict)
+    announced: set[PartitionId] = field(default_factory=set)
     needs_config: bool = True
     needs_survey: bool = False
     is_surveying: bool = False
@@ -108,7 +110,8 @@ class TopicDeletions:
             changes.partitions.pop(name, None)
         for name, numbers in changes.partitions.items() if self._deletions else ():
             if name in self._deletions and self._have_replicas_changed(name, numbers):
-                self._tell_again(name)
+                is_announced = self._deletions[name].announced.issuperset(numbers)
+                self._tell_again(name, NOBODY if is_announced else None)
         for name, former in changes.topics.items() if self._deletions else ():
             if name in self._deletions and self._is_owed_anew(name, former):
                 self._tell_again(name)
@@ -246,6 +249,8 @@ class TopicDeletions:
             if now.left is None:
                 now.left = sorted(_numbers(self._cluster.topics[name]))
                 self._deletions[name].left = {}
+                if now.audience is None:
+                    self._announce(name, now.left)
             numbers, now.left = now.left[:most], now.left[most:]
             most -= 1 + len(numbers)
             if not now.left:
@@ -253,6 +258,11 @@ class TopicDeletions:
             if not rounds:
                 del self._to_tell[name]
             yield name, now.audience, numbers
+
+    def _announce(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
+        partitions = self._cluster.topics[name].partitions
+        named = (n for n in numbers if n in partitions and partitions[n].assignment.replicas)
+        self._deletions[name].announced.update(named)
 
     def _add_stops(
         self, name: TopicName, numbers: Iterable[PartitionId], stops: dict[BrokerId, list[ReplicaStop]]

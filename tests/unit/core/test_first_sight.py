@@ -132,6 +132,18 @@ def test_a_deletion_that_can_be_seen_only_later_is_asked_for_in_another_leader_e
     assert some(lines, "StopReplica orders-0", "leader_epoch=1")
 
 
+def test_clients_see_nothing_more_of_a_topic_that_goes_once_it_can_be_read() -> None:
+    play = Play("brokers 1,2,3,4", "topic orders 0=1,2 1=2,1", "elect")
+    data = play.data(TOPIC)
+    play.do("broker 2 dies", f"malformed {TOPIC}", "elect 101", "znode /admin/delete_topics/orders")
+
+    lines = play.do(f"znode {TOPIC} {data}", "time +5s")
+
+    assert some(lines, "StopReplica orders-0", "delete")
+    for number in (0, 1):
+        assert len(some(lines, "tell 1,3,4", f"UpdateMetadata orders-{number}", "leader=-2")) == 1
+
+
 def test_an_added_replica_is_new_once() -> None:
     play = cluster()
 
