@@ -216,8 +216,8 @@ def test_only_a_verified_certificate_may_read_and_only_of_an_allowed_name(tmp_pa
     assert asked(access, ask) == [200, 0, 0]
 
     allowed = HttpAccess(write(tmp_path, tls={**verified, "client_allowed_sans": ["127.0.0.1"]}))
-    others = HttpAccess(write(tmp_path, tls={**verified, "client_allowed_sans": ["prometheus.example"]}))
     assert asked(allowed, ask) == [200, 0, 0]
+    others = HttpAccess(write(tmp_path, tls={**verified, "client_allowed_sans": ["prometheus.example"]}))
     assert asked(others, ask) == [401, 0, 0]
 
 
