@@ -44,11 +44,11 @@ class _Round(Struct):
     """All partitions of a topic once more, bit by bit.
 
     Shape:
-        `audience` are those who hear that the topic is gone, None for everybody; whoever has not been told to delete a
+        `audience` are those who hear that the topic is gone though others have; whoever has not been told to delete a
         replica is. `left` are the partitions still to come, None before the first.
     """
 
-    audience: frozenset[BrokerId] | None
+    audience: frozenset[BrokerId] = NOBODY
     left: list[PartitionId] | None = None
 
 
@@ -58,11 +58,11 @@ class _Deletion(Struct):
     Shape:
         `rounds` are what brokers have still to hear, at most one that has begun and one that has not. `told`,
         `confirmed` and `refused` are by broker, in its present life; `left` is what is not confirmed, as far as
-        the last round has come. `announced` are the partitions of which everybody hears that they go: the replicas
-        of others were not known then. `found` is what a survey listed; `is_surveying` that one is under way.
+        the last round has come. `announced` are the partitions of which everybody has heard that they go; the replicas
+        of others may not be known yet. `found` is what a survey listed; `is_surveying` that one is under way.
     """
 
-    rounds: list[_Round] = field(default_factory=lambda: [_Round(None)])
+    rounds: list[_Round] = field(default_factory=lambda: [_Round()])
     told: Numbers = field(default_factory=dict)
     confirmed: Numbers = field(default_factory=dict)
     refused: Numbers = field(default_factory=dict)
@@ -74,11 +74,10 @@ class _Deletion(Struct):
     found: tuple[tuple[Address, ZnodeVersion], ...] | None = None
     noticed: set[BrokerId] = field(default_factory=set)
 
-    def tell_again(self, audience: frozenset[BrokerId] | None = NOBODY) -> None:
+    def tell_again(self, audience: frozenset[BrokerId] = NOBODY) -> None:
         """Go through all partitions once more."""
         if self.rounds and self.rounds[-1].left is None:
-            last = self.rounds[-1]
-            last.audience = None if audience is None or last.audience is None else last.audience | audience
+            self.rounds[-1].audience |= audience
         else:
             self.rounds.append(_Round(audience))
 
@@ -110,8 +109,7 @@ class TopicDeletions:
             changes.partitions.pop(name, None)
         for name, numbers in changes.partitions.items() if self._deletions else ():
             if name in self._deletions and self._have_replicas_changed(name, numbers):
-                is_announced = self._deletions[name].announced.issuperset(numbers)
-                self._tell_again(name, NOBODY if is_announced else None)
+                self._tell_again(name)
         for name, former in changes.topics.items() if self._deletions else ():
             if name in self._deletions and self._is_owed_anew(name, former):
                 self._tell_again(name)
@@ -124,7 +122,7 @@ class TopicDeletions:
     def _is_owed_anew(self, name: TopicName, former: TopicView | None) -> bool:
         return former is None or former.deletions != self._cluster.topics[name].deletions
 
-    def _tell_again(self, name: TopicName, audience: frozenset[BrokerId] | None = NOBODY) -> None:
+    def _tell_again(self, name: TopicName, audience: frozenset[BrokerId] = NOBODY) -> None:
         self._deletions[name].tell_again(audience)
         self._to_tell[name] = None
 
@@ -222,24 +220,28 @@ class TopicDeletions:
 
     def _tell_some(self, out: Outbox) -> None:
         recipients, brokers = self._cluster.registered_brokers(), live_brokers(self._cluster)
-        gone: dict[frozenset[BrokerId] | None, list[PartitionView]] = {}
+        everybody = frozenset(recipients)
+        gone: dict[frozenset[BrokerId], list[PartitionView]] = {}
         stops: dict[BrokerId, list[ReplicaStop]] = {broker: [] for broker in recipients}
         for name, audience, numbers in self._take_rounds():
-            if audience is None or audience:
-                views = deleted(self._cluster.topics[name], self._cluster.controller_epoch, numbers)
-                gone.setdefault(audience, []).extend(views)
+            announced = self._deletions[name].announced
+            due = numbers if audience else [n for n in numbers if n not in announced]
+            for view in deleted(self._cluster.topics[name], self._cluster.controller_epoch, due):
+                hearers = audience if view.partition in announced else everybody
+                gone.setdefault(hearers, []).append(view)
+                announced.add(view.partition)
             self._add_stops(name, numbers, stops)
         for audience, views in gone.items():
             commands = [UpdateMetadata(part, brokers) for part in cut(views)]
             for broker in recipients:
-                if audience is None or broker in audience:
+                if broker in audience:
                     for command in commands:
                         send(broker, command, self._cluster, self._memory, out)
         for broker in recipients:
             for part in cut(stops[broker]):
                 send(broker, StopReplica(part), self._cluster, self._memory, out)
 
-    def _take_rounds(self) -> Iterator[tuple[TopicName, frozenset[BrokerId] | None, list[PartitionId]]]:
+    def _take_rounds(self) -> Iterator[tuple[TopicName, frozenset[BrokerId], list[PartitionId]]]:
         """The next partitions, as many as a turn may tell of, and who hears of them."""
         most = self._budget
         while self._to_tell and most > 0:
@@ -249,8 +251,6 @@ class TopicDeletions:
             if now.left is None:
                 now.left = sorted(_numbers(self._cluster.topics[name]))
                 self._deletions[name].left = {}
-                if now.audience is None:
-                    self._announce(name, now.left)
             numbers, now.left = now.left[:most], now.left[most:]
             most -= 1 + len(numbers)
             if not now.left:
@@ -258,11 +258,6 @@ class TopicDeletions:
             if not rounds:
                 del self._to_tell[name]
             yield name, now.audience, numbers
-
-    def _announce(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
-        partitions = self._cluster.topics[name].partitions
-        named = (n for n in numbers if n in partitions and partitions[n].assignment.replicas)
-        self._deletions[name].announced.update(named)
 
     def _add_stops(
         self, name: TopicName, numbers: Iterable[PartitionId], stops: dict[BrokerId, list[ReplicaStop]]
