@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from controller.zk import protocol
@@ -37,9 +37,11 @@ class Births(Exists, frozen=True):
 class Lives:
     """What one term's reader has seen of folders in which others create again what was deleted."""
 
-    def __init__(self, folders: Iterable[str] = ()) -> None:
-        """Nothing was seen; of no other folder anything is remembered."""
+    def __init__(self, folders: Iterable[str] = (), wake: Callable[[], None] = lambda: None) -> None:
+        """Nothing was seen; of no other folder anything is remembered. `wake` has the reader count."""
         self.folders = tuple(folders)
+        self._wake = wake
+        self._uncounted: list[tuple[str, Callable[[], None]]] = []
         self._born: dict[str, Zxid] = {}
         self._counted: dict[str, tuple[int, Zxid]] = {}
         self._ours: dict[str, deque[tuple[Zxid, int]]] = {folder: deque() for folder in self.folders}
@@ -69,6 +71,11 @@ class Lives:
         while ours and ours[0][0] <= as_of:
             ours.popleft()
 
+    def take_uncounted(self) -> list[tuple[str, Callable[[], None]]]:
+        """The folders to be counted now, and what is to be called once they are."""
+        uncounted, self._uncounted = self._uncounted, []
+        return uncounted
+
     # ---- what is written --------------------------------------------------------------------------------------
 
     def is_same(self, path: str, czxid: Zxid) -> bool:
@@ -96,6 +103,14 @@ class Lives:
             self._in_flight[folder] -= count
             if zxid is not None:
                 self._ours[folder].append((zxid, count))
+
+    def refused(self, folder: str, then: Callable[[], None]) -> None:
+        """A child was created that we do not know of; `then` is called once it has been counted.
+
+        Every attempt before that would be refused as well.
+        """
+        self._uncounted.append((folder, then))
+        self._wake()
 
     def give_up(self, folder: str) -> None:
         """We may not create anything there: versions have to do."""

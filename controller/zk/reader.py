@@ -75,7 +75,8 @@ class Reader:
             parent: set() for parent in (*self._watched.parents, *self._watched.listed_once)
         }
         lone_in = {path.rpartition("/")[0] for path in self._watched.paths}
-        self.lives = Lives(folder for folder in RECREATED if folder in self._watched.families or folder in lone_in)
+        recreated = (folder for folder in RECREATED if folder in self._watched.families or folder in lone_in)
+        self.lives = Lives(recreated, self._wake)
         self._partitions: dict[TopicName, tuple[Zxid, Collection[PartitionId]]] = {}
         self._watched_on_request: set[str] = set()
         self._strangers: set[str] = set()
@@ -163,6 +164,9 @@ class Reader:
             if not self._task.cancelled():
                 self._task.result()
 
+    def _wake(self) -> None:
+        self._is_marked.set()
+
     def _emit(self, event: Event) -> None:
         if not self._is_stopped:
             self._emit_event(event)
@@ -200,7 +204,8 @@ class Reader:
                 return
 
     async def _round(self) -> None:
-        births = await self._count_births()
+        uncounted = self.lives.take_uncounted()
+        births = await self._count_births(folder for folder, _ in uncounted)
         parents, self._marked_parents = self._marked_parents, {}
         marked, self._marked = self._marked, {}
         asked, self._asked = self._asked, []
@@ -220,6 +225,8 @@ class Reader:
             if paths is not None:
                 self._allow(parent)  # now that all its children have been told
         await self._read_lone([path for path in marked if path in self._watched.paths], births)
+        for _, counted in uncounted:
+            counted()
         await self._read_requested([path for path in marked if path in self._watched_on_request], watch=True)
         for effect in asked:
             await self._read_requested([address.path for address in effect.addresses], watch=effect.watch)
@@ -228,11 +235,12 @@ class Reader:
         for topic in surveys:
             self._emit(Surveyed(topic, await self._surveyor.everything_below(topic)))
 
-    async def _count_births(self) -> _Births:
+    async def _count_births(self, uncounted: Iterable[str]) -> _Births:
         """Of the folders of which something is to be read, before it is: what has changed by then is marked by then."""
         asked = (address.path for effect in self._asked for address in effect.addresses)
         paths = itertools.chain(self._marked, asked)
-        due = {*self._marked_parents, *(folder for path in paths if (folder := self.lives.folder_of(path)) is not None)}
+        in_folders = (folder for path in paths if (folder := self.lives.folder_of(path)) is not None)
+        due = {*self._marked_parents, *in_folders, *uncounted}
         folders = [folder for folder in self.lives.folders if folder in due]
         found: dict[str, tuple[int, Zxid]] = {}
         with contextlib.suppress(Disconnected):  # whoever needs it is refused, and has it read again

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from controller.core.effects import Commit, Create, Delete, Set, Write
@@ -53,7 +54,8 @@ class Writer:
         self.is_fenced = False
 
     def submit(self, commit: Commit) -> None:
-        """Send a transaction; `emit` is called with its outcome, in the order of submission.
+        """Send a transaction; `emit` is called with its outcome, in the order of submission, but later where it was
+        refused over a child that the reader has yet to count.
 
         The server would close the connection over one that is too large, again and again: that is refused here.
         """
@@ -133,16 +135,23 @@ class Writer:
             self.is_fenced = True
             self._emit(Fenced(commit.commit))
         elif refused[0] <= len(guards):
-            write, code = guards[refused[0] - 1][0], refused[1]
-            folder = self._lives.folder_of(write.address.path)
-            if code not in (protocol.NO_NODE, protocol.NODE_EXISTS) and folder is not None:
-                self._lives.give_up(folder)
-            reason = f"something was created in {folder} meanwhile ({protocol.error_name(code)})"
-            self._emit(Conflicted(commit.commit, write.address, reason))
+            self._conflicted(commit, guards[refused[0] - 1][0], refused[1])
         else:
             index, code = refused[0] - len(guards), refused[1]
             write = commit.operations[index - 1].write
             self._emit(Conflicted(commit.commit, write.address, _reason(write, code)))
+
+    def _conflicted(self, commit: Commit, write: Write, code: int) -> None:
+        """A guard was refused."""
+        folder = self._lives.folder_of(write.address.path)
+        reason = f"something was created in {folder} meanwhile ({protocol.error_name(code)})"
+        tell = partial(self._emit, Conflicted(commit.commit, write.address, reason))
+        assert folder is not None
+        if code in (protocol.NO_NODE, protocol.NODE_EXISTS):
+            self._lives.refused(folder, tell)
+        else:
+            self._lives.give_up(folder)
+            tell()
 
     def _note(self, commit: Commit, zxid: Zxid) -> None:
         for write in commit.writes:

@@ -151,6 +151,17 @@ def test_what_somebody_else_creates_costs_one_more_attempt(working: Working) -> 
     assert isinstance(working.written(Delete(ASKED, V0, life)), Committed)
 
 
+@pytest.mark.parametrize("created", [OTHER.path, "/admin/anything"], ids=["watched", "watched by nobody"])
+def test_who_tries_again_at_once_finds_counted_what_somebody_else_created(working: Working, created: str) -> None:
+    address = ASKED if created == OTHER.path else LEGACY
+    working.ensemble.write(MakeNode(address.path, b"1"))
+    life = working.seen(address.path, b"1")
+    working.ensemble.write(MakeNode(created))
+
+    assert isinstance(working.written(Delete(address, V0, life)), Conflicted)
+    assert isinstance(working.written(Delete(address, V0, life)), Committed)
+
+
 def test_where_nothing_may_be_created_versions_have_to_do(working: Working) -> None:
     life = working.asked()
     working.ensemble.zookeeper.acls[ROOT] = Permission.ALL & ~Permission.CREATE
