@@ -18,10 +18,10 @@ from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
-from controller.core.transactions.proposal import Atom, Proposal, Subject
+from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge
 from controller.core.view import Cluster
 from zk_layout.facts import Malformed
-from zk_layout.ids import TopicPartition, Zxid
+from zk_layout.ids import PartitionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.topics import TopicAddress
 
@@ -42,6 +42,7 @@ class LegacyZnode(TopicDuty):
         self._done: dict[TopicPartition, None] = {}
         self._has_foreign = self._awaits_topics = False
         self._refused: dict[TopicPartition, str] = {}
+        self._begun: dict[TopicName, dict[PartitionId, None]] = {}
         self._step: Step | None = None
 
     @property
@@ -97,6 +98,7 @@ class LegacyZnode(TopicDuty):
     def open_step(self, step: Step, out: Outbox) -> None:
         """The rule is asked about partitions of this step now."""
         self._step, self._refused = step, {}
+        self._begun.pop(step.name, None)
 
     def _next_step(self, case: Case, cluster: Cluster) -> Next:
         target = cluster.legacy.get(case.at)
@@ -110,7 +112,10 @@ class LegacyZnode(TopicDuty):
         if isinstance(outcome, Refusal):
             self._refused[case.at] = outcome.message or outcome.error.name
             return None
-        return outcome if isinstance(outcome, Change) else None
+        if isinstance(outcome, Change):
+            self._begun.setdefault(case.at.topic, {})[case.at.partition] = None
+            return outcome
+        return None
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Entries that a request of this step overrules leave with it."""
@@ -121,6 +126,14 @@ class LegacyZnode(TopicDuty):
         if overruled:
             step.planned.along.append(self._without(overruled))
             step.holds.append(SUBJECT)
+
+    def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
+        """An entry that is too much for the topic's znode is refused, as a request is: others wait behind it."""
+        begun = self._begun.pop(step.name, {})
+        if step.accepted or step.decided or not isinstance(outcome, TooLarge):
+            return  # others that were refused are not tried again, but it is
+        for number in begun:
+            self._refuse(TopicPartition(step.name, number), outcome.message, out)
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """Take out the entries that are done, unless the znode is being written or cannot be read."""

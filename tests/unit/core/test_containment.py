@@ -472,6 +472,24 @@ def test_a_legacy_znode_too_large_to_be_struck_from_is_when_less_is_left_and_not
     assert struck == [Set(znode, LegacyReassignment(moves[2:]), ZnodeVersion(0), STAT.czxid)]
 
 
+def test_a_legacy_entry_too_large_for_its_topic_is_refused_and_holds_up_no_other() -> None:
+    wide = topic("wide", *(state(1, "1,2") for _ in range(40)))
+    turns = Turns(*wide, *topic("orders", state(1, "1,2")), znode_size_limit=600)
+    znode, moves = (
+        LegacyReassignmentAddress(),
+        tuple(LegacyMove(TopicName(name), PartitionId(0), ids("3,2")) for name in ("wide", "orders")),
+    )
+
+    came = turns.turn(Observed((present(znode, LegacyReassignment(moves), STAT),)))
+
+    (notice,) = notices(came, "refused legacy reassignment")
+    assert notice.startswith(f"entry wide-0 of {znode.path} is refused and removed: writing /brokers/topics/wide")
+    written = {w.address: w for c in commits(came) for w in c.writes}
+    assert TopicAddress(TopicName("orders")) in written
+    assert TopicAddress(TopicName("wide")) not in written
+    assert written[znode] == Set(znode, LegacyReassignment(moves[1:]), ZnodeVersion(0), STAT.czxid)
+
+
 # ---- whole topics ---------------------------------------------------------------------------------------------
 
 
