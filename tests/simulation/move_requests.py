@@ -100,7 +100,9 @@ class MoveRequests:
             followed |= open_here
             open_count = status.counts.get(IN_PROGRESS, 0)
             unnamed += open_count - len(open_here)
-            is_overstated = not open_here <= moving | overwritten or open_count > len(moving | overwritten)
+            unknown = {at for at in open_here if self.world.refusals.hides(at)}  # nobody can tell that it has ended
+            may_be_open = moving | overwritten | unknown
+            is_overstated = not open_here <= may_be_open or open_count > len(may_be_open)
             is_wrong = (status.finished_ms is None) != bool(open_count) or is_overstated
             if is_wrong and not self.world.sizes.excuses(path):
                 return f"{path} does not say what became of its moves: {status}"
