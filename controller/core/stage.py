@@ -78,6 +78,27 @@ def complete(assignment: Assignment, state: PartitionState | None) -> Assignment
     return Assignment(assignment.replicas + unlisted, assignment.adding, assignment.removing + unlisted)
 
 
+def strays(assignment: Assignment, state: PartitionState) -> Replicas:
+    """The in-sync replicas that are so in name only: the leader is a replica, and they are none.
+
+    >>> strays(Assignment((3,)), PartitionState(3, 7, 1, (3, 2)))
+    (2,)
+
+    A controller that is no more than Kafka's elects from such an ISR, keeps it, and tells the leader of the listed
+    replicas alone: it waits for no others. A leader that is not listed was elected while they all were.
+
+    >>> strays(Assignment((3,)), PartitionState(1, 7, 1, (1, 2, 3)))
+    ()
+
+    Shape:
+        None where the ISR names no replica that is listed: it may not become empty.
+    """
+    unlisted = tuple(r for r in state.isr if r not in assignment.replicas)
+    if len(unlisted) == len(state.isr) or state.leader not in (NO_LEADER, *assignment.replicas):
+        return ()
+    return unlisted
+
+
 def still_to_go(
     assignment: Assignment, state: PartitionState | None, owed: Replicas, confirmed: Container[BrokerId]
 ) -> Replicas:

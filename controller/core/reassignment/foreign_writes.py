@@ -44,7 +44,7 @@ class ForeignWrites(TopicDuty):
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
         """In-sync replicas that are not listed."""
-        return ((Precedence.UNLISTED, next_step),)
+        return ((Precedence.STRAYS, put_right), (Precedence.UNLISTED, next_step))
 
     def close_step(self, step: Step, out: Outbox) -> None:
         """Our own write may be seen before, or without, the answer to it."""
@@ -107,6 +107,26 @@ class ForeignWrites(TopicDuty):
         for number, assignment in ours.items():
             if number in overwritten:
                 self._topics.put_back(name, number, assignment)
+
+
+def put_right(case: Case, cluster: Cluster) -> Next:
+    """Take out of the ISR what is no replica: a leader that heard of the listed ones alone has waited for no others.
+
+    What a decision let go is owed a deletion, and gets it. Others may hold the only second copy: they become replicas
+    that are being removed once the listed ones are in sync. Those that are not yet count as added: the move would let
+    go at once otherwise.
+    """
+    if not case.strays or case.state is None:
+        return None
+    held, isr, to, notice = case.assignment, case.state.isr, None, None
+    why = f"{listed(case.strays)} are in the ISR of {case.at} but not among its replicas {listed(held.target)}"
+    why = f"{why}: they leave it, for the leader may not have waited for them"
+    others = tuple(r for r in case.strays if r not in case.owed)
+    if others:
+        missing = tuple(r for r in held.target if r not in (*isr, *held.adding))
+        to = Assignment(held.replicas + others, held.adding + missing, held.removing + others)
+        notice = Notice(KIND, f"{TopicAddress(case.at.topic).path} does not list all in-sync replicas: {why}")
+    return Change(why, to, raised(case.state, cluster.controller_epoch), notice=notice)
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:

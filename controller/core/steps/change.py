@@ -25,7 +25,8 @@ class Case(Struct, frozen=True):
         `state` is None only where the partition never had one. `confirmed` are the brokers that said they deleted
         their replica; `is_patience_over` says that no more waiting is due for the others. `owed` are replicas that
         left the assignment earlier and whose deletion is unconfirmed. `unlisted` are in-sync replicas that the
-        topic's znode does not name; in `assignment` they are being removed. `is_gathering` says that the topic's znode
+        topic's znode does not name; in `assignment` they are being removed. `strays` are such that may lack records:
+        the ISR in `state` is without them. `is_gathering` says that the topic's znode
         was written a moment ago and that other moves of the topic will soon end too. `config` are the topic's settings,
         None unless they have just been read.
     """
@@ -41,6 +42,7 @@ class Case(Struct, frozen=True):
     owed: Replicas = ()
     config: Config | None = None
     unlisted: Replicas = ()
+    strays: Replicas = ()
 
 
 class Change(Struct, frozen=True):
@@ -76,13 +78,14 @@ Rule = Callable[[Case, Cluster], Next]
 class Precedence(IntEnum):
     """In which order rules are asked; the first that has something to say decides about the partition."""
 
-    LEGACY_ENTRY = 0
-    OWN_REPLICA = 1
-    FIRST_LEADER = 2
-    LEADER = 3
-    UNLISTED = 4
-    REASSIGNMENT = 5
-    PREFERENCE = 6
+    STRAYS = 0
+    LEGACY_ENTRY = 1
+    OWN_REPLICA = 2
+    FIRST_LEADER = 3
+    LEADER = 4
+    UNLISTED = 5
+    REASSIGNMENT = 6
+    PREFERENCE = 7
 
 
 def raised(

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from controller.core.effects import Create, Delete, Record, Set, Write
 from controller.core.memory import NOBODY, Making
-from controller.core.stage import complete
+from controller.core.stage import complete, strays
 from controller.core.state.topics import TopicView
-from controller.core.steps.change import Case, Change, listed
+from controller.core.steps.change import Case, Change, listed, raised
 from controller.core.transactions.proposal import Atom
 from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
@@ -67,6 +67,9 @@ class Draft:
         if held is None or not held.assignment.replicas or not held.is_state_known or held.is_malformed:
             return None
         written, state = self._assignments.get(number, held.assignment), self._states.get(number, held.state)
+        gone = () if state is None else strays(written, state)
+        if state is not None and gone:
+            state = without(state, gone)
         assignment = complete(written, state)
         at = TopicPartition(self.topic.name, number)
         decided = self._states.get(number)
@@ -83,10 +86,13 @@ class Draft:
             self._owed.get(number, self.topic.deletions.get(number, ())),
             cluster.fresh_config(at),
             assignment.replicas[len(written.replicas) :],
+            gone,
         )
 
     def take(self, number: PartitionId, change: Change) -> None:
         """Decide on top of what was decided before. Two raises of a leader epoch in one step count as one.
+
+        What writes no state takes strays out of the ISR all the same: one may be among the new replicas.
 
         Raises:
             ValueError: the ISR would be empty: nobody could tell any more who has all records.
@@ -102,6 +108,9 @@ class Draft:
             if held.state is not None and state.leader_epoch > held.state.leader_epoch + 1:
                 state = replace(state, leader_epoch=LeaderEpoch(held.state.leader_epoch + 1))
             self._states[number] = state
+        elif held.state is not None and self._had_strays(number) and number not in self._states:
+            trusted = without(held.state, strays(held.assignment, held.state))
+            self._states[number] = raised(trusted, self._cluster.controller_epoch)
         if change.owed is not None:
             self._owed[number] = change.owed
             if change.owed == self.topic.deletions.get(number, ()):
@@ -172,9 +181,11 @@ class Draft:
         together = sorted(self._assignments.keys() | self._owed.keys())
         znodes = (*self._topic_write(), *self._deletions_write(), *self.along)
         if znodes or self.before or self.after:
-            states = (w for n in together if n in self._states for w in self._state_writes(n))
+            first = [n for n in together if n in self._states and self._had_strays(n)]
+            last = [n for n in together if n in self._states and n not in first]
+            before, states = ([w for n in some for w in self._state_writes(n)] for some in (first, last))
             why = self._reasons(together) or (self.shows,)
-            atoms.append(Atom(znodes, why, tuple(self.before), (*states, *self.after)))
+            atoms.append(Atom(znodes, why, (*self.before, *before), (*states, *self.after)))
         single = sorted(self._states.keys() - set(together))
         atoms.extend(Atom(tuple(self._state_writes(n)), tuple(self._why.get(n, ()))) for n in single)
         return (*self._with_parent(atoms), *self._requests) or tuple(self.apart)
@@ -220,6 +231,11 @@ class Draft:
         else:
             yield Delete(address, version)
 
+    def _had_strays(self, number: PartitionId) -> bool:
+        """Whether the ISR has to be put right before the topic's znode may list one of them."""
+        held = self.topic.partitions[number]
+        return held.state is not None and bool(strays(held.assignment, held.state))
+
     def _state_writes(self, number: PartitionId) -> Iterable[Write]:
         held, state = self.topic.partitions[number], self._states[number]
         address = StateAddress(self.topic.name, number)
@@ -235,3 +251,8 @@ class Draft:
         if self.topic.has_partitions_znode or not is_any_new:
             return atoms
         return [Atom((Create(PartitionsAddress(self.topic.name), None),), ()), *atoms]
+
+
+def without(state: PartitionState, gone: Replicas) -> PartitionState:
+    """The state with an ISR that does not name them."""
+    return replace(state, isr=tuple(r for r in state.isr if r not in gone))

@@ -6,7 +6,15 @@ import json
 
 import pytest
 
+from controller.core.effects import Set
+from controller.core.steps.change import Change
+from controller.core.steps.draft import Draft
+from tests.unit.core.builders import AT, Term, ids, state
 from tests.unit.traps.play import Play, some
+from zk_layout.facts import Stat, present
+from zk_layout.ids import ZnodeVersion, Zxid
+from zk_layout.znodes.partition_state import PartitionState, StateAddress
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 ORDERS = "/brokers/topics/orders"
 STATE = f"{ORDERS}/partitions/0/state"
@@ -156,6 +164,59 @@ def test_a_replica_in_sync_that_is_not_listed_is_cleared_away_where_the_listed_o
     assert state_of(play) == (1, [1, 2])
     assert some(lines, "tell 3  StopReplica", "delete")
     assert topic_of(play)["partitions"] == {"0": [1, 2]}
+
+
+STRAYED = ("brokers 1,2,3", "topic orders 0=3", "state orders-0 leader=3 isr=3,2")
+
+
+def test_who_is_in_the_isr_but_no_replica_is_not_elected_where_a_replica_was_in_sync() -> None:
+    """A decision was cut, and Kafka's controller elected 3 from what was left: 3 has waited for nobody since."""
+    play = Play(*STRAYED, "broker 3 dies", "elect", "time +60s")
+    assert state_of(play) == (-1, [3])
+
+    play.do("broker 3 returns", "time +60s")
+
+    assert state_of(play) == (3, [3])
+    assert topic_of(play)["partitions"] == {"0": [3]}
+
+
+def test_who_is_in_the_isr_but_no_replica_is_not_in_sync_when_it_becomes_one() -> None:
+    term = Term("2,3")
+    numbers = {AT.partition: Assignment(ids("3"))}
+    stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
+    term.fold(present(TopicAddress(AT.topic), Topic(numbers, None), stat))
+    term.fold(present(StateAddress(AT.topic, AT.partition), state(3, "3,2"), stat))
+    draft = Draft(term.cluster.topics[AT.topic], term.cluster)
+
+    draft.take(AT.partition, Change("a move that writes no state", Assignment(ids("2,3"), adding=ids("2"))))
+
+    (atom,) = draft.atoms()
+    assert [w.value.isr for w in atom.before if isinstance(w, Set) and isinstance(w.value, PartitionState)] == [(3,)]
+    assert not atom.after
+
+
+def test_who_is_in_the_isr_but_no_replica_keeps_its_copy_until_the_replicas_are_in_sync() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,3", "state orders-0 leader=1 isr=1,2")
+
+    lines = play.do("elect", "time +60s")
+
+    assert state_of(play) == (1, [1])
+    assert topic_of(play)["removing_replicas"] == {"0": [2]}
+    assert some(lines, "notice (overwritten assignment)", "orders-0", "[2]")
+    assert not some(lines, "StopReplica")
+
+    lines = play.do("isr orders-0 1,2", "isr orders-0 1,2,3", "time +60s")
+
+    assert state_of(play) == (1, [1, 3])
+    assert some(lines, "tell 2  StopReplica", "delete")
+
+
+def test_where_a_decision_has_to_be_cut_no_stray_is_listed_before_it_has_left_the_isr() -> None:
+    play = Play("set writes_a_transaction=1", "brokers 1,2,3", "topic orders 0=1,3", "state orders-0 leader=1 isr=1,2")
+
+    play.do("crash after-commit 1", "elect")
+
+    assert state_of(play) == (1, [1])
 
 
 def test_the_only_copy_is_waited_for_where_it_is_down_and_not_listed() -> None:
