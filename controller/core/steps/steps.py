@@ -101,7 +101,9 @@ class Steps(Duty):
         """Try a topic again that was set aside; or somebody has waited long enough."""
         match alarm:
             case LookAgain(topic):
-                self._shared.agenda.add(topic, self._aside.release(topic, out), is_urgent=True)
+                due = dict.fromkeys(self._aside.release(topic, out))
+                self._overdue.setdefault(topic, {}).update(due)  # elections first: requests have waited here, too
+                self._shared.agenda.add(topic, due, is_urgent=True)
             case LongEnough():
                 self._shared.rest.woke(out)
             case LeadersWaited():

@@ -87,3 +87,13 @@ def test_a_leader_of_a_topic_that_cannot_be_read_may_ask_again(by: str, answer: 
 
     assert not some(at_once, "answer"), at_once
     assert some(told, "answer", answer), told
+
+
+def test_what_could_not_be_written_for_a_while_is_elected_before_the_requests_that_have_waited_with_it() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=2,1", "state orders-0 leader=1 isr=1,2", "elect")
+    play.do(f"refuse {STATE}", "ask reassign orders-0 to=2", "broker 2 dies", "time +2s", "ask reassign orders-0 to=2")
+
+    lines = play.do(f"allow {STATE}", "time +60s")
+
+    assert some(lines, "set", "leader=1 isr=[1] leader_epoch=1")
+    assert not some(lines, "set", "isr=[1, 2]")
