@@ -33,6 +33,7 @@ NEVER = float("-inf")
 class _Child(Struct, frozen=True):
     replicas: Replicas | None
     is_ours: bool
+    is_ahead: bool = False
 
 
 class ReassignmentFolder:
@@ -150,7 +151,8 @@ class ReassignmentFolder:
             address = catalog.address_of(path)
             if isinstance(address, ReassignmentAddress):
                 at = TopicPartition(address.topic, address.partition)
-                self._child_written(at, path, is_ours=session != self.world.tools)
+                is_alone = TopicAddress(at.topic).path not in touched
+                self._child_written(at, path, is_ours=session != self.world.tools, is_alone=is_alone)
         return None
 
     def _legacy_written(self, path: str) -> None:
@@ -159,7 +161,7 @@ class ReassignmentFolder:
         for move in value.moves if isinstance(value, LegacyReassignment) else ():
             self.wanted(move.topic_partition, move.replicas)
 
-    def _child_written(self, at: TopicPartition, path: str, *, is_ours: bool) -> None:
+    def _child_written(self, at: TopicPartition, path: str, *, is_ours: bool, is_alone: bool) -> None:
         node, before = self.world.zookeeper.nodes.get(path), self._children.get(at)
         if before is not None and not before.is_ours and not is_ours and before.replicas is not None:
             self._withdrawn[at, before.replicas] = self.world.clock.now
@@ -175,7 +177,11 @@ class ReassignmentFolder:
         replicas = value.assignment if isinstance(value, Reassignment) else None
         if is_ours and before is None and self.random.random() < 0.1:
             self.world.clock.after(self.random.uniform(0.0, 0.02), lambda: self.write(RemoveNode(path)))
-        self._children[at] = _Child(replicas, is_ours)
+        asked_at = self._reassignments.get(at, {}).get(replicas, NEVER)
+        is_asked_for = asked_at >= self.world.clock.now - self.world.ensemble.most_s - REMEMBERED_S
+        # The rest of the decision may be refused, and what is left says what the client wanted.
+        is_ahead = is_ours and is_alone and is_asked_for and self._target(at) != replicas
+        self._children[at] = _Child(replicas, is_ours, is_ahead)
         if not is_ours:
             self._pending.pop(at, None)
             if replicas is not None and at.topic in self.world.checker.topics:
@@ -240,7 +246,9 @@ class ReassignmentFolder:
         child = self._children.get(at)
         # A child of ours that was hidden while its move was ended could not be removed, and says to a successor what a
         # client's would.
-        is_request = child is not None and (not child.is_ours or self.world.refusals.hid_lately(_path(at)))
+        is_request = child is not None and (
+            not child.is_ours or child.is_ahead or self.world.refusals.hid_lately(_path(at))
+        )
         if child is not None and is_request and child.replicas == after.target:
             return True
         seen_at = self.world.clock.now - self.world.ensemble.most_s
