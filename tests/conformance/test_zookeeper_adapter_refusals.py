@@ -36,10 +36,13 @@ async def standing_by(zookeeper: str) -> AsyncIterator[tuple[Claimant, list[Even
         {"inter.broker.protocol.version": parse_protocol},
     )
     claimant = Claimant(settings, NothingWrong(), told.append)
+    looking = asyncio.create_task(claimant.reach())
     try:
-        await claimant.reach()
+        await until(lambda: Watching() in told)
         yield claimant, told
     finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
         await claimant.close()
 
 
