@@ -100,6 +100,7 @@ class Checker:
         hold(self.world.folder.wrote(touched))
         asked_for = [a.topic for a in map(catalog.address_of, touched) if isinstance(a, TopicDeletionAddress)]
         former = {path: self.topics.get(address.topic) for path, address in self._topics_in(touched)}
+        states = dict(self.states)
         for path, address in self._topics_in(touched):
             self._topic_changed(address, path, touched[path])
         for path, session in touched.items():
@@ -116,7 +117,7 @@ class Checker:
             self._wish_changed(name, is_ours=self._is_ours(touched[TopicDeletionAddress(name).path]))
         for path, before in former.items():
             if before is not None and path in self.world.zookeeper.nodes and touched[path] != self.world.tools:
-                self._nobody_left_early(before, TopicName(path.rpartition("/")[2]))
+                self._nobody_left_early(before, states, TopicName(path.rpartition("/")[2]))
                 if self._is_ours(touched[path]):
                     self._nobody_left_apart(before, TopicName(path.rpartition("/")[2]), touched)
 
@@ -387,7 +388,7 @@ class Checker:
         if assignment.is_moving and all(r in state.isr for r in assignment.target):
             self.was_in_sync[at] = True
 
-    def _nobody_left_early(self, before: Topic, name: TopicName) -> None:
+    def _nobody_left_early(self, before: Topic, states: dict[TopicPartition, PartitionState], name: TopicName) -> None:
         after = self.topics[name]
         for number, held in before.partitions.items():
             at, now = TopicPartition(name, number), after.partitions[number]
@@ -399,11 +400,25 @@ class Checker:
             is_served = state is not None and all(r in state.isr for r in now.original)  # a later target was in sync
             if at in self.edited:
                 continue
-            if lets_go and state is not None and not is_served and not self.was_in_sync.get(at):
+            is_early = lets_go and state is not None and not is_served and not self.was_in_sync.get(at)
+            if is_early and not self._has_shrunk_between(at, held, now, states.get(at)):
                 raise Broken(f"{at} let {gone} go before {list(held.target)} were in sync")
             if now != held:
                 self.was_in_sync.pop(at, None)
                 self._note_sync(at)
+
+    def _has_shrunk_between(
+        self, at: TopicPartition, held: Assignment, now: Assignment, before: PartitionState | None
+    ) -> bool:
+        """Whether two requests were followed in one transaction, the first of which had nothing to wait for.
+
+        A move that only removes lets go at once where none of the leaving replicas is in sync. The next one starts from
+        those that stay, in sync or not.
+        """
+        start, after = now.original, self.states[at]
+        in_sync = after.isr if before is None else (*before.isr, *after.isr)
+        is_arrived = all(r in held.original for r in start) and all(r in start for r in in_sync)
+        return is_arrived and self.world.folder.was_wanted(at, start)
 
     def _nobody_left_apart(self, before: Topic, name: TopicName, touched: dict[str, SessionId]) -> None:
         """Where nothing has to be cut, replicas that serve leave with a new leader epoch: no leader takes them in."""

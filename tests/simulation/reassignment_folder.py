@@ -55,6 +55,7 @@ class ReassignmentFolder:
         self._children: dict[TopicPartition, _Child] = {}
         self._reassignments: dict[TopicPartition, dict[Replicas | None, float]] = {}
         self._last_other_wish: dict[TopicPartition, float] = {}
+        self._wanted_at: dict[tuple[TopicPartition, Replicas], float] = {}  # replicas in ascending order
         self._pending: dict[TopicPartition, tuple[Replicas, float]] = {}
         self._deleted: dict[TopicPartition, float] = {}
         self._withdrawn: dict[tuple[TopicPartition, Replicas], float] = {}
@@ -127,6 +128,16 @@ class ReassignmentFolder:
     def wanted(self, at: TopicPartition, replicas: Replicas | None) -> None:
         """Somebody wants these replicas from now on, or the end of a move."""
         self._reassignments.setdefault(at, {})[replicas] = self._last_other_wish[at] = self.world.clock.now
+        self._note_wish(at, replicas)
+
+    def was_wanted(self, at: TopicPartition, replicas: Replicas) -> bool:
+        """Whether somebody has asked lately for these replicas, in any order, even if it was overruled since."""
+        since = self.world.clock.now - self.world.ensemble.most_s - REMEMBERED_S
+        return self._wanted_at.get((at, tuple(sorted(replicas))), NEVER) >= since
+
+    def _note_wish(self, at: TopicPartition, replicas: Replicas | None) -> None:
+        if replicas is not None:
+            self._wanted_at[at, tuple(sorted(replicas))] = self.world.clock.now
 
     def noticed(self, text: str) -> None:
         """A controller says why it does not follow a child."""
@@ -183,6 +194,7 @@ class ReassignmentFolder:
         is_ahead = is_ours and is_alone and is_asked_for and self._target(at) != replicas
         self._children[at] = _Child(replicas, is_ours, is_ahead)
         if not is_ours:
+            self._note_wish(at, replicas)
             self._pending.pop(at, None)
             if replicas is not None and at.topic in self.world.checker.topics:
                 self._pending[at] = (replicas, self.world.clock.now)

@@ -27,6 +27,7 @@ from tests.simulation.world import World
 from tests.simulation.zookeeper import SetData
 from zk_layout import catalog
 from zk_layout.ids import (
+    NO_LEADER,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -432,6 +433,37 @@ def test_no_leader_may_take_in_who_has_left_once_its_leader_epoch_has_been_raise
 
     with pytest.raises(Broken, match="but the replicas"):
         cut.write(cut.leader, cut.with_isr(ONE, THREE))
+
+
+FIVE = BrokerId(5)
+GROWING = Assignment((FIVE, FOUR, TWO, ONE), adding=(FIVE,), removing=(TWO, ONE))
+GROWING_ON = Assignment((ONE, THREE, FOUR), adding=(THREE,))
+
+
+def two_moves_at_once(*, isr: tuple[BrokerId, ...] = (ONE,), first: tuple[BrokerId, ...] | None = (FOUR, ONE)) -> None:
+    """A move is redirected in one transaction, where what was to be removed goes as well; `first` was asked for too."""
+    cut = Cut()
+    state = msgspec.structs.replace(cut.state, leader=NO_LEADER, leader_epoch=LeaderEpoch(4), isr=isr)
+    cut.write(cut.somebody, GROWING, state)
+    if first is not None:
+        cut.world.folder.wanted(AT, first)
+    cut.write(cut.somebody, GROWING_ON, msgspec.structs.replace(state, isr=(ONE,), leader_epoch=LeaderEpoch(5)))
+
+
+def test_of_two_moves_in_one_transaction_the_first_may_have_had_nothing_to_wait_for() -> None:
+    two_moves_at_once()
+
+
+def test_nobody_is_let_go_for_a_move_between_that_nobody_asked_for() -> None:
+    with pytest.raises(Broken, match="were in sync"):
+        two_moves_at_once(first=None)
+    with pytest.raises(Broken, match="were in sync"):
+        two_moves_at_once(first=(ONE, TWO))
+
+
+def test_a_move_between_has_to_wait_while_who_leaves_is_in_sync() -> None:
+    with pytest.raises(Broken, match="were in sync"):
+        two_moves_at_once(isr=(ONE, TWO))
 
 
 def test_a_decision_that_is_cut_where_nothing_has_to_be_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
