@@ -44,6 +44,7 @@ CONFIGS: Mapping[str, BrokerConfig] = MappingProxyType(
     {
         name: BrokerConfig(value, ConfigSource.DEFAULT)
         for name, value in {
+            "authorizer.class.name": "",
             "log.cleanup.policy": "delete",
             "log.retention.hours": "168",
             "log.retention.minutes": None,
