@@ -32,8 +32,8 @@ MUTANTS = (
     Mutant(
         "forgets in-sync replicas that an assignment does not name",
         STAGE,
-        "unlisted = tuple(r for r in state.isr if r not in assignment.replicas)",
-        "unlisted: Replicas = ()",
+        "unlisted = tuple(r for r in state.isr if r not in assignment.replicas)\n    if not unlisted",
+        "unlisted: Replicas = ()\n    if not unlisted",
         (unit("foreign_writes"),),
         unseen="lived through 200 worlds",
     ),
