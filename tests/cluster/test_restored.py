@@ -62,7 +62,7 @@ def test_the_process_leads_again_after_zookeeper_was_restored_from_an_older_copy
         replace_data(server, copy)
         server.start()
 
-        wait_until(lambda: replica.phase == "standby", "it knows that its session is over", 30.0)
+        wait_until(lambda: replica.phase == "standby", "it knows that its session is over", 60.0)
         replica.await_phase("active", 60.0)
         with zookeeper_client(server.connect) as zk:
             assert not zk.exists("/later-0")
