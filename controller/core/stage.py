@@ -93,6 +93,8 @@ def strays(assignment: Assignment, state: PartitionState) -> Replicas:
     Shape:
         None where the ISR names no replica that is listed: it may not become empty.
     """
+    if state.isr == assignment.replicas:
+        return ()
     unlisted = tuple(r for r in state.isr if r not in assignment.replicas)
     if len(unlisted) == len(state.isr) or state.leader not in (NO_LEADER, *assignment.replicas):
         return ()

@@ -45,7 +45,7 @@ def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Clust
 
 
 def _serving(case: Case, state: PartitionState, cluster: Cluster) -> Replicas:
-    """Those in sync that are there, be it until they have shut down; all where their leader cannot be told of less."""
+    """The in-sync replicas that still serve, also while they shut down; all where the leader cannot hear of fewer."""
     if not cluster.is_registered(state.leader):
         return state.isr
     return tuple(r for r in state.isr if cluster.is_online(r, case.at) or cluster.still_serves(r, case.at))
