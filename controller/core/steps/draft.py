@@ -161,7 +161,8 @@ class Draft:
     def made(self) -> Iterable[tuple[PartitionId, Making]]:
         """The replicas that this step makes: of partitions of which no znode was there, and those that moves add.
 
-        One whose deletion is still owed may have its log yet, and a partition that has lost its state has logs.
+        One whose deletion is still owed may have its log yet, as one that is in sync has, whether it is listed or not;
+        and a partition that has lost its state has logs.
         """
         for number in self._why:
             held, assignment = self.topic.partitions[number], self._assignments.get(number)
@@ -169,7 +170,8 @@ class Draft:
                 replicas = () if held.has_znode else (assignment or held.assignment).replicas
                 yield number, Making(self._states[number], frozenset(replicas))
             elif assignment is not None:
-                there = (*held.assignment.replicas, *self.topic.deletions.get(number, ()))
+                in_sync = () if held.state is None else held.state.isr
+                there = (*held.assignment.replicas, *in_sync, *self.topic.deletions.get(number, ()))
                 yield number, Making(assignment, frozenset(r for r in assignment.adding if r not in there))
 
     def atoms(self) -> tuple[Atom, ...]:

@@ -191,6 +191,7 @@ def test_who_is_in_the_isr_but_no_replica_is_not_in_sync_when_it_becomes_one() -
     draft.take(AT.partition, Change("a move that writes no state", Assignment(ids("2,3"), adding=ids("2"))))
 
     (atom,) = draft.atoms()
+    assert [making.replicas for _, making in draft.made()] == [frozenset()]  # it has its log, and perhaps all records
     assert [w.value.isr for w in atom.before if isinstance(w, Set) and isinstance(w.value, PartitionState)] == [(3,)]
     assert not atom.after
 
