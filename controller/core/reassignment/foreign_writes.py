@@ -65,12 +65,14 @@ class ForeignWrites(TopicDuty):
         controller decides next would be taken for what it wrote then.
         """
         left = self._state.changes
+        for name in {**left.gone_topics, **changes.gone_topics}:
+            for memory in (self._overwritten, self._ours, self._accepted, self._compared):
+                memory.pop(name, None)
         for name, former in {**left.topics, **changes.topics}.items():
             view = self._topics.views.get(name)
             if view is None or former is None:
-                self._overwritten.pop(name, None)
-                self._compared.pop(name, None)
-            elif view.version != former.version and self._compared.get(name) != (view.czxid, view.version):
+                continue
+            if view.version != former.version and self._compared.get(name) != (view.czxid, view.version):
                 self._overwritten.pop(name, None)
                 self._compared[name] = view.czxid, view.version
                 numbers = {**left.partitions.get(name, {}), **changes.partitions.get(name, {})}

@@ -220,6 +220,17 @@ def test_where_a_decision_has_to_be_cut_no_stray_is_listed_before_it_has_left_th
     assert state_of(play) == (1, [1])
 
 
+def test_what_was_refused_is_not_put_back_into_a_topic_that_is_gone() -> None:
+    """ZooKeeper refused a move; the topic was written by hand, and then deleted."""
+    play = Play("brokers 1,2,3", "topic orders 0=1", "elect", f"refuse {ORDERS}", "ask reassign orders-0 to=2,1")
+    play.do("broker 1 hangs", "delete topic orders", written({"0": [3]}), f"allow {ORDERS}")
+
+    lines = play.do("broker 1 goes-on", "broker 1 bounces", "time +60s", "create topic orders 0=2")
+
+    assert some(lines, "topic orders is deleted")
+    assert topic_of(play)["partitions"] == {"0": [2]}
+
+
 def test_the_only_copy_is_waited_for_where_it_is_down_and_not_listed() -> None:
     play = Play("brokers 1,2", "topic orders 0=1,2", "state orders-0 leader=3 isr=3", "elect")
     assert state_of(play) == (-1, [3])
