@@ -274,7 +274,7 @@ class BrokerModel:
         if log is None and not self.has_zookeeper:  # it cannot read the topic's settings
             if self.traits.offline_without_zookeeper:
                 self.unmade[topic_partition] = None
-            if self.traits.notes_epoch_before_log:
+            if self.traits.notes_epoch_before_log and view.leader != self.broker:
                 self.without_log[topic_partition] = view.leader_epoch
             return
         self.without_log.pop(topic_partition, None)

@@ -436,3 +436,19 @@ def test_who_has_no_zookeeper_makes_no_log_and_from_3_3_on_refuses_that_leader_e
 
     assert broker.tell(follow(6), EPOCH, broker.broker_epoch) == (ErrorCode.NONE, {})
     assert is_hosted(broker, at, expected=True)
+
+
+def test_who_has_no_zookeeper_makes_no_log_to_lead_and_takes_the_same_leader_epoch_later(
+    broker: Backend, at: TopicPartition, release: str
+) -> None:
+    """A leader notes its epoch only once it has its log: what a follower is deaf to, it hears."""
+    if release == "2.8":
+        pytest.skip("from 2.7 to 3.0 the replica is offline then, led or followed")
+    first = LeaderAndIsr((), (view(at, 5, topic_id=IDS[release][0]),), _live(broker)[:1])
+
+    broker.lose_session(first, EPOCH)
+    _introduce(broker)
+    assert not broker.hosts(at)
+
+    assert broker.tell(first, EPOCH, broker.broker_epoch) == (ErrorCode.NONE, {})
+    assert is_hosted(broker, at, expected=True)
