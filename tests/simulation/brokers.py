@@ -14,6 +14,7 @@ from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, S
 from zk_layout import catalog
 from zk_layout.facts import Stat
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionEpoch, SessionId, TopicPartition
+from zk_layout.znodes.admin import DELETE_TOPICS
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS, IsrChange, LogDirEvent
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
@@ -135,7 +136,7 @@ class Broker:
         self.world.say(self.name, f"has no log directory with {', '.join(map(str, gone)) or 'anything'}")
 
     def get_directory_back(self) -> None:
-        """While it is down, the directory returns; whoever mounts it deletes what belongs to nobody any more."""
+        """While it is down, the directory returns, without what belongs to nobody any more or is just being deleted."""
         if not self.lacks_directory:
             return
         self.lacks_directory = False
@@ -144,7 +145,8 @@ class Broker:
         for at, log in shelf.items():
             topic = self.world.checker.topics.get(at.topic)
             held = topic.partitions.get(at.partition) if topic is not None else None
-            if held is not None and self.broker in held.replicas:
+            is_going = f"{DELETE_TOPICS}/{at.topic}" in self.world.zookeeper.nodes
+            if held is not None and self.broker in held.replicas and not is_going:
                 self.disk.setdefault(at, log)
 
     def _tell_of_failure(self, life: int) -> None:
@@ -174,9 +176,9 @@ class Broker:
         if path == BrokerAddress(self.broker).path:
             self._gone_at = self.world.clock.now
 
-    def is_gone(self, shown_since: float) -> bool:
-        """Whether its registration went so long ago that who is shown everything knows."""
-        return not self.is_registered and self._is_long(self._gone_at, shown_since, SOON_S)
+    def is_gone(self, shown_since: float, ago_s: float = 0.0) -> bool:
+        """Whether its registration went so long ago that who is shown everything knows, and knew so long ago."""
+        return not self.is_registered and self._is_long(self._gone_at + ago_s, shown_since + ago_s, SOON_S)
 
     def may_pass_for_alive(self, shown_since: float) -> bool:
         """Whether its last process ended, and who is shown everything may not know yet."""

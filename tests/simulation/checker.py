@@ -48,6 +48,7 @@ class Checker:
     def __init__(self, world: World) -> None:
         self.world = world
         self.states: dict[TopicPartition, PartitionState] = {}
+        self.written_at: dict[TopicPartition, float] = {}
         self.state_written_at = 0.0
         self.unwanted: dict[TopicName, None] = {}
         self.topics: dict[TopicName, Topic] = {}
@@ -228,6 +229,7 @@ class Checker:
             self.telling.forget(at)
             for memory in (self.states, self.known, self.was_in_sync, self.caught_up, self.lost, self._acked_numbers):
                 memory.pop(at, None)
+            self.written_at.pop(at, None)
             for broker in self.world.brokers.values():
                 self._seen_marks.pop((broker.broker, at), None)
                 broker.found.pop(at, None)
@@ -288,7 +290,7 @@ class Checker:
             hold(ill_begun(self, at, value, self.world.ensemble.shown_in_time_since(session)))
         if session != self.world.tools:
             self.unheard.pop(at, None)
-        self.states[at] = value
+        self.states[at], self.written_at[at] = value, self.world.clock.now
         self.caught_up.setdefault(at, {}).update(dict.fromkeys(value.isr))
         node = self.world.zookeeper.nodes[path]
         self.accepted.setdefault((at, node.version), []).append(value)

@@ -57,8 +57,12 @@ def unfounded(
             return f"{at} has no leader, and nobody can tell any more that {forgotten} are in sync: {before}"
     else:
         gone = [r for r in after.isr if r in brokers and brokers[r].is_gone(since)]
-        # A request may come first; whoever leads since then shrinks the ISR with its next write.
-        is_next = after.leader != before.leader or after.controller_epoch == before.controller_epoch
+        # A request may come first; whoever has written the partition since then shrinks the ISR with its next write.
+        ago_s = checker.world.clock.now - checker.written_at[at]
+        is_written = after.controller_epoch == before.controller_epoch and any(
+            brokers[r].is_gone(since, ago_s) for r in gone
+        )
+        is_next = after.leader != before.leader or is_written
         if gone and (is_next or any(r not in before.isr for r in gone)):
             return f"{at} got the leader {after.leader} and the ISR {list(after.isr)}, though {gone} are gone: {before}"
     if after.leader == before.leader:

@@ -63,15 +63,20 @@ def _is_at_rest(world: World, at: TopicPartition, assignment: Assignment, live: 
 
 
 def _waits_for_somebody(world: World, name: TopicName, leader: BrokerId, live: dict[BrokerId, BrokerModel]) -> None:
-    """A deletion that has not come to its end waits for a broker that is down, and clients see nothing of it."""
-    replicas = {r for a in world.checker.topics[name].partitions.values() for r in a.replicas}
+    """A deletion that has not come to its end waits for a broker that is down, and clients see nothing of it.
+
+    What a broker still knows of a former topic of that name, no term can know: as under Kafka's own controller it
+    could not be reached when that went, and the next term began before it could.
+    """
+    partitions = world.checker.topics[name].partitions
+    replicas = {r for a in partitions.values() for r in a.replicas}
     node = world.zookeeper.nodes.get(ReplicaDeletionsAddress(name).path)
     owed = [] if node is None else replica_deletions.decode(node.data).replicas.values()
     able = {b for b, m in live.items() if not any(at.topic == name for at in (*m.offline, *m.unmade))}
     if not replicas.union(*owed) - able - {leader}:
         raise Broken(f"topic {name} is still there, though every broker that has a replica of it lives")
     for broker, model in live.items():
-        if any(at.topic == name for at in model.cache):
+        if any(at.topic == name and at.partition in partitions for at in model.cache):
             raise Broken(f"broker {broker} still knows of topic {name}, which is being deleted")
 
 
