@@ -90,7 +90,8 @@ class Telling:
         """Note the replicas that nobody wants at the moment at which they are told to go."""
         assert isinstance(tell.command, StopReplica)
         for stop in tell.command.stops:
-            topic = self._checker.topics.get(stop.topic)
+            written = self._checker.read(TopicAddress(stop.topic).path)  # the checker hears of it only after this
+            topic = written if isinstance(written, Topic) else self._checker.topics.get(stop.topic)
             assignment = None if topic is None else topic.partitions.get(stop.partition)
             at = TopicPartition(stop.topic, stop.partition)
             if stop.is_deletion:
