@@ -15,12 +15,12 @@ from metrics.replay.bulk import Attempt, Files, read_file, settle, write_table, 
 from metrics.replay.claims import judged_claims
 from metrics.replay.kafka_events import GONE
 from metrics.replay.partition_fold import rows_of
+from metrics.replay.period import Period
 from metrics.replay.reduction import as_time, whole
 from metrics.replay.situations import ANYWHERE, situations
 from metrics.replay.tasks import Engine, Shared
 from metrics.replay.terms import Terms
 from metrics.replay.verdicts import EXPLAINED, LISTED, Finding
-from metrics.replay.znodes import Period
 
 _COLUMNS: tuple[tuple[str, Any, str], ...] = (
     ("zxid", pa.int64(), "bigint"),

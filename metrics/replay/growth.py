@@ -18,10 +18,11 @@ import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no typ
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
 
 from metrics.replay.kafka_events import GONE
+from metrics.replay.period import Period
 from metrics.replay.reduction import Reduction, Source, Summing, grouped, ms, whole
 from metrics.replay.schemas import TIME
 from metrics.replay.tasks import Part
-from metrics.replay.znodes import WRITES, Period, with_paths, writes
+from metrics.replay.znodes import WRITES, with_paths, writes
 
 DEFAULT_LIMIT_BYTES = 0xFFFFF
 LARGEST = 100

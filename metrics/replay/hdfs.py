@@ -16,7 +16,7 @@ import hdfs_native
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-from metrics.replay.sources import CHUNK_BYTES
+from metrics.replay.reading import CHUNK_BYTES
 
 PATIENCE_S = 20
 # Enough to ask three name nodes. By itself the library goes on for three minutes, which is right once one has answered.

@@ -14,12 +14,12 @@ from metrics.replay import bulk, growth, health, histories, lives, min_isr, shor
 from metrics.replay.as_of import as_time
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, Work, here
 from metrics.replay.output import MANIFEST, REMEMBERED, Output
+from metrics.replay.period import Period
 from metrics.replay.reduction import Summing, together
 from metrics.replay.remembered import Remembered, identity_of, keep, recalled, remember, runs_of, survey_again
 from metrics.replay.sources import located, size_of, stored_files
 from metrics.replay.splits import Done, Split, Whereabouts, plan
 from metrics.replay.tasks import Engine
-from metrics.replay.znodes import Period
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import LOG, StoredFile
 

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES, index_again, index_of
 from metrics.replay.sources import NothingToRead, stored_files, version_of
+from metrics.replay.split_reading import OneSplit, read_split
 from metrics.replay.splits import Standing, held, plan
 from metrics.replay.state import History, history_of
-from metrics.replay.zookeeper_source import OneSplit, read_split
 from zk_layout.storage.files import LOG, StoredFile
 from zk_layout.storage.log_index import Index
 

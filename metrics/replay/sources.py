@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from metrics.replay.reading import CHUNK_BYTES
 from zk_layout.storage.damage import Damage, Unreadable
 from zk_layout.storage.files import StoredFile, named
 from zk_layout.storage.snappy import block_size, decompress, unframed
 
-CHUNK_BYTES = 8 << 20
 _GZIP_STEP_BYTES = 64 << 10
 # How Hadoop calls what pyarrow calls otherwise.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
-from msgspec import Struct
 
 from metrics.replay.intervals import STATE
+from metrics.replay.period import Period
 from metrics.replay.reduction import Reduction, Source, Summing, exploded, grouped
 from metrics.replay.schemas import TIME
 
@@ -25,21 +25,6 @@ WRITES = pa.schema(
 )  # fmt: skip
 _OF_EVENTS = ("path", "topic", "partition", "kind", "op", "zxid", "part", "time", "size_bytes")
 _OF_STATES = ("topic", "partition", "op", "zxid", "part", "started_at", "size_bytes")
-
-
-class Period(Struct, frozen=True):
-    """From when to when writes count."""
-
-    since_ms: int | None = None
-    until_ms: int | None = None
-
-    def of(self, column: str) -> Any:
-        """That a column's time lies within."""
-        is_in: Any = pc.field(column).is_valid()
-        for limit_ms, within in ((self.since_ms, pc.greater_equal), (self.until_ms, pc.less_equal)):
-            if limit_ms is not None:
-                is_in &= within(pc.field(column), pa.scalar(limit_ms, pa.timestamp("ms", tz="UTC")).cast(TIME))
-        return is_in
 
 
 def writes(period: Period, make: Any, *, with_known: bool = True) -> dict[str, Source]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
@@ -23,43 +23,16 @@ from pyspark.sql.datasource import (
 )
 
 from metrics.replay.indexing import DEFAULT_SPLIT_BYTES
-from metrics.replay.kafka_events import Meaning
+from metrics.replay.live_directory import LiveDirectoryReader
 from metrics.replay.pushdown import Bounds, bounds_of
-from metrics.replay.schemas import (
-    TABLES,
-    damage_batch,
-    ddl,
-    nodes_batch,
-    others_batch,
-    snapshot_batch,
-    states_batch,
-    transactions_batch,
-)
+from metrics.replay.schemas import TABLES, ddl, nodes_batch, snapshot_batch
 from metrics.replay.sources import Source, stored_files
-from metrics.replay.splits import Split, meaning_of, plan, rows_of
-from metrics.replay.state import (
-    END_OF_TIME,
-    History,
-    check_fit,
-    fit_of,
-    read_pieces,
-    state_at,
-    survey,
-)
+from metrics.replay.split_reading import ROWS_A_BATCH, OneSplit, damage_batches, read_split
+from metrics.replay.splits import Split, plan
+from metrics.replay.state import END_OF_TIME, History, check_fit, fit_of, state_at, survey
 from zk_layout.storage.damage import Damage
 from zk_layout.storage.files import StoredFile
-from zk_layout.storage.operations import Row
 from zk_layout.storage.snapshot import SnapshotReader
-
-_ROWS_A_BATCH = 50_000
-
-
-class OneSplit(InputPartition):
-    """A run of transactions of the logs, or the snapshot before them."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__(split.number)
-        self.split = split
 
 
 class SurveyDamage(InputPartition):
@@ -96,8 +69,6 @@ class ZooKeeperSource(DataSource):
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802  # Spark's name
         """Follow a live directory."""
-        from metrics.replay.live_directory import LiveDirectoryReader
-
         return LiveDirectoryReader(dict(self.options), self._table)
 
     @property
@@ -162,7 +133,7 @@ class ZooKeeperReader(DataSourceReader):
         if isinstance(partition, OneSplit):
             yield from read_split(partition.split, self._table, self._chroot, self._bounds, self._with_data)
         elif isinstance(partition, SurveyDamage):
-            yield from _damage_batches(partition.found)
+            yield from damage_batches(partition.found)
         elif isinstance(partition, WholeState):
             yield from self._read_state(partition)
 
@@ -177,49 +148,8 @@ class ZooKeeperReader(DataSourceReader):
             return
         tree = state_at(history, [], partition.as_of)
         nodes = ((p, n) for p, n in tree.nodes.items() if p.startswith(self._bounds.path_prefix))
-        while batch := list(islice(nodes, _ROWS_A_BATCH)):
+        while batch := list(islice(nodes, ROWS_A_BATCH)):
             yield nodes_batch(batch)
-
-
-def read_split(
-    split: Split, table: str, chroot: str = "", bounds: Bounds | None = None, with_data: bool = True
-) -> Iterator[pa.RecordBatch]:
-    """The batches of one split for a table of logs."""
-    damage: list[Damage] = []
-    wanted = bounds or Bounds()
-    if table == "transactions":
-        for path, pieces in groupby(split.pieces, key=lambda piece: piece.file):
-            for rows in read_pieces([*pieces], damage):
-                yield from _transactions(wanted.kept(rows), path, with_data)
-        return
-    meaning = meaning_of(split, chroot)
-    for rows in rows_of(split, damage):
-        if table == "events":
-            meaning.add(rows)
-            yield from _taken(meaning)
-    if table == "damage":
-        yield from _damage_batches(damage)
-
-
-def _damage_batches(damage: Sequence[Damage]) -> Iterator[pa.RecordBatch]:
-    if damage:
-        yield damage_batch(damage)
-
-
-def _taken(meaning: Meaning) -> Iterator[pa.RecordBatch]:
-    if meaning.states:
-        yield states_batch(meaning.states)
-        meaning.states.clear()
-    if meaning.others:
-        yield others_batch(meaning.others)
-        meaning.others.clear()
-
-
-def _transactions(rows: list[Row], file: str, with_data: bool) -> Iterator[pa.RecordBatch]:
-    if not with_data:
-        rows = [(*row[:8], None, *row[9:]) for row in rows]
-    for start in range(0, len(rows), _ROWS_A_BATCH):
-        yield transactions_batch(rows[start : start + _ROWS_A_BATCH], file)
 
 
 def _snapshot_alone(file: StoredFile, history: History, bounds: Bounds) -> Iterator[pa.RecordBatch]:

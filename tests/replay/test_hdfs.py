@@ -22,7 +22,8 @@ from metrics.replay.cli import replay
 from metrics.replay.engines import Local, OnSpark
 from metrics.replay.jobs import ALL, Job, look, run
 from metrics.replay.output import NotOurs, Output, filesystem_of
-from metrics.replay.sources import CHUNK_BYTES, NothingToRead, Source, open_for_reading, size_of, stored_files
+from metrics.replay.reading import CHUNK_BYTES
+from metrics.replay.sources import NothingToRead, Source, open_for_reading, size_of, stored_files
 from metrics.replay.state import history_rows, survey
 from metrics.replay.tasks import Engine
 from tests.replay.any_files import Tables, as_log, differing, in_order, rows_of, spoilt, write_log
