@@ -12,7 +12,7 @@ _COMMANDS = {
     "metrics": "controller.listings",
     "reassign": "controller.reassign.command",
     "release": "controller.release",
-    "replay": "metrics.replay.cli",
+    "replay": "metrics.replay.commands.cli",
     "run": "controller.run",
     "settings": "controller.listings",
     "status": "controller.status",
