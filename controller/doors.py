@@ -16,15 +16,15 @@ import structlog
 
 from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
 from controller.http_access import http_access
-from controller.security.bearer_tokens import NO_TOKEN, TOKEN_FETCHED
 from controller.security.failures import UnusableSecurity
 from controller.security.identity_providers import encrypting
 from controller.security.jaas import parse_jaas
-from controller.security.key_sets import KEYS_FETCHED, NO_KEYS, URL, KeySource
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
-from controller.security.stores import UnusableStore
-from controller.security.tls_listener import RENEWED, UNUSABLE, ListenerTls, Say
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls_listener import RENEWED, UNUSABLE, ListenerTls, Say
+from controller.security.tokens.bearer_tokens import NO_TOKEN, TOKEN_FETCHED
+from controller.security.tokens.key_sets import KEYS_FETCHED, NO_KEYS, URL, KeySource
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.service import Door
 from controller.settings import BadSettings, Settings

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ssl
 
-from controller.security.handshake import shake_hands
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context, server_context
+from controller.security.tls.handshake import shake_hands
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context, server_context
 from controller.settings import Settings
 
 OK = "ok"

@@ -11,8 +11,8 @@ import ssl
 from collections.abc import Collection, Mapping
 from math import inf
 
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context
 from controller.settings.security import TlsSettings
 from zk_layout.znodes.brokers import Endpoint
 

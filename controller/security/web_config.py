@@ -20,8 +20,8 @@ import yaml
 from msgspec import Struct, ValidationError, convert, field
 
 from controller.security.failures import UnusableSecurity
-from controller.security.stores import UnusableStore
-from controller.security.tls import choose_suites
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import choose_suites
 from zk_layout.codec import one_line
 
 KEY: Final = "http.web.config.file"

@@ -43,7 +43,7 @@ class ServerObserver(Protocol):
 
 
 class Tls(Protocol):
-    """How connections of one listener are encrypted: `controller.security.tls`."""
+    """How connections of one listener are encrypted: `controller.security.tls.tls`."""
 
     def context(self) -> ssl.SSLContext:
         """For the next connection."""

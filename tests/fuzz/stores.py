@@ -38,8 +38,8 @@ from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
 from controller.security.failures import UnusableSecurity
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context, server_context
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context, server_context
 from controller.security.web_config import WebAccess
 from controller.settings.security import KeyStore, Secret, StoreType, TlsSettings, TrustStore, ZooKeeperSecurity
 from controller.zk.client import check

@@ -19,7 +19,7 @@ from controller.preflight.own_door import OwnDoorDialer
 from controller.run import run
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
-from controller.security.key_sets import KeySource
+from controller.security.tokens.key_sets import KeySource
 from controller.server.listener import ListenerSettings, Server
 from controller.settings import BadSettings, Settings
 from controller.wire.versions import ApiKey

@@ -15,7 +15,7 @@ import msgspec
 
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import LoginModule
-from controller.security.oauthbearer import BearerToken, TokenRefused, Validate
+from controller.security.tokens.oauthbearer import BearerToken, TokenRefused, Validate
 
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _PREFIX = "unsecuredValidator"

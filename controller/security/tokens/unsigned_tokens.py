@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import LoginModule
-from controller.security.own_token import OwnToken
+from controller.security.tokens.own_token import OwnToken
 from controller.settings.security import Secret
 
 PREFIX: Final = "unsecuredLogin"

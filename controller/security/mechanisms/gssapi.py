@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import LoginModule
-from controller.security.kerberos_names import NoShortName, ShortNames
+from controller.security.mechanisms.kerberos_names import NoShortName, ShortNames
 
 _NO_PROTECTION = 1
 _LARGEST = 65_536

@@ -7,11 +7,11 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from controller.security.distinguished_name import subject_name
 from controller.security.failures import AuthenticationFailed
-from controller.security.principal_mapping import NoRuleApplies, PrincipalMapping
-from controller.security.stores import UnusableStore
-from controller.security.tls import server_context
+from controller.security.tls.distinguished_name import subject_name
+from controller.security.tls.principal_mapping import NoRuleApplies, PrincipalMapping
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import server_context
 from controller.settings.security import TlsSettings
 
 LOOKS_EVERY_S: Final = 5.0

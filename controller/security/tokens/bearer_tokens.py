@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
-from controller.security.own_token import NoToken, OwnToken, Refresh, next_fetch_ms
+from controller.security.tokens.own_token import NoToken, OwnToken, Refresh, next_fetch_ms
 
 NO_TOKEN: Final = "no token for brokers; trying again"
 TOKEN_FETCHED: Final = "a token for brokers is there again"

@@ -19,8 +19,8 @@ from urllib.parse import SplitResult, quote_plus
 
 from msgspec import Struct
 
-from controller.security.own_token import NoToken
-from controller.security.stores import UnusableStore
+from controller.security.tls.stores import UnusableStore
+from controller.security.tokens.own_token import NoToken
 from controller.settings.security import Secret
 
 _GIVEN: Final = frozenset({200, 201})

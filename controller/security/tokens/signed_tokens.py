@@ -17,7 +17,7 @@ import jwt
 from msgspec import Struct
 
 from controller.security.failures import UnusableSecurity
-from controller.security.oauthbearer import BearerToken, TokenRefused, Validate
+from controller.security.tokens.oauthbearer import BearerToken, TokenRefused, Validate
 
 _PREFIX = "sasl.oauthbearer."
 _DEFAULT_CLOCK_SKEW = "30"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.security.stores import UnusableStore
+from controller.security.tls.stores import UnusableStore
 from controller.settings.security import KeyStore, Secret, StoreType, TlsSettings, TrustStore
 
 

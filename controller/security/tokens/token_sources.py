@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from controller.security.bearer_tokens import BearerTokens
 from controller.security.failures import UnusableSecurity
 from controller.security.identity_providers import encrypting
 from controller.security.jaas import LoginModule
-from controller.security.own_token import Refresh, read_token
-from controller.security.signed_tokens import expectations
-from controller.security.token_endpoint import Client, Patience, TokenEndpoint, token_in
-from controller.security.unsigned_tokens import EXTENSION, unsigned_tokens
+from controller.security.tokens.bearer_tokens import BearerTokens
+from controller.security.tokens.own_token import Refresh, read_token
+from controller.security.tokens.signed_tokens import expectations
+from controller.security.tokens.token_endpoint import Client, Patience, TokenEndpoint, token_in
+from controller.security.tokens.unsigned_tokens import EXTENSION, unsigned_tokens
 from controller.settings.security import Secret
 
 URL: Final = "sasl.oauthbearer.token.endpoint.url"

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from secrets import token_bytes
 
-from controller.security.scram import TokenCredential, Tokens
+from controller.security.mechanisms.scram import TokenCredential, Tokens
 from controller.settings.security import Secret
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential, Mechanism, credential_of

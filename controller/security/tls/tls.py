@@ -7,14 +7,7 @@ import re
 import ssl
 from collections.abc import Sequence
 
-from controller.security.stores import (
-    Identity,
-    UnusableStore,
-    place_of,
-    read_key_store,
-    read_trust_store,
-    refusing,
-)
+from controller.security.tls.stores import Identity, UnusableStore, place_of, read_key_store, read_trust_store, refusing
 from controller.settings.security import ClientAuth, TlsSettings
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

@@ -23,7 +23,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.security.failures import AuthenticationFailed, told
-from controller.security.plain import OTHER_IDENTITY
+from controller.security.mechanisms.plain import OTHER_IDENTITY
 from zk_layout.znodes.scram import MECHANISMS, Credential, Mechanism
 
 BY_NAME: Final = {mechanism.name: mechanism for mechanism in MECHANISMS.values()}
