@@ -38,9 +38,10 @@ from controller.core.clients.authorization import anybody
 from controller.core.commands import LiveBroker
 from controller.core.effects import Notice
 from controller.doors import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
-from controller.following_credentials import CredentialsFollower
-from controller.following_quotas import QuotasFollower
-from controller.following_rights import RightsFollower
+from controller.following.credentials import CredentialsFollower
+from controller.following.quotas import QuotasFollower
+from controller.following.registered_brokers import RegisteredBrokers
+from controller.following.rights import RightsFollower
 from controller.http_access import http_access, log_openness
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings, own_configs
@@ -56,7 +57,6 @@ from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
-from controller.standing_by import RegisteredBrokers
 from controller.supervision import Troubles
 from metrics.exporter import Readers, Status
 from zk_layout.ids import BrokerId

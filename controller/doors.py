@@ -48,7 +48,7 @@ _REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
 
 
 class KnownUsers(Protocol):
-    """Who may log in by SCRAM: `controller.following_credentials.CredentialsFollower`."""
+    """Who may log in by SCRAM: `controller.following.credentials.CredentialsFollower`."""
 
     async def is_ready(self) -> None:
         """Wait until they are known."""

@@ -138,7 +138,7 @@ def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
 
 
 class Quotas(Protocol):
-    """What limits changes of topics: `controller.following_quotas.QuotasFollower`."""
+    """What limits changes of topics: `controller.following.quotas.QuotasFollower`."""
 
     def begin_term(self, emit: Callable[[Event], None]) -> None:
         """Tell a term all that is known, and from now on what changes."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+from controller.following.registered_brokers import BELIEVED_FOR_S, RegisteredBrokers
 from controller.server.relay import INTRODUCTION_S
-from controller.standing_by import BELIEVED_FOR_S, RegisteredBrokers
 from tests.simulation.zookeeper import MakeNode, RemoveNode
 from tests.unit.zk.simulated import Ensemble, Process
 from zk_layout import catalog

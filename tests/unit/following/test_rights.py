@@ -8,7 +8,7 @@ import pytest
 
 from controller.core.effects import Notice
 from controller.core.settings import AuthorizerSettings
-from controller.following_rights import RightsFollower
+from controller.following.rights import RightsFollower
 from controller.zk.bridge import Bridge
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble, Process

@@ -8,7 +8,7 @@ from hashlib import pbkdf2_hmac
 import pytest
 
 from controller.core.effects import Notice
-from controller.following_credentials import CredentialsFollower
+from controller.following.credentials import CredentialsFollower
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble, Process
 from zk_layout.znodes import configs, delegation_tokens

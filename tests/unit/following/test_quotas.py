@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.effects import Notice
 from controller.core.events import Event, QuotasRead
-from controller.following_quotas import AT_ONCE, QuotasFollower
+from controller.following.quotas import AT_ONCE, QuotasFollower
 from tests.simulation.zookeeper import MakeNode, Operation, Permission, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble, Process
 from zk_layout.znodes.configs import CLIENTS, USERS
