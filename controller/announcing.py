@@ -7,11 +7,11 @@ import socket
 from collections.abc import Callable
 from importlib import metadata
 
+from controller.http.status import Status
 from controller.supervision import Troubles, reason_of
 from controller.zk import preparation, protocol
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
-from metrics.exporter import Status
 from zk_layout.ids import BrokerId, SessionId
 from zk_layout.znodes import replicas
 from zk_layout.znodes.replicas import Replica, ReplicaAddress

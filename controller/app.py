@@ -42,7 +42,9 @@ from controller.following.credentials import CredentialsFollower
 from controller.following.quotas import QuotasFollower
 from controller.following.registered_brokers import RegisteredBrokers
 from controller.following.rights import RightsFollower
-from controller.http_access import http_access, log_openness
+from controller.http.access import http_access, log_openness
+from controller.http.server import Readers
+from controller.http.status import Status
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings, own_configs
 from controller.monitoring import Monitoring
@@ -58,7 +60,6 @@ from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
 from controller.supervision import Troubles
-from metrics.exporter import Readers, Status
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 

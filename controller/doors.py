@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
-from controller.http_access import http_access
+from controller.http.access import http_access
 from controller.security.failures import UnusableSecurity
 from controller.security.identity_providers import encrypting
 from controller.security.jaas import parse_jaas

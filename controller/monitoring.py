@@ -15,8 +15,10 @@ from controller.core.events import CommitId, Committed, Conflicted, Event, Fence
 from controller.core.machine import Machine
 from controller.core.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.requests import Caller, ListReassignments, Request
+from controller.http.server import EVERYBODY, Exporter, Readers
+from controller.http.status import StatusSource
 from controller.supervision import Troubles, supervised
-from metrics.exporter import EVERYBODY, Exporter, Readers, Recorder, StatusSource
+from metrics.recorder import Recorder
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
 from zk_layout.znodes.reassignment_status import MoveProgress
 

@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller import handing_over, http_client
+from controller import handing_over
 from controller.command_line import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
 from controller.handing_over import Standing
+from controller.http import client
 
 WIDE = 1_000
 
@@ -59,8 +60,8 @@ def status(url: str | None, zookeeper: str | None, config: Path | None, http_con
 
 def _show_one(url: str, http_config: Path | None, *, as_json: bool) -> None:
     try:
-        found = http_client.ask(f"{url}/leader", http_config)
-    except http_client.UnusableFile as error:
+        found = client.ask(f"{url}/leader", http_config)
+    except client.UnusableFile as error:
         fail(str(error), MISUSED)
     except urllib.error.HTTPError as error:
         with error:

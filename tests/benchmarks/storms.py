@@ -71,7 +71,7 @@ from controller.wire.versions import ApiKey, parse_protocol
 from controller.zk.acls import acl_of
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.writer import Writer
-from metrics.exporter import Recorder
+from metrics.recorder import Recorder
 from tests.benchmarks.filling import Shape
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (

@@ -11,7 +11,7 @@ from controller.core.settings import MachineSettings
 from controller.monitoring import Monitoring
 from tests.unit.core.builders import EPOCH, OWN, registration
 from tests.unit.core.test_intake import LOADED
-from tests.unit.metrics.serving import LEADING, Process
+from tests.unit.http.serving import LEADING, Process
 from zk_layout.ids import BrokerId
 
 

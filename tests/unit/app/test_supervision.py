@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from controller import supervision
 from controller.monitoring import Monitoring
 from controller.supervision import Troubles, supervised
-from tests.unit.metrics.serving import LEADING, Process
+from tests.unit.http.serving import LEADING, Process
 
 
 def lives(*ends: Exception | None) -> tuple[Callable[[], Awaitable[None]], asyncio.Event]:

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from controller.__main__ import main
 from controller.command_line import FAILED, MISUSED, OK, UNREACHABLE
 from controller.handing_over import Standing
-from controller.http_access import HttpAccess
+from controller.http.access import HttpAccess
+from controller.http.status import Status
 from controller.lab.ports import free_port
-from metrics.exporter import Status
-from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, serving
-from tests.unit.metrics.test_http_access import PASSWORD, write
+from tests.unit.http.serving import LEADING, LOADING, STANDING_BY, serving
+from tests.unit.http.test_access import PASSWORD, write
 from zk_layout.ids import BrokerId, ControllerEpoch
 from zk_layout.znodes.replicas import Replica
 

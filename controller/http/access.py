@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import structlog
 
+from controller.http.web_config import KEY, Seen, WebAccess
 from controller.security.failures import UnusableSecurity
-from controller.security.web_config import KEY, Seen, WebAccess
 from controller.settings import Settings
 from controller.supervision import Troubles
 

@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from controller.http.server import Access, Exporter, Readers
+from controller.http.status import Status
 from controller.lab.ports import free_port
-from metrics.exporter import Access, Exporter, Readers, Recorder, Status
+from metrics.recorder import Recorder
 
 LEADING = Status(
     phase="active",

@@ -19,13 +19,13 @@ import bcrypt
 import pytest
 import yaml
 
-from controller.http_access import HttpAccess, http_access
+from controller.http import server
+from controller.http.access import HttpAccess, http_access
+from controller.http.web_config import KEY, WebAccess
 from controller.security.failures import UnusableSecurity
-from controller.security.web_config import KEY, WebAccess
 from controller.supervision import Troubles
-from metrics import exporter
 from tests.unit.connections.certificates import clients, make_identity
-from tests.unit.metrics.serving import LOADING, serving
+from tests.unit.http.serving import LOADING, serving
 from tests.unit.settings.given import settings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -34,7 +34,7 @@ PASSWORD, OTHER = "horse-staple", "other-secret"
 
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporter, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(server, "LOOK_EVERY_S", 0.02)
 
 
 def hashed(password: str, cost: int = 4) -> str:

@@ -14,11 +14,12 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from metrics import http_limits
-from metrics.exporter import Exporter, Recorder
-from metrics.http_limits import AllowedHosts
+from controller.http import limits
+from controller.http.limits import AllowedHosts
+from controller.http.server import Exporter
 from metrics.measures import BY_NAME, MEASURES
-from tests.unit.metrics.serving import LEADING, LOADING, STANDING_BY, Process, get, serving
+from metrics.recorder import Recorder
+from tests.unit.http.serving import LEADING, LOADING, STANDING_BY, Process, get, serving
 
 
 def test_prometheus_reads_what_was_recorded() -> None:
@@ -301,7 +302,7 @@ def test_connections_that_ask_nothing_keep_no_probe_waiting(sent: bytes) -> None
         async with serving() as served:
             port = int(served.url.rpartition(":")[2])
             idle = []
-            for _ in range(5 * http_limits.MOST_CONNECTIONS):
+            for _ in range(5 * limits.MOST_CONNECTIONS):
                 idle.append(await asyncio.open_connection("127.0.0.1", port))
                 idle[-1][1].write(sent)
             served.exporter.beat()
@@ -320,7 +321,7 @@ def test_of_many_readers_that_take_no_answer_the_oldest_makes_room_for_a_probe()
             port = int(served.url.rpartition(":")[2])
             served.recorder.registry.register(Long())
             slow = []
-            for _ in range(http_limits.MOST_CONNECTIONS):
+            for _ in range(limits.MOST_CONNECTIONS):
                 slow.append(await asyncio.open_connection("127.0.0.1", port, limit=1))
                 slow[-1][1].write(b"GET /metrics HTTP/1.1\r\n\r\n")
             async with asyncio.timeout(10):
@@ -337,12 +338,12 @@ def test_of_many_readers_that_take_no_answer_the_oldest_makes_room_for_a_probe()
 def test_connections_that_ask_nothing_end_soon_and_those_that_do_not_take_an_answer_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_limits, "REQUEST_S", 0.5)
+    monkeypatch.setattr(limits, "REQUEST_S", 0.5)
 
     async def story() -> None:
         async with serving() as served:
             port = int(served.url.rpartition(":")[2])
-            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(http_limits.MOST_CONNECTIONS)]
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(limits.MOST_CONNECTIONS)]
             idle[0][1].write(b"GET /livez HTTP/1.1\r\nX-Slow: ")
             async with asyncio.timeout(5):
                 for waiting, _ in idle:

@@ -1,4 +1,4 @@
-"""How do the measures reach Prometheus, and how does one see from outside whether this process is well?"""
+"""How does this process answer over HTTP: to Prometheus, and to what asks whether it is well?"""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 from aiohttp import web
 from msgspec import Struct, json
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import choose_encoder
 
-from metrics.http_limits import Acceptor, AllowedHosts, OneLine, authenticated, bound, polite
-from metrics.measures import BY_NAME, MEASURES, PREFIX, Kind, Measure
+from controller.http.limits import Acceptor, AllowedHosts, OneLine, authenticated, bound, polite
+from controller.http.status import MoveSource, StatusSource
+from metrics.exposition import exposition
+from metrics.recorder import Recorder
 
 _log = logging.getLogger(__name__)
 _log.addFilter(OneLine())
@@ -39,50 +39,8 @@ INDEX = """/metrics  Prometheus
 """
 
 
-class Status(Struct, frozen=True):
-    """How this process stands, as `/leader` shows it.
-
-    Shape:
-        `set_aside` has a sentence for each thing that went wrong and is to be tried again, `failing` one for each part
-        of this process of which that is so, `warnings` one for each thing about the cluster that does not forbid to
-        lead it.
-
-    Units:
-        `since` is in Unix seconds: when the present phase began.
-    """
-
-    phase: str
-    broker: int
-    controller: int | None
-    controller_epoch: int | None
-    is_leader: bool
-    is_ready: bool
-    since: float
-    reason: str
-    set_aside: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    failing: tuple[str, ...] = ()
-
-
-class StatusSource(Protocol):
-    """Who can be asked how this process stands."""
-
-    def status(self) -> Status:
-        """Now. It is called from another thread than the event loop's, and must neither wait nor change anything."""
-
-
-class MoveSource(Protocol):
-    """Who can be asked about moves; in JSON, None where this process does not lead, or knows no such request."""
-
-    async def moves(self) -> bytes | None:
-        """What moves now. It is called on the event loop that `Exporter.start` was called on."""
-
-    async def request(self, number: int) -> bytes | None:
-        """What has become of a request. Likewise."""
-
-
 class Access(Protocol):
-    """Who may read, and how that is encrypted: `controller.http_access.HttpAccess`."""
+    """Who may read, and how that is encrypted: `controller.http.access.HttpAccess`."""
 
     @property
     def context(self) -> ssl.SSLContext | None:
@@ -113,58 +71,6 @@ class Readers(Struct, frozen=True):
 
 
 EVERYBODY = Readers()
-
-
-class Recorder:
-    """The live values of all measures, in a registry of their own. It may be used from any thread."""
-
-    def __init__(self) -> None:
-        """Every measure exists from the start, at zero where it has no labels."""
-        self.registry = CollectorRegistry()
-        self._live = {measure.name: self._register(measure) for measure in MEASURES}
-        self._aliases = {
-            measure.name: Gauge(measure.alias, measure.help, registry=self.registry)
-            for measure in MEASURES
-            if measure.alias
-        }
-
-    def record(self, name: str, value: float = 1.0, labels: tuple[str, ...] = ()) -> None:
-        """Set a gauge, raise a counter, or observe a value.
-
-        Raises:
-            KeyError: there is no such measure.
-            ValueError: these are not as many labels as it has.
-        """
-        live = self._live[name]
-        child = live.labels(*labels) if labels else live
-        if isinstance(child, Gauge):
-            child.set(value)
-            if name in self._aliases:
-                self._aliases[name].set(value)
-        elif isinstance(child, Counter):
-            child.inc(value)
-        else:
-            child.observe(value)
-
-    def forget(self, name: str) -> None:
-        """Show a measure with labels for none of them any more."""
-        self._live[name].clear()
-
-    def value(self, name: str, labels: tuple[str, ...] = ()) -> float:
-        """A gauge's or counter's value; for a histogram the number of observations."""
-        suffix = {Kind.GAUGE: "", Kind.COUNTER: "_total", Kind.HISTOGRAM: "_count"}[BY_NAME[name].kind]
-        named = dict(zip(BY_NAME[name].labels, labels, strict=True))
-        return self.registry.get_sample_value(PREFIX + name + suffix, named) or 0.0
-
-    def _register(self, measure: Measure) -> Gauge | Counter | Histogram:
-        name, labels = PREFIX + measure.name, measure.labels
-        match measure.kind:
-            case Kind.GAUGE:
-                return Gauge(name, measure.help, labels, registry=self.registry)
-            case Kind.COUNTER:
-                return Counter(name, measure.help, labels, registry=self.registry)
-            case Kind.HISTOGRAM:
-                return Histogram(name, measure.help, labels, buckets=measure.buckets, registry=self.registry)
 
 
 class Exporter:
@@ -289,8 +195,8 @@ class Exporter:
         return web.Response(text=INDEX)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._recorder.registry), headers={"Content-Type": content_type})
+        text, content_type = exposition(self._recorder.registry, request.headers.get("Accept", ""))
+        return web.Response(body=text, headers={"Content-Type": content_type})
 
     async def _live(self, _: web.Request) -> web.Response:
         silent_s = time.monotonic() - self._beat
