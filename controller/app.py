@@ -15,7 +15,6 @@ from typing import assert_never
 import msgspec
 import structlog
 
-from controller.access_log import AccessLog, no_reason
 from controller.announcing import Announcing
 from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
@@ -47,7 +46,8 @@ from controller.http.server import Readers
 from controller.http.status import Status
 from controller.leading import Leading
 from controller.machine_settings import authorizer_settings, own_configs
-from controller.monitoring import Monitoring
+from controller.monitoring.authorizer_log import AccessLog, no_reason
+from controller.monitoring.monitoring import Monitoring
 from controller.preflight.configured import preflight_of, tolerated
 from controller.preflight.findings import Check
 from controller.runtime import stacks

@@ -14,7 +14,7 @@ from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
 from controller.core.effects import Decided, Notice
 from controller.machine_settings import machine_settings
-from controller.monitoring import Monitoring
+from controller.monitoring.monitoring import Monitoring
 from controller.runtime.journal import Journal
 from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server

@@ -13,8 +13,9 @@ import structlog
 from rich.table import Table
 from rich.text import Text
 
-from controller import access_log, doors, logs
+from controller import doors, logs
 from controller.command_line import CONFIG, MISUSED, console
+from controller.monitoring import authorizer_log
 from controller.rehearsing import handshakes
 from controller.settings import BadSettings, Settings, environment_name, load
 from controller.wire.versions import parse_wanted
@@ -110,7 +111,9 @@ def _configure_logs(found: Settings) -> None:
     style, file = found.text("log.format"), found.values["log.authorizer.file"]
     logs.configure(found.text("log.level"), style)
     try:
-        logs.separate(access_log.LOGGER, found.text("log.authorizer.level"), Path(str(file)) if file else None, style)
+        logs.separate(
+            authorizer_log.LOGGER, found.text("log.authorizer.level"), Path(str(file)) if file else None, style
+        )
     except OSError as error:
         _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
 

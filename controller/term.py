@@ -12,7 +12,6 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
-from controller.audit import AuditTrail
 from controller.brokers.links import Links
 from controller.brokers.log_dirs import LogDirs
 from controller.brokers.observing import LinkObserver
@@ -48,6 +47,7 @@ from controller.core.events import ClockShown, Event, ResignationAsked
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.monitoring.audit_trail import AuditTrail
 from controller.runtime import journal
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump, TurnObserver

@@ -61,7 +61,7 @@ from controller.core.requests import (
 )
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings, TurnBudget
-from controller.monitoring import Turns
+from controller.monitoring.monitoring import Turns
 from controller.runtime.journal import Journal
 from controller.runtime.pump import MOST_EVENTS_A_TURN
 from controller.wire.commands import CommandEncoder

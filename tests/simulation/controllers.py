@@ -214,7 +214,7 @@ class Listener:
 
 
 class Observer:
-    """Stands for `controller.monitoring`: tells the world what a process goes through."""
+    """Stands for `controller.monitoring.monitoring`: tells the world what a process goes through."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller import supervision
-from controller.monitoring import Monitoring
+from controller.monitoring.monitoring import Monitoring
 from controller.supervision import Troubles, supervised
 from tests.unit.http.serving import LEADING, Process
 
@@ -74,7 +74,7 @@ def test_a_cause_that_comes_and_goes_is_told_once_in_a_while(monkeypatch: pytest
 def test_a_figure_that_cannot_be_taken_does_not_make_a_living_process_look_stuck(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("controller.monitoring.GAUGES_EVERY_S", 0.01)
+    monkeypatch.setattr("controller.monitoring.monitoring.GAUGES_EVERY_S", 0.01)
     beats: list[int] = []
 
     async def scenario() -> None:

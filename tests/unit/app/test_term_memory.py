@@ -13,7 +13,7 @@ from controller.core.candidacy.events import Claimed, TermEvent
 from controller.core.events import Loaded
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
-from controller.monitoring import Monitoring
+from controller.monitoring.monitoring import Monitoring
 from controller.runtime.reclaiming import collect, dismantle, spare
 from controller.server.api_names import api_name
 from controller.term import Term, TermParts

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from controller.audit import MOST_A_SECOND, AuditTrail, request_line
 from controller.core.effects import Answer, Record, Recorded
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, CallId
@@ -34,6 +33,7 @@ from controller.core.requests import (
     Request,
     ScramUpsertion,
 )
+from controller.monitoring.audit_trail import MOST_A_SECOND, AuditTrail, request_line
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, TopicPartition
 
 CALLER = Caller("OUTSIDE", "10.0.0.5", "admin-1", "User:ann")

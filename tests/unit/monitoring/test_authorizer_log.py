@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from controller.access_log import LOGGER, MOST_A_SECOND, MOST_PRINCIPALS
+from controller.monitoring.authorizer_log import LOGGER, MOST_A_SECOND, MOST_PRINCIPALS
 
 SCRIPT = """
 from pathlib import Path
-from controller import access_log, logs
+from controller import logs
 from controller.core.effects import Decided, Decision
 from controller.core.requests import Caller
+from controller.monitoring import authorizer_log
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 class Timer:
@@ -33,8 +34,8 @@ def decided(principal, *names, is_allowed=False, untold=0, request="CreateTopics
     return Decided(Caller("OUTSIDE", "10.0.0.2", "tool", principal), request, decisions, untold)
 
 logs.configure({level!r}, "json")
-logs.separate(access_log.LOGGER, {own!r}, Path({file!r}) if {file!r} else None, "json")
-log = access_log.AccessLog(ring, access_log.no_reason)
+logs.separate(authorizer_log.LOGGER, {own!r}, Path({file!r}) if {file!r} else None, "json")
+log = authorizer_log.AccessLog(ring, authorizer_log.no_reason)
 {body}
 """
 

@@ -8,7 +8,7 @@ from controller.core.events import Observed
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.monitoring import Monitoring
+from controller.monitoring.monitoring import Monitoring
 from tests.unit.core.builders import EPOCH, OWN, registration
 from tests.unit.core.test_intake import LOADED
 from tests.unit.http.serving import LEADING, Process
