@@ -31,8 +31,8 @@ from controller.core.candidacy.events import (
     Watching,
 )
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
+from controller.preflight.brokers_protocol import SpokenProtocol, SpokenSettings
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
-from controller.preflight.following import SpokenProtocol, SpokenSettings
 from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
 from controller.settings import Settings

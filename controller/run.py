@@ -16,7 +16,7 @@ from rich.text import Text
 from controller import doors, logs
 from controller.command_line import CONFIG, MISUSED, console
 from controller.monitoring import authorizer_log
-from controller.rehearsing import handshakes
+from controller.preflight.tls_handshakes import handshakes
 from controller.settings import BadSettings, Settings, environment_name, load
 from controller.wire.versions import parse_wanted
 

@@ -15,7 +15,7 @@ from controller import doors
 from controller.brokers.dialing import ListenerDialer
 from controller.command_line import MISUSED
 from controller.connections.broker import BrokerConnection
-from controller.preflight.own_door import OwnDoorDialer
+from controller.preflight.own_listeners import OwnDoorDialer
 from controller.run import run
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN

@@ -9,7 +9,7 @@ import pytest
 from controller.core.candidacy.events import ProtocolChanged
 from controller.core.settings import MachineSettings
 from controller.machine_settings import machine_settings
-from controller.preflight.following import REMEMBERED_S
+from controller.preflight.brokers_protocol import REMEMBERED_S
 from controller.preflight.inheriting import PROTECTING, BrokerSettings, inherited
 from controller.settings.kinds import AUTHORIZERS
 from tests.simulation.zookeeper import RemoveNode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.candidacy.events import Event, ProtocolChanged, Unsound, Watching
-from controller.preflight.following import REMEMBERED_S, SpokenProtocol
+from controller.preflight.brokers_protocol import REMEMBERED_S, SpokenProtocol
 from controller.settings.kinds import AUTHORIZERS
 from controller.wire.versions import OLDEST, parse_protocol
 from tests.simulation.zookeeper import Permission, RemoveNode
