@@ -13,10 +13,11 @@ import structlog
 from rich.table import Table
 from rich.text import Text
 
-from controller import doors, logs
+from controller import logs
 from controller.command_line import CONFIG, MISUSED, console
 from controller.monitoring import authorizer_log
 from controller.preflight.tls_handshakes import handshakes
+from controller.process import listener_security
 from controller.settings import BadSettings, Settings, environment_name, load
 from controller.wire.versions import parse_wanted
 
@@ -64,7 +65,7 @@ def run(
     """
     try:
         settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_wanted})
-        doors.check(settings)
+        listener_security.check(settings)
     except BadSettings as error:
         _refuse(error, as_json=(check_config or check_cluster) and output == "json")
     if check_config:
@@ -76,9 +77,9 @@ def run(
         sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
     _configure_logs(settings)
     _log_keys_not_acted_on(settings)
-    from controller import app
+    from controller.process import daemon
 
-    sys.exit(app.run(settings, is_new_cluster=new_cluster))
+    sys.exit(daemon.run(settings, is_new_cluster=new_cluster))
 
 
 def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:

@@ -19,7 +19,7 @@ from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.effects import Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged
-from controller.supervision import reason_of
+from controller.runtime.supervision import reason_of
 from controller.wire.commands import CommandEncoder, CommandRequest
 from controller.wire.cursor import Malformed
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from controller.core.effects import Notice, ReadAgain
 from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
-from controller.supervision import Troubles, supervised
+from controller.runtime.supervision import Troubles, supervised
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader

@@ -15,7 +15,7 @@ from typing import Final
 
 from controller.core.effects import Notice, ReadAgain
 from controller.core.events import Event, Observed, QuotasRead, ReadAllowed, ReadRefused
-from controller.supervision import Troubles, supervised
+from controller.runtime.supervision import Troubles, supervised
 from controller.zk.answers import Refused, SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.bulk import BulkReader, ChunkSize, Hidden

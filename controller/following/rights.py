@@ -12,7 +12,7 @@ from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRef
 from controller.core.requests import Caller
 from controller.core.settings import AuthorizerSettings
 from controller.core.state.cluster import ClusterState
-from controller.supervision import Troubles, supervised
+from controller.runtime.supervision import Troubles, supervised
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader

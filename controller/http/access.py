@@ -11,9 +11,9 @@ from typing import Any, Final
 import structlog
 
 from controller.http.web_config import KEY, Seen, WebAccess
+from controller.runtime.supervision import Troubles
 from controller.security.failures import UnusableSecurity
 from controller.settings import Settings
-from controller.supervision import Troubles
 
 PART: Final = "HTTP port"
 _log = structlog.get_logger(__name__)

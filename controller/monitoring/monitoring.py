@@ -17,7 +17,7 @@ from controller.core.replies import OngoingMove, ReassignmentsListed, Reply
 from controller.core.requests import Caller, ListReassignments, Request
 from controller.http.server import EVERYBODY, Exporter, Readers
 from controller.http.status import StatusSource
-from controller.supervision import Troubles, supervised
+from controller.runtime.supervision import Troubles, supervised
 from metrics.recorder import Recorder
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
 from zk_layout.znodes.reassignment_status import MoveProgress

@@ -209,7 +209,7 @@ class World:
         """Live through the seed: a busy time with faults, then peace, then the outcome."""
         # Whether a process gives its memory back at once makes no difference here, and takes a sixth of the time.
         try:
-            with told_in_traces(), patch("controller.leading.collect"), patch("controller.term.spare"):
+            with told_in_traces(), patch("controller.process.terms.collect"), patch("controller.process.term.spare"):
                 self._run()
         finally:
             for controller in self.controllers.values():

@@ -22,8 +22,8 @@ import yaml
 from controller.http import server
 from controller.http.access import HttpAccess, http_access
 from controller.http.web_config import KEY, WebAccess
+from controller.runtime.supervision import Troubles
 from controller.security.failures import UnusableSecurity
-from controller.supervision import Troubles
 from tests.unit.connections.certificates import clients, make_identity
 from tests.unit.http.serving import LOADING, serving
 from tests.unit.settings.given import settings

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.claiming import Claimant
 from controller.core.candidacy.events import Claimed, Event, Reconnected, Unreachable, Watching
+from controller.process.claimant import Claimant
 from controller.settings import load
 from controller.wire.versions import parse_wanted
 from controller.zk import bridge

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import metadata
 
 from controller.http.status import Status
-from controller.supervision import Troubles, reason_of
+from controller.runtime.supervision import Troubles, reason_of
 from controller.zk import preparation, protocol
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
-from controller import supervision
 from controller.monitoring.monitoring import Monitoring
-from controller.supervision import Troubles, supervised
+from controller.runtime import supervision
+from controller.runtime.supervision import Troubles, supervised
 from tests.unit.http.serving import LEADING, Process
 
 

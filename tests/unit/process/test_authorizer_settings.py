@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.settings import AuthorizerSettings
-from controller.machine_settings import authorizer_settings
+from controller.process.machine_settings import authorizer_settings
 from tests.unit.settings.given import settings
 
 NAME = "kafka.security.authorizer.AclAuthorizer"

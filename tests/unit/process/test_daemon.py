@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from controller.app import Daemon
-from controller.claiming import Claimant
 from controller.core.candidacy.events import Claimed, ClaimOutcome, HolderSeen, Lost, StopAsked, Watching
 from controller.lab.ports import free_port
+from controller.process.claimant import Claimant
+from controller.process.daemon import Daemon
 from controller.settings import load
 from controller.wire.versions import parse_protocol
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, ZnodeVersion

@@ -15,8 +15,6 @@ from typing import assert_never
 import msgspec
 import structlog
 
-from controller.announcing import Announcing
-from controller.claiming import Claimant
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
 from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
 from controller.core.candidacy.orders import (
@@ -36,7 +34,6 @@ from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.clients.authorization import anybody
 from controller.core.commands import LiveBroker
 from controller.core.effects import Notice
-from controller.doors import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
 from controller.following.credentials import CredentialsFollower
 from controller.following.quotas import QuotasFollower
 from controller.following.registered_brokers import RegisteredBrokers
@@ -44,22 +41,25 @@ from controller.following.rights import RightsFollower
 from controller.http.access import http_access, log_openness
 from controller.http.server import Readers
 from controller.http.status import Status
-from controller.leading import Leading
-from controller.machine_settings import authorizer_settings, own_configs
 from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
 from controller.preflight.configured import preflight_of, tolerated
 from controller.preflight.findings import Check
+from controller.process.claimant import Claimant
+from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
+from controller.process.machine_settings import authorizer_settings, own_configs
+from controller.process.replica_znode import Announcing
+from controller.process.terms import Leading
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
+from controller.runtime.supervision import Troubles
 from controller.server.api_names import api_name
 from controller.server.limits import Limits, by_address, connections_within
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
-from controller.supervision import Troubles
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 

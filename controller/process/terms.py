@@ -8,18 +8,18 @@ from pathlib import Path
 import structlog
 
 from controller import logs
-from controller.claiming import Claimant
 from controller.connections.broker import Dialer
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.commands import LiveBroker
 from controller.core.effects import Decided, Notice
-from controller.machine_settings import machine_settings
 from controller.monitoring.monitoring import Monitoring
+from controller.process.claimant import Claimant
+from controller.process.machine_settings import machine_settings
+from controller.process.term import Quotas, Term, TermParts
 from controller.runtime.journal import Journal
 from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
 from controller.settings import Settings
-from controller.term import Quotas, Term, TermParts
 
 _log = structlog.get_logger(__name__)
 

@@ -16,6 +16,7 @@ import structlog
 
 from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
 from controller.http.access import http_access
+from controller.runtime.supervision import Troubles
 from controller.security.failures import UnusableSecurity
 from controller.security.identity_providers import encrypting
 from controller.security.jaas import parse_jaas
@@ -29,7 +30,6 @@ from controller.security.towards_brokers import TowardsBrokers
 from controller.server.service import Door
 from controller.settings import BadSettings, Settings
 from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
-from controller.supervision import Troubles
 from controller.zk import client as zookeeper
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from controller import doors
 from controller.brokers.dialing import ListenerDialer
 from controller.command_line import MISUSED
 from controller.connections.broker import BrokerConnection
 from controller.preflight.own_listeners import OwnDoorDialer
+from controller.process import listener_security
 from controller.run import run
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
@@ -74,12 +74,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def reached(found: Settings, listener: str, *, by_ourselves: bool = False) -> str:
     """Why a connection to a server of these settings fails; empty if its server is heard."""
-    ways = doors.doors_of(found, Users())
+    ways = listener_security.doors_of(found, Users())
     listening = [ListenerSettings(at.name, at.host, 0, door=ways[at.name]) for at in found.listeners]
     server = Server(BrokerId(901), listening)
     await server.start()
     tls = {name: secured.tls for name, secured in found.security.items() if secured.tls is not None}
-    dialer = OwnDoorDialer(tls, {"INSIDE"}) if by_ourselves else doors.dialer_of(found)
+    dialer = OwnDoorDialer(tls, {"INSIDE"}) if by_ourselves else listener_security.dialer_of(found)
     protocol = found.security[listener].protocol
     connection = BrokerConnection(dialer, Endpoint(listener, "127.0.0.1", server.ports[listener], protocol))
     try:
@@ -110,7 +110,7 @@ def test_who_does_not_know_the_password_is_told_so(store: Path) -> None:
 
 
 def test_where_there_is_nothing_to_log_in_with_nobody_goes(store: Path) -> None:
-    dialer = doors.dialer_of(written(store))
+    dialer = listener_security.dialer_of(written(store))
 
     assert isinstance(dialer, ListenerDialer)
     assert not dialer.reaches(Endpoint("PLAIN", "h", 1, "SASL_PLAINTEXT"))
@@ -120,10 +120,10 @@ def test_where_there_is_nothing_to_log_in_with_nobody_goes(store: Path) -> None:
 
 
 def test_what_can_be_used_is_found_good_and_wants_users_of_zookeeper(store: Path) -> None:
-    doors.check(written(store))
+    listener_security.check(written(store))
 
-    assert doors.wants_users(written(store))
-    assert not doors.wants_users(settings())
+    assert listener_security.wants_users(written(store))
+    assert not listener_security.wants_users(settings())
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_can_be_used_is_found_good_and_wants_users_of_zookeeper(store: Path
 )
 def test_all_that_cannot_be_used_is_told_at_once_without_a_secret(more: dict[str, str], why: str, store: Path) -> None:
     with pytest.raises(BadSettings) as caught:
-        doors.check(written(store, **more))
+        listener_security.check(written(store, **more))
 
     (only,) = caught.value.problems
     assert only.startswith(why)
@@ -180,7 +180,7 @@ def test_tokens_are_judged_by_the_keys_at_an_address(store: Path, tmp_path: Path
         listener__name__plain__oauthbearer__sasl__jaas__config=f"{OAUTHBEARER_LOGIN} required;",
         sasl__oauthbearer__jwks__endpoint__url=keys.as_uri(),
     )
-    door = doors.doors_of(found, Users())["PLAIN"]
+    door = listener_security.doors_of(found, Users())["PLAIN"]
     assert door.login is not None
     login = door.login()
     login.handshake("OAUTHBEARER")
@@ -220,7 +220,7 @@ def test_a_key_set_is_trusted_by_the_options_of_the_listeners_login_module(store
     )
 
     with pytest.raises(BadSettings, match=r"listener PLAIN: sasl\.jaas\.config: ssl\.truststore\.location"):
-        doors.check(found)
+        listener_security.check(found)
 
 
 def until(is_so: object) -> None:
@@ -239,7 +239,7 @@ def test_tokens_that_nobody_signs_are_warned_of(store: Path) -> None:
     )
 
     with capture_logs() as said:
-        doors.doors_of(found, Users())
+        listener_security.doors_of(found, Users())
 
     (warning,) = said
     assert (warning["log_level"], warning["listener"]) == ("warning", "PLAIN")

@@ -35,8 +35,8 @@ from controller.preflight.brokers_protocol import SpokenProtocol, SpokenSettings
 from controller.preflight.findings import Finding, Gravity, Verdict, once_passed, once_sound
 from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
+from controller.runtime.supervision import Troubles, reason_of
 from controller.settings import Settings
-from controller.supervision import Troubles, reason_of
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
 from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
