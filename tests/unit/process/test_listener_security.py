@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from controller.brokers.dialing import ListenerDialer
-from controller.command_line import MISUSED
+from controller.commands.common import MISUSED
+from controller.commands.run import run
 from controller.connections.broker import BrokerConnection
 from controller.preflight.own_listeners import OwnDoorDialer
 from controller.process import listener_security
-from controller.run import run
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
 from controller.security.tokens.key_sets import KeySource

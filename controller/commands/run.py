@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller import logs
-from controller.command_line import CONFIG, MISUSED, console
+from controller.commands.common import CONFIG, MISUSED, console
 from controller.monitoring import authorizer_log
 from controller.preflight.tls_handshakes import handshakes
 from controller.process import listener_security
@@ -72,7 +72,7 @@ def run(
         _show_settings(settings, output)
         return
     if check_cluster:
-        from controller import check_cluster as cluster
+        from controller.commands import check_cluster as cluster
 
         sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
     _configure_logs(settings)

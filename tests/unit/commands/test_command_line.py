@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controller.__main__ import main
-from controller.command_line import MISUSED, OK, UNREACHABLE
+from controller.commands.common import MISUSED, OK, UNREACHABLE
 from controller.settings.table import SETTINGS
 from controller.zk import bridge
 from metrics.measures import MEASURES

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from controller import handing_over
-from controller.command_line import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
-from controller.handing_over import NobodyToTakeOver, Outcome
+from controller.commands import handover
+from controller.commands.common import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
+from controller.commands.handover import NobodyToTakeOver, Outcome
 
 
 @click.command()
@@ -45,9 +45,9 @@ def release(  # noqa: PLR0913 (one parameter an option)
     Exit codes: 0 done, 1 refused or timed out, 2 usage error, 3 ZooKeeper cannot be reached.
     """
     if undo:
-        do = partial(handing_over.undo, timeout_s=timeout_s)
+        do = partial(handover.undo, timeout_s=timeout_s)
     else:
-        do = partial(handing_over.give, reason=reason, timeout_s=timeout_s, is_forced=force)
+        do = partial(handover.give, reason=reason, timeout_s=timeout_s, is_forced=force)
     try:
         outcome = at_zookeeper(zookeeper, config, do)
     except NobodyToTakeOver:

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller import handing_over
-from controller.command_line import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
-from controller.handing_over import Standing
+from controller.commands import handover
+from controller.commands.common import CONFIG, FAILED, MISUSED, OK, UNREACHABLE, as_text_or_json, at_zookeeper, fail
+from controller.commands.handover import Standing
 from controller.http import client
 
 WIDE = 1_000
@@ -80,7 +80,7 @@ def _show_one(url: str, http_config: Path | None, *, as_json: bool) -> None:
 
 
 def _show_all(zookeeper: str | None, config: Path | None, *, as_json: bool) -> None:
-    found = at_zookeeper(zookeeper, config, handing_over.standing)
+    found = at_zookeeper(zookeeper, config, handover.standing)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(found, str_keys=True), indent=2))
     else:

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from controller import handing_over
-from controller.command_line import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
-from controller.handing_over import CannotSwitch
+from controller.commands import handover
+from controller.commands.common import CONFIG, FAILED, OK, as_text_or_json, at_zookeeper, fail
+from controller.commands.handover import CannotSwitch
 from zk_layout.ids import BrokerId
 
 
@@ -35,7 +35,7 @@ def switchover(to: int, zookeeper: str | None, config: Path | None, timeout_s: f
     Exit codes: 0 it leads, 1 refused or timed out, 2 usage error, 3 ZooKeeper cannot be reached.
     """
     try:
-        outcome = at_zookeeper(zookeeper, config, partial(handing_over.switch, to=BrokerId(to), timeout_s=timeout_s))
+        outcome = at_zookeeper(zookeeper, config, partial(handover.switch, to=BrokerId(to), timeout_s=timeout_s))
     except CannotSwitch as error:
         fail(str(error), FAILED)
     if output == "json":

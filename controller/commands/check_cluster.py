@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import click
 import structlog
 
-from controller.command_line import still_trying
+from controller.commands.common import still_trying
 from controller.preflight.configured import preflight_of
 from controller.preflight.findings import Check, Finding, Gravity, Verdict
 from controller.process.listener_security import NoUsers, dialer_of, doors_of

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from controller.__main__ import main
-from controller.command_line import FAILED, MISUSED, OK, UNREACHABLE
-from controller.handing_over import Standing
+from controller.commands.common import FAILED, MISUSED, OK, UNREACHABLE
+from controller.commands.handover import Standing
 from controller.http.access import HttpAccess
 from controller.http.status import Status
 from controller.lab.ports import free_port
@@ -133,7 +133,7 @@ LED = Standing(
 def test_of_all_replicas_the_exit_code_says_whether_one_leads(
     standing: Standing, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.status.at_zookeeper", lambda *_: standing)
+    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: standing)
 
     answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
 
@@ -143,7 +143,7 @@ def test_of_all_replicas_the_exit_code_says_whether_one_leads(
 
 
 def test_no_value_is_cut_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.status.at_zookeeper", lambda *_: LED)
+    monkeypatch.setattr("controller.commands.status.at_zookeeper", lambda *_: LED)
 
     answer = CliRunner().invoke(main, ["status", "--zookeeper", "zk1:2181"])
 

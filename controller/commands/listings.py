@@ -7,7 +7,7 @@ import json
 import click
 from rich.table import Table
 
-from controller.command_line import console
+from controller.commands.common import console
 from controller.settings import documentation, environment_name
 from controller.settings.table import SETTINGS
 from metrics import measures
