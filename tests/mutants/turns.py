@@ -222,7 +222,7 @@ MUTANTS = (
     Mutant(
         "never tries again what was set aside",
         ASIDE,
-        "out.wake(LookAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))",
+        "out.wake(TryTopicAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))",
         "pass",
         (unit("containment"),),
     ),

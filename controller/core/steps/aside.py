@@ -22,7 +22,7 @@ from zk_layout.ids import PartitionId, TopicName
 FORGOTTEN_AFTER_S = 2 * LONGEST_WAIT_S
 
 
-class LookAgain(Alarm, frozen=True):
+class TryTopicAgain(Alarm, frozen=True):
     """A topic that was set aside may be tried again as a whole."""
 
     topic: TopicName
@@ -98,7 +98,7 @@ class TopicsAside:
         held = self._topics.setdefault(name, Aside())
         if not held.is_limited:
             held.times += 1
-            out.wake(LookAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))
+            out.wake(TryTopicAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))
         held.holds_requests |= holds_requests
         numbers = tuple(partitions)
         for number in numbers:
@@ -117,7 +117,7 @@ class TopicsAside:
             return ()
         held.is_unproven = held.holds_requests
         if held.is_unproven:
-            out.wake(LookAgain(name), out.now + FORGOTTEN_AFTER_S)
+            out.wake(TryTopicAgain(name), out.now + FORGOTTEN_AFTER_S)
         numbers = tuple(held.partitions.keys() | held.due.keys())
         held.whole, held.partitions, held.due, held.holds_requests = Limit.NONE, {}, {}, False
         return numbers

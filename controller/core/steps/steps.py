@@ -21,7 +21,7 @@ from controller.core.set_aside import described
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
-from controller.core.steps.aside import Aside, Limit, LookAgain, TopicsAside
+from controller.core.steps.aside import Aside, Limit, TopicsAside, TryTopicAgain
 from controller.core.steps.change import Case, Change, Gather, Look, Precedence, Rule
 from controller.core.steps.draft import Draft
 from controller.core.steps.leaders_wait import LeadersWait, LeadersWaited
@@ -61,7 +61,7 @@ class Steps(Duty):
     What goes wrong with one topic, partition or request is contained here: it costs that one.
     """
 
-    alarms = (LookAgain, LongEnough, LeadersWaited)
+    alarms = (TryTopicAgain, LongEnough, LeadersWaited)
 
     def __init__(self, shared: Shared, deciders: Sequence[TopicDuty]) -> None:
         """Nothing is due."""
@@ -100,7 +100,7 @@ class Steps(Duty):
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Try a topic again that was set aside; or somebody has waited long enough."""
         match alarm:
-            case LookAgain(topic):
+            case TryTopicAgain(topic):
                 due = dict.fromkeys(self._aside.release(topic, out))
                 self._overdue.setdefault(topic, {}).update(due)  # elections first: requests have waited here, too
                 self._shared.agenda.add(topic, due, is_urgent=True)
