@@ -15,7 +15,7 @@ from controller.core.outbox import Outbox
 from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Atom, Proposal, Subject
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, Replicas
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
 

@@ -24,7 +24,7 @@ from controller.core.replies import FeaturesUpdated, FeatureUpdated
 from controller.core.requests import FeatureUpdate, UpdateFeatures
 from controller.core.shared import Shared
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.znodes.features import FeatureAddress, Features
 
 ADDRESS = FeatureAddress()

@@ -22,7 +22,8 @@ from controller.core.shared import Shared
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
 from controller.core.view import Cluster
-from zk_layout.facts import Fact, Malformed
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.producer_ids import BLOCK_LENGTH, HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress
 

@@ -18,8 +18,8 @@ from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
 from zk_layout import catalog
 from zk_layout.catalog import Address
-from zk_layout.codec import Undecodable, one_line
-from zk_layout.facts import Fact, Malformed
+from zk_layout.codec import Malformed, Undecodable, one_line
+from zk_layout.facts import Fact
 from zk_layout.watched import CREDENTIALS
 from zk_layout.znodes import delegation_tokens
 from zk_layout.znodes.configs import Config, UserConfigAddress

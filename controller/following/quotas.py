@@ -23,8 +23,7 @@ from controller.zk.protocol import Node
 from controller.zk.reader import Reader
 from zk_layout import catalog
 from zk_layout.catalog import Address
-from zk_layout.codec import one_line
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed, one_line
 from zk_layout.watched import CHANGED_CONFIGS
 from zk_layout.znodes.configs import CLIENTS, USERS, Config, clients_of
 from zk_layout.znodes.notifications import ConfigChange

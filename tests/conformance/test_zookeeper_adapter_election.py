@@ -29,7 +29,7 @@ from controller.zk.session import Session
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import Line, connected, register, registration, someone, until
 from zk_layout.catalog import Address
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, ZnodeVersion
 from zk_layout.znodes import brokers
 from zk_layout.znodes.admin import TopicDeletionAddress

@@ -14,7 +14,8 @@ from controller.core.state.cluster import ClusterState
 from controller.core.state.topics import BLANK, TopicView
 from tests.properties.clusters import BROKERS, registration
 from zk_layout.catalog import Address, Value
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,

@@ -21,7 +21,7 @@ from tests.simulation.refusals import READ_AGAIN_WITHIN_S
 from tests.simulation.telling import Telling
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import (
     NO_LEADER,
     BrokerId,

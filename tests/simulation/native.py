@@ -20,7 +20,7 @@ from controller.core.effects import Tell
 from controller.lab.broker_model import DELETING_LEADER
 from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, SetData
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import (
     NO_LEADER,
     BrokerId,

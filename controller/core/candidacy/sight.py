@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from controller.core.candidacy.events import HolderSeen
 from controller.core.candidacy.orders import Say, Severity
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.znodes.controller import ControllerClaim
 
 

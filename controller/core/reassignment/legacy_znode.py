@@ -20,7 +20,7 @@ from controller.core.steps.change import Case, Change, Next, Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge
 from controller.core.view import Cluster
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.topics import TopicAddress

@@ -50,7 +50,7 @@ from controller.core.candidacy.orders import (
 )
 from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.candidacy.waiting import LONG_TERM_S, NATIVE_BEGINS_S
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
 

@@ -11,7 +11,8 @@ from controller.core.events import Acknowledged
 from controller.core.transactions.proposal import Atom, Proposal, Subject, topic_subject
 from tests.unit.core.builders import AT, Term, commits, ids, registration, state
 from zk_layout.catalog import Address
-from zk_layout.facts import Fact, Malformed, Stat, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress

@@ -11,7 +11,8 @@ from controller.core.transactions import back_off
 from controller.core.transactions.owner import TryAgain
 from tests.unit.core.builders import Term, commits
 from zk_layout.catalog import Value
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import ZnodeVersion, Zxid
 from zk_layout.znodes.admin import PreferredElection, PreferredElectionAddress
 from zk_layout.znodes.delegation_tokens import (

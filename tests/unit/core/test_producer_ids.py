@@ -13,7 +13,8 @@ from controller.core.requests import AllocateProducerIds, Caller
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.owner import TryAgain
 from tests.unit.core.builders import Term
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import BrokerEpoch, BrokerId, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress

@@ -16,7 +16,8 @@ from controller.core.seeded_random import SeededRandom
 from controller.core.settings import AuthorizerSettings, MachineSettings
 from controller.core.unreadable import LookAgain
 from tests.unit.core.builders import OWN, registration
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import ControllerEpoch, ZnodeVersion, Zxid
 from zk_layout.znodes.acls import (
     AclAddress,

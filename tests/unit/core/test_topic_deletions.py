@@ -18,7 +18,8 @@ from controller.core.topics.duty import Topics
 from controller.core.transactions.proposal import Atom, Proposal, topic_subject
 from tests.unit.core.builders import OWN, Term, commits, ids, state
 from tests.unit.traps.play import Play, some
-from zk_layout.facts import Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Stat, absent, present
 from zk_layout.ids import PartitionId, TopicId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.brokers import BrokerAddress

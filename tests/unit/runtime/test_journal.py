@@ -33,7 +33,8 @@ from controller.core.transactions.proposal import Subject
 from controller.runtime.journal import Difference, Journal, Term, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from zk_layout import catalog
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,
