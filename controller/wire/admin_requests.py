@@ -5,7 +5,6 @@ Source: Kafka's AlterUserScramCredentialsRequest.json and UpdateFeaturesRequest.
 
 from __future__ import annotations
 
-from controller.core.features import SAFE_DOWNGRADE, UPGRADE
 from controller.core.requests import (
     AlterScramCredentials,
     FeatureUpdate,
@@ -13,6 +12,7 @@ from controller.core.requests import (
     ScramUpsertion,
     UpdateFeatures,
 )
+from controller.core.single_znodes.features import SAFE_DOWNGRADE, UPGRADE
 from controller.wire.cursor import Cursor
 from zk_layout.znodes.scram import MECHANISMS, credential
 

@@ -15,7 +15,7 @@ from controller.core.events import Event, Woke
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.core.unreadable import LookAgain
+from controller.core.single_znodes.unreadable import LookAgain
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import connected, create_parents, register, someone, until

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core import producer_ids
 from controller.core.brokers import controlled_shutdown
 from controller.core.elections import elect_leaders, first_leader, leader_election, preferred_leader
 from controller.core.isr import alter_partition
@@ -29,6 +28,7 @@ from controller.core.requests import (
 )
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import TopicDefaults
+from controller.core.single_znodes import producer_ids
 from controller.core.steps.change import Case
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from tests.properties.clusters import BROKERS, Situation, situations, some_replicas

@@ -20,7 +20,7 @@ from controller.core.replies import Result
 from controller.core.requests import Election, Growth, NewTopic, TopicReference
 from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition, Zxid
 
 LONGEST_TELLING_S = 2.0

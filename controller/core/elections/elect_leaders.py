@@ -9,8 +9,8 @@ from __future__ import annotations
 from controller.core.elections import leader_election
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.requests import Election
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, raised
-from controller.core.view import Cluster
 
 BEING_DELETED = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 NOT_NEEDED = Refusal(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")

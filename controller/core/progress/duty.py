@@ -12,7 +12,6 @@ from itertools import chain, islice
 from msgspec import Struct, field
 
 from controller.core.clients.open_requests import Item
-from controller.core.duty import Duty, Report
 from controller.core.errors import ErrorCode
 from controller.core.events import Again, Alarm, Asked, CallId, LogDirsDescribed
 from controller.core.outbox import Outbox
@@ -30,9 +29,10 @@ from controller.core.replies import (
     Result,
 )
 from controller.core.requests import ListReassignments, PartitionReassignment
-from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
+from controller.core.turn.duty import Duty, Report
+from controller.core.turn.shared import Shared
 from zk_layout.bounds import INT32_MAX
 from zk_layout.ids import RequestId, TopicPartition
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus

@@ -9,8 +9,8 @@ from __future__ import annotations
 from controller.core.effects import Notice
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.requests import Mode
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
-from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
 from zk_layout.znodes.topics import Assignment

@@ -7,10 +7,10 @@ from itertools import takewhile
 
 from controller.core.commands import StopReplica
 from controller.core.events import Acknowledged
-from controller.core.memory import NOBODY, Memory
 from controller.core.stage import still_to_go
+from controller.core.state.memory import NOBODY, Memory
 from controller.core.state.topics import Partition
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 WORTH_GATHERING = 20

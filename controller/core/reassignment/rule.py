@@ -10,8 +10,8 @@ from controller.core.errors import MESSAGES, ErrorCode, Refusal
 from controller.core.reassignment import redirection
 from controller.core.requests import Mode
 from controller.core.stage import Stage, in_force, stage, still_to_go, toward
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Next, listed, raised
-from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment

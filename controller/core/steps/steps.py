@@ -9,22 +9,21 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from controller.core.agenda import Numbers
 from controller.core.clients.open_requests import EVERY, WHOLE_TOPIC, Item, oversized, refused
-from controller.core.duty import Duty
 from controller.core.effects import Notice
 from controller.core.errors import ErrorCode
 from controller.core.events import Again, Alarm
 from controller.core.outbox import Outbox
-from controller.core.rest import LongEnough
-from controller.core.set_aside import described
-from controller.core.shared import Shared
+from controller.core.scheduling.agenda import Numbers
+from controller.core.scheduling.quarantine import described
+from controller.core.scheduling.waits import LongEnough
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
-from controller.core.steps.aside import Aside, Limit, TopicsAside, TryTopicAgain
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Look, Precedence, Rule
 from controller.core.steps.draft import Draft
-from controller.core.steps.leaders_wait import LeadersWait, LeadersWaited
+from controller.core.steps.isr_deadlines import LeadersWait, LeadersWaited
+from controller.core.steps.quarantined_topics import Aside, Limit, TopicsAside, TryTopicAgain
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.steps.work import work_of
 from controller.core.transactions.proposal import (
@@ -37,7 +36,8 @@ from controller.core.transactions.proposal import (
     Unwritable,
     topic_subject,
 )
-from controller.core.view import Cluster
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.catalog import Address
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress

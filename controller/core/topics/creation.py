@@ -15,12 +15,12 @@ from controller.core.errors import ErrorCode, Refusal
 from controller.core.outbox import Outbox
 from controller.core.replies import TopicConfig, TopicCreated
 from controller.core.requests import CreateTopics, NewTopic
-from controller.core.shared import Shared
+from controller.core.state.topic_names import look_of
 from controller.core.steps.step import Step
-from controller.core.topic_names import look_of
 from controller.core.topics import create_topics
 from controller.core.topics.create_topics import Plan
 from controller.core.transactions.proposal import Atom
+from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName, ZnodeVersion
 from zk_layout.znodes.configs import Config, TopicConfigAddress
 from zk_layout.znodes.topics import Topic, TopicAddress

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from controller.core.effects import Delete, Write
 from controller.core.state.topics import DeletionMark, TopicView
+from controller.core.state.view import Cluster
 from controller.core.transactions.proposal import Atom
-from controller.core.view import Cluster
 from zk_layout.catalog import Address
 from zk_layout.ids import TopicName, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress

@@ -15,8 +15,8 @@ from controller.core.elections import leader_election
 from controller.core.reassignment import rule as reassignment
 from controller.core.stage import Stage, stage, toward
 from controller.core.state.topics import TopicView
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed
-from controller.core.view import Cluster
 from metrics.replay.audit.invariants import (
     broken_by_state,
     broken_by_version,

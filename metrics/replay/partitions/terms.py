@@ -8,9 +8,9 @@ from math import inf
 
 from msgspec import Struct, structs
 
-from controller.core.memory import Memory
 from controller.core.state.cluster import ClusterState
-from controller.core.view import Cluster, Identity
+from controller.core.state.memory import Memory
+from controller.core.state.view import Cluster, Identity
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress, Registration

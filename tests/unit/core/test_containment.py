@@ -12,7 +12,6 @@ from controller.core.elections.duty import Elections
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Asked, CallId, Committed, Event, Loaded, Observed, Woke
 from controller.core.machine import Machine
-from controller.core.notifications import Notifications
 from controller.core.reassignment.legacy_znode import SUBJECT
 from controller.core.replies import PartitionsCreated, ReassignmentsAltered, TopicsCreated
 from controller.core.requests import (
@@ -29,10 +28,11 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
+from controller.core.scheduling.quarantine import MOST_SHOWN, SetAside, described
 from controller.core.seeded_random import SeededRandom
-from controller.core.set_aside import MOST_SHOWN, SetAside, described
 from controller.core.settings import MachineSettings
-from controller.core.steps.aside import TryTopicAgain
+from controller.core.single_znodes.notifications import Notifications
+from controller.core.steps.quarantined_topics import TryTopicAgain
 from controller.core.topics import create_topics
 from controller.core.topics.duty import Topics
 from controller.core.transactions.owner import TryAgain

@@ -7,8 +7,8 @@ import pytest
 from controller.core.elections import first_leader, leader_election, preferred_leader
 from controller.core.reassignment import own_replica
 from controller.core.state.topics import BLANK
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Change, Look
-from controller.core.view import Cluster
 from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, state, written
 from tests.unit.traps.play import Play, some
 from zk_layout.codec import Malformed

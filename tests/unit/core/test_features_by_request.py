@@ -8,9 +8,9 @@ from __future__ import annotations
 from controller.core.effects import Answer, Effect
 from controller.core.errors import ErrorCode
 from controller.core.events import Asked, CallId
-from controller.core.features import ADDRESS, FeatureVersioning
 from controller.core.replies import FeaturesUpdated
 from controller.core.requests import Caller, FeatureUpdate, UpdateFeatures
+from controller.core.single_znodes.features import ADDRESS, FeatureVersioning
 from tests.unit.core.builders import Term, commits
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import ZnodeVersion, Zxid

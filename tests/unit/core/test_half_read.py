@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from controller.core.brokers.duty import Brokers
 from controller.core.commands import LeaderAndIsr
-from controller.core.duty import Duty
 from controller.core.effects import Effect, Notice, Set, Tell
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged
 from controller.core.transactions.proposal import Atom, Proposal, Subject, topic_subject
+from controller.core.turn.duty import Duty
 from tests.unit.core.builders import AT, Term, commits, ids, registration, state
 from zk_layout.catalog import Address
 from zk_layout.codec import Malformed

@@ -14,7 +14,7 @@ from controller.core.replies import ReassignmentsListed
 from controller.core.requests import Caller, ListReassignments
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import AuthorizerSettings, MachineSettings
-from controller.core.unreadable import LookAgain
+from controller.core.single_znodes.unreadable import LookAgain
 from tests.unit.core.builders import OWN, registration
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, Stat, absent, present

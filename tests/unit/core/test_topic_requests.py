@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core import topic_names
 from controller.core.clients.authorization import CLUSTER
 from controller.core.effects import Answer
 from controller.core.elections import elect_leaders
@@ -30,6 +29,7 @@ from controller.core.requests import (
 )
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import TopicDefaults
+from controller.core.state import topic_names
 from controller.core.steps.change import Change
 from controller.core.topics import configs, create_partitions, create_topics
 from controller.core.topics.create_topics import Plan

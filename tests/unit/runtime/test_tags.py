@@ -18,8 +18,8 @@ from controller.core.events import Again, Alarm, Woke
 from controller.core.machine import Machine
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.core.steps.aside import TryTopicAgain
-from controller.core.unreadable import LookAgain
+from controller.core.single_znodes.unreadable import LookAgain
+from controller.core.steps.quarantined_topics import TryTopicAgain
 from controller.runtime.journal import Term, files, read, replay
 from controller.runtime.plain import KIND, Unreadable, from_plain, to_plain
 from controller.runtime.tags import FORMER, class_of, tag_of, tagged

@@ -14,15 +14,15 @@ import heapq
 from controller.core.clients import authorization
 from controller.core.clients.outcomes import BrokersHadTime
 from controller.core.clients.refusal import refusal
-from controller.core.duty import Duty, Report
 from controller.core.errors import ErrorCode
 from controller.core.events import Acknowledged, Alarm, Asked, CallId
 from controller.core.outbox import Outbox
 from controller.core.replies import Reply
 from controller.core.requests import Request
-from controller.core.set_aside import described
-from controller.core.shared import Shared
+from controller.core.scheduling.quarantine import described
 from controller.core.state.changes import Changes
+from controller.core.turn.duty import Duty, Report
+from controller.core.turn.shared import Shared
 
 
 class RequestDeadline(Alarm, frozen=True):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.duty import Duty, Report
 from controller.core.effects import Create, Delete, ReadChildren
 from controller.core.events import Alarm, ClockShown
 from controller.core.outbox import Outbox
-from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
+from controller.core.turn.duty import Duty, Report
+from controller.core.turn.shared import Shared
 from zk_layout.znodes.delegation_tokens import (
     ROOT,
     DelegationTokenAddress,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.duty import Duty
 from controller.core.effects import Delete
 from controller.core.outbox import Outbox
-from controller.core.shared import Shared
 from controller.core.state.cluster import Notification
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.ids import ZnodeVersion
 from zk_layout.znodes.admin import PreferredElectionAddress
 from zk_layout.znodes.notifications import ISR_CHANGES, LOG_DIR_EVENTS, IsrChangeAddress, LogDirEventAddress

@@ -1,4 +1,4 @@
-"""Which topics are due, in which order, and how much of it in one turn?"""
+"""Which topics are due, in which order, and how much of it in one turn? A queue of topics, and of no moves."""
 
 from __future__ import annotations
 

@@ -6,23 +6,23 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from controller.core.agenda import Agenda
 from controller.core.clients.authorization import Authorizer, Reasons, authorizer_of
 from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import Item, OpenRequests, Wanted
 from controller.core.clients.outcomes import Outcomes
 from controller.core.events import Asked
-from controller.core.memory import Memory
 from controller.core.quotas.mutations import MutationQuotas
 from controller.core.replies import Result
-from controller.core.rest import Rest
+from controller.core.scheduling.agenda import Agenda
+from controller.core.scheduling.quarantine import SetAside
+from controller.core.scheduling.waits import Rest
 from controller.core.seeded_random import SeededRandom
-from controller.core.set_aside import SetAside
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
+from controller.core.state.memory import Memory
+from controller.core.state.view import Cluster, Identity
 from controller.core.transactions.owner import Transactions
 from controller.core.transactions.sizes import RequestSizes
-from controller.core.view import Cluster, Identity
 from zk_layout.ids import ControllerEpoch
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from controller.core.memory import Memory
 from controller.core.state.brokers import Broker
 from controller.core.state.cluster import ClusterState
+from controller.core.state.memory import Memory
 from controller.core.state.topics import DeletionMark, Partition, ReassignmentZnode, TopicView
 from zk_layout.catalog import Address, address_of
 from zk_layout.ids import (

@@ -15,15 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.core.clients.refusal import refusal
-from controller.core.duty import Duty
 from controller.core.effects import Create, Set, Write
 from controller.core.errors import MESSAGES, ErrorCode, Refusal
 from controller.core.events import Asked
 from controller.core.outbox import Outbox
 from controller.core.replies import FeaturesUpdated, FeatureUpdated
 from controller.core.requests import FeatureUpdate, UpdateFeatures
-from controller.core.shared import Shared
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.codec import Malformed
 from zk_layout.znodes.features import FeatureAddress, Features
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.duty import Duty
 from controller.core.effects import Create, Set, Write
 from controller.core.events import Alarm
 from controller.core.outbox import Outbox
-from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Atom, Proposal, Subject
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, Replicas
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from controller.core.duty import Duty
 from controller.core.effects import Create, Set, Write
 from controller.core.errors import ErrorCode, Refusal
 from controller.core.events import Asked
 from controller.core.outbox import Outbox
 from controller.core.replies import ProducerIdsAllocated
 from controller.core.requests import AllocateProducerIds
-from controller.core.shared import Shared
+from controller.core.state.view import Cluster
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
-from controller.core.view import Cluster
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerId

@@ -6,13 +6,13 @@ change of rights sets no watch off, and a partition's state is not watched.
 
 from __future__ import annotations
 
-from controller.core.duty import Duty
 from controller.core.effects import ReadAgain
 from controller.core.events import Alarm
 from controller.core.outbox import Outbox
-from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.back_off import doubled_s
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 
 NAMED_AT_ONCE = 50
 READ_AT_ONCE = 1_000

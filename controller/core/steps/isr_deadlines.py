@@ -16,8 +16,8 @@ from controller.core.errors import ErrorCode
 from controller.core.events import Alarm
 from controller.core.outbox import Outbox
 from controller.core.requests import IsrProposal
-from controller.core.shared import Shared
-from controller.core.steps.aside import TopicsAside
+from controller.core.steps.quarantined_topics import TopicsAside
+from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName
 
 WAIT_S = 1.0
