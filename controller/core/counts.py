@@ -5,7 +5,7 @@ Counted from what changes, never from scratch: a partition is looked at when it 
 
 from __future__ import annotations
 
-from controller.core.outbox import Outbox
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
 from controller.core.turn.duty import Duty

@@ -9,10 +9,10 @@ from typing import assert_never
 from msgspec import Struct
 
 from controller.core.clients.authorization import Authorizer
-from controller.core.commands import LiveBroker
 from controller.core.duties import all_duties
-from controller.core.effects import Drained, Effect
-from controller.core.events import (
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Drained, Effect
+from controller.core.messages.events import (
     Acknowledged,
     Again,
     Alarm,
@@ -34,8 +34,8 @@ from controller.core.events import (
     Unknown,
     Woke,
 )
-from controller.core.outbox import Outbox
-from controller.core.requests import Request
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import Request
 from controller.core.scheduling.quarantine import described
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings

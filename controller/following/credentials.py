@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import unquote
 
-from controller.core.effects import Notice, ReadAgain
-from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
+from controller.core.messages.effects import Notice, ReadAgain
+from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
 from controller.runtime.supervision import Troubles, supervised
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge

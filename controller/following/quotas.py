@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from controller.core.effects import Notice, ReadAgain
-from controller.core.events import Event, Observed, QuotasRead, ReadAllowed, ReadRefused
+from controller.core.messages.effects import Notice, ReadAgain
+from controller.core.messages.events import Event, Observed, QuotasRead, ReadAllowed, ReadRefused
 from controller.runtime.supervision import Troubles, supervised
 from controller.zk.answers import Refused, SessionEnded
 from controller.zk.bridge import Bridge

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from controller.core.acl_authorizer import AclAuthorizer, host_of
-from controller.core.effects import Notice, ReadAgain
-from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
-from controller.core.requests import Caller
+from controller.core.messages.effects import Notice, ReadAgain
+from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
+from controller.core.messages.requests import Caller
 from controller.core.settings import AuthorizerSettings
 from controller.core.state.cluster import ClusterState
 from controller.runtime.supervision import Troubles, supervised

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import structlog
 
-from controller.core.effects import Answer, Effect, Recorded
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId, Event
-from controller.core.replies import ReassignmentsAltered, Reply
-from controller.core.requests import (
+from controller.core.messages.effects import Answer, Effect, Recorded
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId, Event
+from controller.core.messages.replies import ReassignmentsAltered, Reply
+from controller.core.messages.requests import (
     AlterReassignments,
     AlterScramCredentials,
     CreateAcls,

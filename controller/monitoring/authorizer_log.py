@@ -16,8 +16,8 @@ import structlog
 
 from controller.core.acl_authorizer import host_of
 from controller.core.clients.authorization import Reasons
-from controller.core.effects import Decided, Decision
-from controller.core.requests import Caller
+from controller.core.messages.effects import Decided, Decision
+from controller.core.messages.requests import Caller
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
 LOGGER: Final = "kafka.authorizer.logger"

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct, json
 
 from controller import logs
-from controller.core.effects import Commit, Effect, Measured, Notice, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
 from controller.core.machine import Machine
-from controller.core.replies import OngoingMove, ReassignmentsListed, Reply
-from controller.core.requests import Caller, ListReassignments, Request
+from controller.core.messages.effects import Commit, Effect, Measured, Notice, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
+from controller.core.messages.replies import OngoingMove, ReassignmentsListed, Reply
+from controller.core.messages.requests import Caller, ListReassignments, Request
 from controller.http.server import EVERYBODY, Exporter, Readers
 from controller.http.status import StatusSource
 from controller.runtime.supervision import Troubles, supervised

@@ -32,8 +32,8 @@ from controller.core.candidacy.orders import (
 )
 from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.clients.authorization import anybody
-from controller.core.commands import LiveBroker
-from controller.core.effects import Notice
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Notice
 from controller.following.credentials import CredentialsFollower
 from controller.following.quotas import QuotasFollower
 from controller.following.registered_brokers import RegisteredBrokers

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from controller.core.acl_authorizer import super_users
-from controller.core.replies import BrokerConfig, ConfigSource
+from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.core.settings import AuthorizerSettings, MachineSettings, TopicDefaults
 from controller.preflight.inheriting import Inherited
 from controller.settings import Settings

@@ -24,8 +24,9 @@ from controller.core.candidacy.events import (
     TermLoaded,
     TermSessionEnded,
 )
-from controller.core.commands import LiveBroker
-from controller.core.effects import (
+from controller.core.machine import Machine
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import (
     Answer,
     Commit,
     Connect,
@@ -43,8 +44,7 @@ from controller.core.effects import (
     Survey,
     Tell,
 )
-from controller.core.events import ClockShown, Event, ResignationAsked
-from controller.core.machine import Machine
+from controller.core.messages.events import ClockShown, Event, ResignationAsked
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.monitoring.audit_trail import AuditTrail

@@ -10,8 +10,8 @@ import structlog
 from controller import logs
 from controller.connections.broker import Dialer
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
-from controller.core.commands import LiveBroker
-from controller.core.effects import Decided, Notice
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Decided, Notice
 from controller.monitoring.monitoring import Monitoring
 from controller.process.claimant import Claimant
 from controller.process.machine_settings import machine_settings

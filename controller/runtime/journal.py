@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
-from controller.core.effects import Effect
-from controller.core.events import Event
+from controller.core.messages.effects import Effect
+from controller.core.messages.events import Event
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from controller.runtime.pump import Turning
 

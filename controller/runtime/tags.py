@@ -17,8 +17,8 @@ from typing import Any, NewType, get_args, get_type_hints
 from msgspec import Struct
 
 import controller.core.machine  # noqa: F401 - its duties define the alarms
-from controller.core.effects import Effect
-from controller.core.events import Event
+from controller.core.messages.effects import Effect
+from controller.core.messages.events import Event
 from controller.core.settings import MachineSettings
 from zk_layout.catalog import Address, Value
 

@@ -5,7 +5,7 @@ Source: Kafka's AlterUserScramCredentialsRequest.json and UpdateFeaturesRequest.
 
 from __future__ import annotations
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AlterScramCredentials,
     FeatureUpdate,
     ScramDeletion,

@@ -17,8 +17,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.core.clients.authorization import Authorizer
-from controller.core.commands import UpdateMetadata
-from controller.core.effects import (
+from controller.core.machine import Machine
+from controller.core.messages.commands import UpdateMetadata
+from controller.core.messages.effects import (
     Answer,
     Commit,
     Create,
@@ -31,8 +32,8 @@ from controller.core.effects import (
     Tell,
     Wake,
 )
-from controller.core.errors import ErrorCode
-from controller.core.events import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import (
     Acknowledged,
     Alarm,
     Asked,
@@ -46,9 +47,8 @@ from controller.core.events import (
     Surveyed,
     Woke,
 )
-from controller.core.machine import Machine
-from controller.core.replies import Reply
-from controller.core.requests import (
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     Caller,

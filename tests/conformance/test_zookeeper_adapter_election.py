@@ -19,8 +19,8 @@ from controller.core.candidacy.events import (
     SessionLost,
     Suspended,
 )
-from controller.core.effects import Commit, Create, operation
-from controller.core.events import CommitId, Committed, Event, Fenced
+from controller.core.messages.effects import Commit, Create, operation
+from controller.core.messages.events import CommitId, Committed, Event, Fenced
 from controller.lab.ports import free_port
 from controller.zk.answers import Disconnected, SessionEnded
 from controller.zk.bridge import Bridge

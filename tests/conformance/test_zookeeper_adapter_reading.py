@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.events import Loaded, Observed, Surveyed
+from controller.core.messages.events import Loaded, Observed, Surveyed
 from tests.conformance.adapter_world import (
     STATE,
     create_parents,

@@ -20,9 +20,9 @@ import click
 from msgspec import Struct
 from rich.progress import track
 
-from controller.core.effects import Commit, Effect, Tell
-from controller.core.events import Event
 from controller.core.machine import Machine
+from controller.core.messages.effects import Commit, Effect, Tell
+from controller.core.messages.events import Event
 from controller.process.daemon import COLLECTION_THRESHOLDS
 from tests.fuzz.captures import captured
 from tests.fuzz.mutations import hostile

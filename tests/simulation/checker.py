@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
+from controller.core.messages.effects import Answer, Commit, Effect, StepDown, Tell
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.stage import in_force
 from controller.lab.broker_model import BrokerModel

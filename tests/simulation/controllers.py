@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from controller.core.candidacy.events import ProtocolChanged
 from controller.core.candidacy.phases import Phase, TakeOver
-from controller.core.effects import (
+from controller.core.machine import Machine
+from controller.core.messages.effects import (
     Answer,
     Commit,
     Connect,
@@ -30,10 +31,9 @@ from controller.core.effects import (
     StepDown,
     Tell,
 )
-from controller.core.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
-from controller.core.machine import Machine
-from controller.core.replies import Reply
-from controller.core.requests import Caller, Request
+from controller.core.messages.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Caller, Request
 from controller.preflight.findings import Verdict
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon

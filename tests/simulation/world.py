@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.core.candidacy.phases import TakeOver
-from controller.core.effects import Tell
-from controller.core.events import CallId
 from controller.core.machine import Machine
-from controller.core.replies import Reply
-from controller.core.requests import Request
+from controller.core.messages.effects import Tell
+from controller.core.messages.events import CallId
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import WRITES_A_TRANSACTION, MachineSettings, TurnBudget
 from controller.lab.broker_model import (

@@ -8,13 +8,13 @@ from functools import partial
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage
 from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
-from controller.core.commands import LeaderAndIsr
-from controller.core.effects import Connect, Disconnect
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Again, Alarm, Asked, CallId
-from controller.core.outbox import Outbox
-from controller.core.replies import ShutdownPermitted
-from controller.core.requests import ControlledShutdown
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.effects import Connect, Disconnect
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import ShutdownPermitted
+from controller.core.messages.requests import ControlledShutdown
 from controller.core.stage import in_force
 from controller.core.state.changes import Changes, cut_off
 from controller.core.state.topics import Partition, TopicView

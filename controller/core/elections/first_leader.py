@@ -5,7 +5,7 @@ Source: Kafka's ZkPartitionStateMachine.initializeLeaderAndIsrForPartitions.
 
 from __future__ import annotations
 
-from controller.core.effects import Notice
+from controller.core.messages.effects import Notice
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, listed
 from zk_layout.ids import LeaderEpoch

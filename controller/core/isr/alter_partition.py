@@ -5,9 +5,9 @@ Source: Kafka's KafkaController.tryProcessAlterPartition (3.4 and later) and its
 
 from __future__ import annotations
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import IsrResult
-from controller.core.requests import AlterPartition, IsrProposal
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import IsrResult
+from controller.core.messages.requests import AlterPartition, IsrProposal
 from controller.core.stage import in_force
 from controller.core.state.topics import Partition
 from controller.core.state.view import Cluster

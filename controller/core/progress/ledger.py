@@ -16,8 +16,8 @@ from itertools import islice
 
 from msgspec import Struct, field
 
-from controller.core.events import CallId
-from controller.core.replies import ReassignmentsAltered
+from controller.core.messages.events import CallId
+from controller.core.messages.replies import ReassignmentsAltered
 from controller.core.state.memory import Memory
 from controller.core.state.topics import Partition
 from controller.core.state.view import Cluster

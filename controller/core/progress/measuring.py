@@ -15,9 +15,9 @@ from itertools import islice
 
 from msgspec import Struct, field, structs
 
-from controller.core.effects import DescribeLogDirs
-from controller.core.events import LogDirsDescribed
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import DescribeLogDirs
+from controller.core.messages.events import LogDirsDescribed
+from controller.core.messages.outbox import Outbox
 from controller.core.progress.blockers import Presence, Seen, waits_for
 from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import moves_of

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
-from controller.core.effects import Create, Delete, Set, Write
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.messages.outbox import Outbox
 from controller.core.progress.ledger import OpenRequest, RequestLedger
 from controller.core.progress.status_text import StatusText
 from controller.core.state.statuses import ABSENT

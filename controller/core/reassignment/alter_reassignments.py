@@ -5,9 +5,9 @@ Source: KIP-455 "AlterPartitionReassignmentsRequest"; Kafka's KafkaController.pr
 
 from __future__ import annotations
 
-from controller.core.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.requests import Mode, PartitionReassignment
 from controller.core.reassignment import rule
-from controller.core.requests import Mode, PartitionReassignment
 from controller.core.state.topics import UNASSIGNED
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from controller.core.effects import Create, Delete, Set, Write
-from controller.core.errors import Refusal
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.messages.errors import Refusal
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import alter_reassignments
-from controller.core.requests import PartitionReassignment
 from controller.core.state.changes import Changes
 from controller.core.state.reassignment_znodes import ABSENT
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controller.core.effects import Notice
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Notice
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster

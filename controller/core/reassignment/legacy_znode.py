@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.effects import Delete, Set, Write
-from controller.core.errors import Refusal
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Delete, Set, Write
+from controller.core.messages.errors import Refusal
+from controller.core.messages.outbox import Outbox
 from controller.core.reassignment import legacy_entry
 from controller.core.state.changes import Changes
 from controller.core.state.view import Cluster

@@ -6,9 +6,9 @@ dropped replicas hold the only in-sync copies that can serve, unless it is force
 
 from __future__ import annotations
 
-from controller.core.effects import Notice
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import Mode
+from controller.core.messages.effects import Notice
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import Mode
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
 from zk_layout.ids import NO_LEADER, Replicas

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from controller.core.outbox import Outbox
+from controller.core.messages.outbox import Outbox
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from controller.core.events import Alarm
-from controller.core.outbox import Outbox
+from controller.core.messages.events import Alarm
+from controller.core.messages.outbox import Outbox
 from zk_layout.ids import PartitionId, TopicName
 
 Deed = Callable[[Outbox], None]

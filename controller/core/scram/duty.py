@@ -13,12 +13,12 @@ from itertools import islice
 
 from msgspec import Struct
 
-from controller.core.effects import Create, Set, Write
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Again, Asked, CallId
-from controller.core.outbox import Outbox
-from controller.core.replies import ScramCredentialsAltered, UserAltered
-from controller.core.requests import AlterScramCredentials
+from controller.core.messages.effects import Create, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Again, Asked, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import ScramCredentialsAltered, UserAltered
+from controller.core.messages.requests import AlterScramCredentials
 from controller.core.scram import rules
 from controller.core.scram.rules import UserChange
 from controller.core.state.changes import Changes

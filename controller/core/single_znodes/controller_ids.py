@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.effects import Create, Set, Write
-from controller.core.events import Alarm
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Create, Set, Write
+from controller.core.messages.events import Alarm
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Atom, Proposal, Subject
 from controller.core.turn.duty import Duty

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.effects import Create, Delete, ReadChildren
-from controller.core.events import Alarm, ClockShown
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Create, Delete, ReadChildren
+from controller.core.messages.events import Alarm, ClockShown
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
 from controller.core.turn.duty import Duty, Report

@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.core.clients.refusal import refusal
-from controller.core.effects import Create, Set, Write
-from controller.core.errors import MESSAGES, ErrorCode, Refusal
-from controller.core.events import Asked
-from controller.core.outbox import Outbox
-from controller.core.replies import FeaturesUpdated, FeatureUpdated
-from controller.core.requests import FeatureUpdate, UpdateFeatures
+from controller.core.messages.effects import Create, Set, Write
+from controller.core.messages.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.events import Asked
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import FeaturesUpdated, FeatureUpdated
+from controller.core.messages.requests import FeatureUpdate, UpdateFeatures
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject
 from controller.core.turn.duty import Duty
 from controller.core.turn.shared import Shared

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.effects import Delete
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Delete
+from controller.core.messages.outbox import Outbox
 from controller.core.state.cluster import Notification
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
 from controller.core.turn.duty import Duty

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from controller.core.effects import Create, Set, Write
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Asked
-from controller.core.outbox import Outbox
-from controller.core.replies import ProducerIdsAllocated
-from controller.core.requests import AllocateProducerIds
+from controller.core.messages.effects import Create, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Asked
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import ProducerIdsAllocated
+from controller.core.messages.requests import AllocateProducerIds
 from controller.core.state.view import Cluster
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject

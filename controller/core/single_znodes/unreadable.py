@@ -6,9 +6,9 @@ change of rights sets no watch off, and a partition's state is not watched.
 
 from __future__ import annotations
 
-from controller.core.effects import ReadAgain
-from controller.core.events import Alarm
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import ReadAgain
+from controller.core.messages.events import Alarm
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.transactions.back_off import doubled_s
 from controller.core.turn.duty import Duty

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from controller.core.effects import Create, Delete, Record, Set, Write
+from controller.core.messages.effects import Create, Delete, Record, Set, Write
 from controller.core.stage import complete, strays
 from controller.core.state.memory import NOBODY, Making
 from controller.core.state.topics import TopicView

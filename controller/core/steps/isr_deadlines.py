@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.core.clients.open_requests import Item, refused
-from controller.core.errors import ErrorCode
-from controller.core.events import Alarm
-from controller.core.outbox import Outbox
-from controller.core.requests import IsrProposal
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Alarm
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import IsrProposal
 from controller.core.steps.quarantined_topics import TopicsAside
 from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName

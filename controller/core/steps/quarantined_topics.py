@@ -12,9 +12,9 @@ from enum import IntEnum
 from msgspec import Struct, field
 
 from controller.core.clients.open_requests import Item
-from controller.core.events import Alarm
-from controller.core.outbox import Outbox
-from controller.core.requests import Election, IsrProposal
+from controller.core.messages.events import Alarm
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import Election, IsrProposal
 from controller.core.scheduling.quarantine import SetAside
 from controller.core.transactions.back_off import FIRST_WAIT_S, LONGEST_WAIT_S, doubled_s
 from zk_layout.ids import PartitionId, TopicName

@@ -10,10 +10,10 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from controller.core.clients.open_requests import EVERY, WHOLE_TOPIC, Item, oversized, refused
-from controller.core.effects import Notice
-from controller.core.errors import ErrorCode
-from controller.core.events import Again, Alarm
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Notice
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Again, Alarm
+from controller.core.messages.outbox import Outbox
 from controller.core.scheduling.agenda import Numbers
 from controller.core.scheduling.quarantine import described
 from controller.core.scheduling.waits import LongEnough

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
     LiveBroker,

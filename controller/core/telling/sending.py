@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.commands import Command, ReplicaStop, StopReplica
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
-from controller.core.outbox import Outbox
+from controller.core.messages.commands import Command, ReplicaStop, StopReplica
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
+from controller.core.messages.outbox import Outbox
 from controller.core.stage import may_be_deleted
 from controller.core.state.memory import Memory
 from controller.core.state.view import Cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.commands import LiveBroker, PartitionView
+from controller.core.messages.commands import LiveBroker, PartitionView
 from controller.core.stage import in_force
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster

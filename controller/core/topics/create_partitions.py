@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import CreatePartitions, Growth
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import CreatePartitions, Growth
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.topics.create_topics import MOST_PARTITIONS, candidates, too_many

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import DEFAULTED, CreateTopics, NewTopic
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import DEFAULTED, CreateTopics, NewTopic
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import TopicDefaults
 from controller.core.state import topic_names

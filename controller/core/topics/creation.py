@@ -10,11 +10,11 @@ from __future__ import annotations
 from msgspec import structs
 
 from controller.core.clients.open_requests import Item, denied
-from controller.core.effects import Create, Set, Write
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.outbox import Outbox
-from controller.core.replies import TopicConfig, TopicCreated
-from controller.core.requests import CreateTopics, NewTopic
+from controller.core.messages.effects import Create, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import TopicConfig, TopicCreated
+from controller.core.messages.requests import CreateTopics, NewTopic
 from controller.core.state.topic_names import look_of
 from controller.core.steps.step import Step
 from controller.core.topics import create_topics

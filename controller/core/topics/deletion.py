@@ -15,10 +15,10 @@ from itertools import islice
 
 from msgspec import Struct, field
 
-from controller.core.commands import PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Create, Survey
-from controller.core.events import Acknowledged, Again, Surveyed
-from controller.core.outbox import Outbox
+from controller.core.messages.commands import PartitionView, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Create, Survey
+from controller.core.messages.events import Acknowledged, Again, Surveyed
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.state.memory import NOBODY, Memory
 from controller.core.state.topics import Partition, TopicView

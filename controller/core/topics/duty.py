@@ -9,12 +9,12 @@ from msgspec import structs
 from controller.core.clients.authorization import CLUSTER
 from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
-from controller.core.effects import Create
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Acknowledged, Again, Alarm, Asked, Surveyed
-from controller.core.outbox import Outbox
-from controller.core.replies import Result, TopicDeleted
-from controller.core.requests import (
+from controller.core.messages.effects import Create
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, Surveyed
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import Result, TopicDeleted
+from controller.core.messages.requests import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,

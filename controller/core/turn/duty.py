@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from controller.core.events import Acknowledged, Alarm, Asked, ClockShown, LogDirsDescribed, Surveyed
-from controller.core.outbox import Outbox
-from controller.core.requests import Request
+from controller.core.messages.events import Acknowledged, Alarm, Asked, ClockShown, LogDirsDescribed, Surveyed
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import Request
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
 

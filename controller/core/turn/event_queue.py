@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from controller.core.commands import Command, LeaderAndIsr, StopReplica
-from controller.core.effects import Write
-from controller.core.events import Acknowledged, Asked, Committed, Event, LogDirsDescribed, Observed, QuotasRead
-from controller.core.requests import part_count
+from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica
+from controller.core.messages.effects import Write
+from controller.core.messages.events import (
+    Acknowledged,
+    Asked,
+    Committed,
+    Event,
+    LogDirsDescribed,
+    Observed,
+    QuotasRead,
+)
+from controller.core.messages.requests import part_count
 from controller.core.state.topics import TopicView
 from controller.core.transactions.owner import Transactions
 from zk_layout.facts import Fact

@@ -14,11 +14,11 @@ import heapq
 from controller.core.clients import authorization
 from controller.core.clients.outcomes import BrokersHadTime
 from controller.core.clients.refusal import refusal
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Alarm, Asked, CallId
-from controller.core.outbox import Outbox
-from controller.core.replies import Reply
-from controller.core.requests import Request
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Alarm, Asked, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Request
 from controller.core.scheduling.quarantine import described
 from controller.core.state.changes import Changes
 from controller.core.turn.duty import Duty, Report

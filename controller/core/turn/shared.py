@@ -10,9 +10,9 @@ from controller.core.clients.authorization import Authorizer, Reasons, authorize
 from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import Item, OpenRequests, Wanted
 from controller.core.clients.outcomes import Outcomes
-from controller.core.events import Asked
+from controller.core.messages.events import Asked
+from controller.core.messages.replies import Result
 from controller.core.quotas.mutations import MutationQuotas
-from controller.core.replies import Result
 from controller.core.scheduling.agenda import Agenda
 from controller.core.scheduling.quarantine import SetAside
 from controller.core.scheduling.waits import Rest

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.effects import Commit, Effect
-from controller.core.events import CallId, CommitId
-from controller.core.outbox import Outbox
-from controller.core.requests import Request
+from controller.core.messages.effects import Commit, Effect
+from controller.core.messages.events import CallId, CommitId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.state.changes import Changes

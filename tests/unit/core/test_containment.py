@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from controller.core.effects import Answer, Connect, Effect, Measured, Notice, Set, StepDown, Wake
 from controller.core.elections.duty import Elections
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Asked, CallId, Committed, Event, Loaded, Observed, Woke
 from controller.core.machine import Machine
-from controller.core.reassignment.legacy_znode import SUBJECT
-from controller.core.replies import PartitionsCreated, ReassignmentsAltered, TopicsCreated
-from controller.core.requests import (
+from controller.core.messages.effects import Answer, Connect, Effect, Measured, Notice, Set, StepDown, Wake
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Asked, CallId, Committed, Event, Loaded, Observed, Woke
+from controller.core.messages.replies import PartitionsCreated, ReassignmentsAltered, TopicsCreated
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     Caller,
@@ -28,6 +27,7 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
+from controller.core.reassignment.legacy_znode import SUBJECT
 from controller.core.scheduling.quarantine import MOST_SHOWN, SetAside, described
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings

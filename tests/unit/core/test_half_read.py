@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from controller.core.brokers.duty import Brokers
-from controller.core.commands import LeaderAndIsr
-from controller.core.effects import Effect, Notice, Set, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.effects import Effect, Notice, Set, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
 from controller.core.transactions.proposal import Atom, Proposal, Subject, topic_subject
 from controller.core.turn.duty import Duty
 from tests.unit.core.builders import AT, Term, commits, ids, registration, state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Commit, Create, Delete, Effect, Measured, ReadChildren, Set, Wake
+from controller.core.messages.effects import Commit, Create, Delete, Effect, Measured, ReadChildren, Set, Wake
 from controller.core.single_znodes import notifications
 from controller.core.single_znodes.delegation_tokens import AT_ONCE, DelegationTokens, LookForExpiredTokens
 from controller.core.single_znodes.features import FeatureVersioning

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Answer, Commit, Create, Effect, Notice, Set, Write
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
-from controller.core.replies import ProducerIdsAllocated
-from controller.core.requests import AllocateProducerIds, Caller
+from controller.core.messages.effects import Answer, Commit, Create, Effect, Notice, Set, Write
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import ProducerIdsAllocated
+from controller.core.messages.requests import AllocateProducerIds, Caller
 from controller.core.single_znodes.producer_ids import ProducerIds
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.owner import TryAgain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Delete
+from controller.core.messages.effects import Delete
 from controller.core.reassignment.folder import ReassignmentFolder
 from tests.scenarios.commands import _state
 from tests.unit.core.builders import AT, Term, commits, ids

@@ -8,10 +8,10 @@ import pytest
 from msgspec import Struct
 
 from controller.core.brokers.duty import Brokers
-from controller.core.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Survey
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Surveyed
+from controller.core.messages.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Commit, Create, Delete, Effect, Notice, Read, Survey
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Surveyed
 from controller.core.topics.deletion import TopicDeletions
 from controller.core.topics.duty import Topics
 from controller.core.transactions.proposal import Atom, Proposal, topic_subject

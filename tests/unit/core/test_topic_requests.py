@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.clients.authorization import CLUSTER
-from controller.core.effects import Answer
 from controller.core.elections import elect_leaders
 from controller.core.elections.duty import Elections
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Asked, CallId
-from controller.core.replies import LeadersElected, PartitionsCreated, TopicsCreated, TopicsDeleted
-from controller.core.requests import (
+from controller.core.messages.effects import Answer
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import LeadersElected, PartitionsCreated, TopicsCreated, TopicsDeleted
+from controller.core.messages.requests import (
     Caller,
     CreatePartitions,
     CreateTopics,

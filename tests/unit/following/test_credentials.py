@@ -7,7 +7,7 @@ from hashlib import pbkdf2_hmac
 
 import pytest
 
-from controller.core.effects import Notice
+from controller.core.messages.effects import Notice
 from controller.following.credentials import CredentialsFollower
 from tests.simulation.zookeeper import MakeNode, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble, Process

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.effects import Notice
-from controller.core.events import Event, QuotasRead
+from controller.core.messages.effects import Notice
+from controller.core.messages.events import Event, QuotasRead
 from controller.following.quotas import AT_ONCE, QuotasFollower
 from tests.simulation.zookeeper import MakeNode, Operation, Permission, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble, Process

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.effects import Notice
+from controller.core.messages.effects import Notice
 from controller.core.settings import AuthorizerSettings
 from controller.following.rights import RightsFollower
 from controller.zk.bridge import Bridge

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from controller.core.effects import Answer, Record, Recorded
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
-from controller.core.replies import (
+from controller.core.messages.effects import Answer, Record, Recorded
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import (
     LeadersElected,
     PartitionResult,
     ReassignmentsAltered,
@@ -21,7 +21,7 @@ from controller.core.replies import (
     TopicsCreated,
     UserAltered,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AlterReassignments,
     AlterScramCredentials,
     Caller,

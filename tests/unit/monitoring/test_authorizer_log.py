@@ -15,8 +15,8 @@ from controller.monitoring.authorizer_log import LOGGER, MOST_A_SECOND, MOST_PRI
 SCRIPT = """
 from pathlib import Path
 from controller import logs
-from controller.core.effects import Decided, Decision
-from controller.core.requests import Caller
+from controller.core.messages.effects import Decided, Decision
+from controller.core.messages.requests import Caller
 from controller.monitoring import authorizer_log
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 

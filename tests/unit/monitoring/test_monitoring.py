@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.core.events import Observed
 from controller.core.machine import Machine
+from controller.core.messages.events import Observed
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.monitoring.monitoring import Monitoring

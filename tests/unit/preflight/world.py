@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from controller.core.candidacy.events import Event, Unsound, Watching
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.preflight.configured import wanted_of
 from controller.preflight.findings import Verdict
 from controller.preflight.looking import Preflight

@@ -10,7 +10,7 @@ import pytest
 
 from controller.brokers.observing import Unobserved
 from controller.core.candidacy.events import Claimed, TermEvent
-from controller.core.events import Loaded
+from controller.core.messages.events import Loaded
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.monitoring.monitoring import Monitoring

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.commands import PartitionView, UpdateMetadata
-from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import (
+from controller.core.machine import Machine
+from controller.core.messages.commands import PartitionView, UpdateMetadata
+from controller.core.messages.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import (
     Acknowledged,
     Again,
     Asked,
@@ -24,8 +25,13 @@ from controller.core.events import (
     ResignationAsked,
     Woke,
 )
-from controller.core.machine import Machine
-from controller.core.requests import AlterScramCredentials, Caller, DescribeCluster, ScramUpsertion, TopicReference
+from controller.core.messages.requests import (
+    AlterScramCredentials,
+    Caller,
+    DescribeCluster,
+    ScramUpsertion,
+    TopicReference,
+)
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.transactions.owner import TryAgain

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.core.events import Again, Alarm, Woke
 from controller.core.machine import Machine
+from controller.core.messages.events import Again, Alarm, Woke
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.single_znodes.unreadable import LookAgain

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.security.client_login import ClientLogin
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import parse_jaas

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.replies import BrokerConfig, ConfigSource
+from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.process.machine_settings import own_configs
 from controller.settings import load
 from controller.settings.values import HIDDEN

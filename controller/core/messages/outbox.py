@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from controller.core.commands import Command
-from controller.core.effects import (
+from controller.core.messages.commands import Command
+from controller.core.messages.effects import (
     Answer,
     Decided,
     Effect,
@@ -19,9 +19,9 @@ from controller.core.effects import (
     Tell,
     Wake,
 )
-from controller.core.events import Alarm, CallId
-from controller.core.replies import Reply
-from controller.core.requests import Request
+from controller.core.messages.events import Alarm, CallId
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Request
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 

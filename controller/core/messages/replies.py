@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from zk_layout.ids import (
     BrokerId,
     LeaderEpoch,

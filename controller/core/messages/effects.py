@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from controller.core.commands import Command
-from controller.core.events import Alarm, CallId, CommitId
-from controller.core.replies import Reply
-from controller.core.requests import Caller
+from controller.core.messages.commands import Command
+from controller.core.messages.events import Alarm, CallId, CommitId
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Caller
 from zk_layout import catalog
 from zk_layout.catalog import Address, Value
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion, Zxid

@@ -6,9 +6,9 @@ from typing import NewType
 
 from msgspec import Struct
 
-from controller.core.commands import Command
-from controller.core.errors import ErrorCode
-from controller.core.requests import Caller, Request
+from controller.core.messages.commands import Command
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import Caller, Request
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicName, TopicPartition, ZnodeVersion, Zxid
