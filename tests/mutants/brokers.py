@@ -195,9 +195,16 @@ MUTANTS = (
     Mutant(
         "says that a replica is new whose deletion is owed",
         DRAFT,
-        "(*held.assignment.replicas, *self.topic.deletions.get(number, ()))",
-        "held.assignment.replicas",
+        "(*held.assignment.replicas, *in_sync, *self.topic.deletions.get(number, ()))",
+        "(*held.assignment.replicas, *in_sync)",
         (unit("first_sight"),),
+    ),
+    Mutant(
+        "says that a replica in sync is new that no assignment lists",
+        DRAFT,
+        "(*held.assignment.replicas, *in_sync, *self.topic.deletions.get(number, ()))",
+        "(*held.assignment.replicas, *self.topic.deletions.get(number, ()))",
+        (unit("foreign_writes"),),
     ),
     Mutant(
         "thinks that a leader knows of a move that can be read only now",
