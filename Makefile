@@ -122,7 +122,7 @@ nightly: $(READY)  ## what takes hours: Kafka's own tests, a selection, 20,000 f
 	$(BIN)/python -m tests.kafka --version 3.9.1 --classes quick
 	$(BIN)/python -m tests.kafka --version 2.8.2 --classes quick
 	$(MAKE) --no-print-directory sim SEEDS=20000
-	$(PYTEST) -m thorough --timeout=0 tests/simulation
+	$(PYTEST) -m thorough --timeout=0 tests/simulation tests/cluster
 	$(MAKE) --no-print-directory rights REQUESTS=5000
 	$(MAKE) --no-print-directory fuzz MINUTES=60
 

@@ -57,6 +57,10 @@ class Draft:
         held = self.topic.partitions.get(number)
         return self._assignments.get(number, held.assignment if held is not None else None)
 
+    def why(self, number: PartitionId) -> Sequence[str]:
+        """What was decided about a partition."""
+        return self._why[number]
+
     def touches(self, number: PartitionId) -> bool:
         """Whether anything has been decided about a partition."""
         return number in self._why

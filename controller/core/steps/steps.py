@@ -10,10 +10,11 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from controller.core.clients.open_requests import EVERY, WHOLE_TOPIC, Item, oversized, refused
-from controller.core.messages.effects import Notice
+from controller.core.messages.effects import Notice, Record
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Again, Alarm
 from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import PartitionReassignment
 from controller.core.scheduling.agenda import Numbers
 from controller.core.scheduling.quarantine import described
 from controller.core.scheduling.waits import LongEnough
@@ -312,11 +313,7 @@ class Steps(Duty):
         requests, agenda = self._shared.requests, self._shared.agenda
         match outcome:
             case Accepted():
-                for item in step.accepted:
-                    result = self._decider_of[type(item.wanted)].granted(item)
-                    if not self._shared.outcomes.expect(item, result):
-                        requests.settle(item, result, out)
-                    self._shared.set_aside.take_back(_what(item))
+                self._grant(step.accepted, out)
                 for record, why in step.came_about():
                     out.record(record, *why)
                 if step.draft is not None and (unclean := step.draft.unclean_elections()):
@@ -324,7 +321,9 @@ class Steps(Duty):
                 self._aside.went_well(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
             case Refused(is_waiting, about):
-                requests.put_back(step.accepted)
+                done = self._carried_out(step, out)
+                self._grant(done, out)
+                requests.put_back(item for item in step.accepted if item not in done)
                 if not is_waiting or self._put_refused_aside(step, about, out):
                     agenda.add(step.name, step.numbers, is_urgent=bool(step.accepted) or is_waiting)
             case Unwritable(message):
@@ -333,6 +332,27 @@ class Steps(Duty):
                 assert_never(outcome)
         for decider in self._deciders:
             decider.step_settled(step, outcome, out)
+
+    def _grant(self, items: Iterable[Item], out: Outbox) -> None:
+        for item in items:
+            result = self._decider_of[type(item.wanted)].granted(item)
+            if not self._shared.outcomes.expect(item, result):
+                self._shared.requests.settle(item, result, out)
+            self._shared.set_aside.take_back(_what(item))
+
+    def _carried_out(self, step: Step, out: Outbox) -> list[Item]:
+        """The moves that ZooKeeper has taken of a step that it refused: decisions are written part by part.
+
+        Put back, one would be decided again after a later request for the same partition.
+        """
+        topic = self._cluster.topics.get(step.name)
+        if step.draft is None or topic is None:
+            return []
+        assigned = {n: step.draft.assignment_of(n) for n in step.draft.assigned}
+        written = [n for n, to in assigned.items() if n in topic.partitions and topic.partitions[n].assignment == to]
+        for number in written:
+            out.record(Record.MOVE, *step.draft.why(number))
+        return [i for i in step.accepted if i.at.partition in written and isinstance(i.wanted, PartitionReassignment)]
 
     def _put_refused_aside(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
         """What ZooKeeper refuses to write again and again waits; whether the topic can go on without it at once."""

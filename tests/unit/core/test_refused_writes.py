@@ -97,3 +97,16 @@ def test_what_could_not_be_written_for_a_while_is_elected_before_the_requests_th
 
     assert some(lines, "set", "leader=1 isr=[1] leader_epoch=1")
     assert not some(lines, "set", "isr=[1, 2]")
+
+
+def test_a_move_that_is_written_is_not_asked_for_again_where_the_rest_of_the_decision_was_refused() -> None:
+    """It would come after the later request that has replaced it."""
+    play = Play("set writes_a_transaction=1", "brokers 1,2,3", "topic orders 0=1 1=1 2=1", "elect")
+    play.do("hold reply", "ask reassign orders-2 to=2,1", "refuse /brokers/topics/orders/partitions/1/state")
+    play.do("ask reassign orders-0 to=2,3", "ask reassign orders-1 to=2", "ask reassign orders-0 to=3,2")
+
+    lines = play.do("reply")
+
+    assert some(lines, "refused", "/brokers/topics/orders/partitions/1/state")
+    assert len(some(lines, "answer orders-0 NONE")) == 2
+    assert [len(some(lines, f"asked to move orders-0 to [{to}]")) for to in ("2, 3", "3, 2")] == [1, 1]
