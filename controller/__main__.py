@@ -9,14 +9,14 @@ import click
 
 # Each is imported when it is asked for: most need far less than the daemon.
 _COMMANDS = {
-    "metrics": "controller.listings",
+    "metrics": "controller.commands.listings",
     "reassign": "controller.reassign.command",
-    "release": "controller.release",
-    "replay": "metrics.replay.cli",
-    "run": "controller.run",
-    "settings": "controller.listings",
-    "status": "controller.status",
-    "switchover": "controller.switchover",
+    "release": "controller.commands.release",
+    "replay": "metrics.replay.commands.cli",
+    "run": "controller.commands.run",
+    "settings": "controller.commands.listings",
+    "status": "controller.commands.status",
+    "switchover": "controller.commands.switchover",
 }
 
 

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from zk_layout.bounds import INT32_MAX
-from zk_layout.codec import Undecodable, one_line
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed, Undecodable, one_line
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName
 from zk_layout.znodes import (
     acls,

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -20,6 +21,13 @@ _QUICK_ROUNDS: Final = 4
 
 class Undecodable(ValueError):
     """The bytes are not what this family of znodes holds; the message is the reason, in one line."""
+
+
+class Malformed(Struct, frozen=True):
+    """A znode whose bytes are not what Kafka writes there; `reason` says what is wrong, in one line."""
+
+    reason: str
+    size_bytes: int
 
 
 def json_decoder(shape: type[T]) -> msgspec.json.Decoder[T]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from zk_layout.codec import Malformed
 from zk_layout.ids import SessionId, ZnodeVersion, Zxid
 
 if TYPE_CHECKING:
@@ -19,13 +20,6 @@ class Stat(Struct, frozen=True, gc=False):
     mzxid: Zxid
     version: ZnodeVersion
     owner: SessionId = SessionId(0)
-
-
-class Malformed(Struct, frozen=True):
-    """A znode whose bytes are not what Kafka writes there; `reason` says what is wrong, in one line."""
-
-    reason: str
-    size_bytes: int
 
 
 class Fact(Struct, frozen=True):

@@ -16,7 +16,7 @@ from math import inf
 from typing import Final, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.security.client_login import ClientLogin
 from controller.security.failures import AuthenticationFailed
 from controller.wire.api_versions import CLIENT_ID

@@ -16,10 +16,10 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from controller.brokers.observing import LinkObserver
 from controller.connections.broker import Broken, BrokerConnection, Dialer
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
-from controller.supervision import reason_of
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
+from controller.runtime.supervision import reason_of
 from controller.wire.commands import CommandEncoder, CommandRequest
 from controller.wire.cursor import Malformed
 from zk_layout.ids import BrokerEpoch, BrokerId, TopicPartition

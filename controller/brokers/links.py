@@ -11,8 +11,8 @@ from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.link import Link, Terms
 from controller.brokers.observing import LinkObserver, Unobserved
 from controller.connections.broker import Dialer
-from controller.core.effects import Connect, Disconnect, Tell
-from controller.core.events import Acknowledged
+from controller.core.messages.effects import Connect, Disconnect, Tell
+from controller.core.messages.events import Acknowledged
 from controller.wire.commands import CommandEncoder
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint

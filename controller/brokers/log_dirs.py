@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection, Dialer
-from controller.core.effects import DescribeLogDirs
-from controller.core.events import LogDirsDescribed, ReplicaSize
-from controller.supervision import reason_of
+from controller.core.messages.effects import DescribeLogDirs
+from controller.core.messages.events import LogDirsDescribed, ReplicaSize
+from controller.runtime.supervision import reason_of
 from controller.wire.cursor import Malformed
 from controller.wire.log_dirs import Refused, decode_described, encode_describe
 from zk_layout.ids import BrokerId, TopicPartition

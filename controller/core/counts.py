@@ -5,11 +5,11 @@ Counted from what changes, never from scratch: a partition is looked at when it 
 
 from __future__ import annotations
 
-from controller.core.duty import Duty
-from controller.core.outbox import Outbox
-from controller.core.shared import Shared
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, TopicName, TopicPartition
 
 Counted = dict[TopicPartition, None]

@@ -6,28 +6,28 @@ from collections.abc import Callable, Sequence
 
 from controller.core.acls.duty import AclRequests
 from controller.core.brokers.duty import Brokers
-from controller.core.controller_ids import RecordedControllers
 from controller.core.counts import PartitionCounts
-from controller.core.delegation_tokens import DelegationTokens
-from controller.core.duty import Duty
 from controller.core.elections.duty import Elections
-from controller.core.features import FeatureVersioning
-from controller.core.intake import Intake
 from controller.core.isr.duty import IsrChanges
 from controller.core.metadata import Metadata
-from controller.core.notifications import Notifications
-from controller.core.producer_ids import ProducerIds
 from controller.core.progress.duty import RequestProgress
 from controller.core.reassignment.folder import ReassignmentFolder
 from controller.core.reassignment.foreign_writes import ForeignWrites
 from controller.core.reassignment.legacy_znode import LegacyZnode
 from controller.core.reassignment.moves import Moves
 from controller.core.scram.duty import ScramCredentials
-from controller.core.shared import Shared
+from controller.core.single_znodes.controller_ids import RecordedControllers
+from controller.core.single_znodes.delegation_tokens import DelegationTokens
+from controller.core.single_znodes.features import FeatureVersioning
+from controller.core.single_znodes.notifications import Notifications
+from controller.core.single_znodes.producer_ids import ProducerIds
+from controller.core.single_znodes.unreadable import UnreadableZnodes
 from controller.core.steps.step import TopicDuty
 from controller.core.steps.steps import Steps
 from controller.core.topics.duty import Topics
-from controller.core.unreadable import UnreadableZnodes
+from controller.core.turn.duty import Duty
+from controller.core.turn.intake import Intake
+from controller.core.turn.shared import Shared
 
 BEFORE_STEPS: Sequence[Callable[[Shared], Duty]] = (
     UnreadableZnodes,

@@ -9,12 +9,10 @@ from typing import assert_never
 from msgspec import Struct
 
 from controller.core.clients.authorization import Authorizer
-from controller.core.commands import LiveBroker
 from controller.core.duties import all_duties
-from controller.core.duty import Duty
-from controller.core.effects import Drained, Effect
-from controller.core.event_queue import EventQueue
-from controller.core.events import (
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Drained, Effect
+from controller.core.messages.events import (
     Acknowledged,
     Again,
     Alarm,
@@ -36,16 +34,18 @@ from controller.core.events import (
     Unknown,
     Woke,
 )
-from controller.core.intake import Intake
-from controller.core.outbox import Outbox
-from controller.core.requests import Request
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import Request
+from controller.core.scheduling.quarantine import described
 from controller.core.seeded_random import SeededRandom
-from controller.core.set_aside import described
 from controller.core.settings import MachineSettings
-from controller.core.shared import at_beginning
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Proposal
+from controller.core.turn.duty import Duty
+from controller.core.turn.event_queue import EventQueue
+from controller.core.turn.intake import Intake
+from controller.core.turn.shared import at_beginning
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact
 from zk_layout.ids import ControllerEpoch, TopicName, Zxid

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from controller.core.clients.callers_rights import CallersRights
 from controller.core.clients.open_requests import EVERY
-from controller.core.duty import Duty
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked
-from controller.core.outbox import Outbox
-from controller.core.replies import ClusterDescription, Node, Operations, PartitionMetadata, TopicMetadata
-from controller.core.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, DescribeCluster, TopicReference
-from controller.core.shared import Shared
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import ClusterDescription, Node, Operations, PartitionMetadata, TopicMetadata
+from controller.core.messages.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, DescribeCluster, TopicReference
 from controller.core.stage import in_force
 from controller.core.state.topics import Partition, TopicView
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicName, TopicPartition
 
 PARTITIONS_AT_ONCE = 10_000

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 from kazoo.client import KazooClient
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.demo import checks
 from controller.demo.move import Progress, first_plan, has_arrived, next_plan
 from controller.demo.narration import MoveView, Narrator

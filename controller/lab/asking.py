@@ -6,8 +6,8 @@ import asyncio
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection
-from controller.core.replies import ClusterDescription, Reply
-from controller.core.requests import DescribeCluster, Request
+from controller.core.messages.replies import ClusterDescription, Reply
+from controller.core.messages.requests import DescribeCluster, Request
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.frames import RequestHeader

@@ -15,9 +15,16 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from controller.core.commands import Command, LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.errors import ErrorCode
-from controller.core.requests import IsrProposal, TopicReference
+from controller.core.messages.commands import (
+    Command,
+    LeaderAndIsr,
+    PartitionView,
+    ReplicaStop,
+    StopReplica,
+    UpdateMetadata,
+)
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import IsrProposal, TopicReference
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection
-from controller.core.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.core.errors import ErrorCode
-from controller.core.events import ReplicaSize
-from controller.core.replies import BrokerConfig, ConfigSource, IsrResult, PartitionsAltered
-from controller.core.requests import AlterPartition, IsrProposal
+from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import ReplicaSize
+from controller.core.messages.replies import BrokerConfig, ConfigSource, IsrResult, PartitionsAltered
+from controller.core.messages.requests import AlterPartition, IsrProposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Disk, Traits
 from controller.lab.listening import MessageServer
 from controller.lab.wire.client_side import decode_reply, encode_request

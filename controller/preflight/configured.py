@@ -6,7 +6,7 @@ from controller.connections.broker import Dialer
 from controller.preflight.findings import Check
 from controller.preflight.inheriting import PROTECTING
 from controller.preflight.looking import Door, Preflight
-from controller.preflight.own_door import OwnDoorDialer
+from controller.preflight.own_listeners import OwnDoorDialer
 from controller.preflight.sightings import GRANTS, Wanted
 from controller.settings import Settings
 from controller.wire.versions import parse_wanted

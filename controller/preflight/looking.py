@@ -14,8 +14,8 @@ from typing import Protocol
 from controller.connections.broker import Broken, BrokerConnection, Dialer
 from controller.core.candidacy.events import IdClash
 from controller.core.clients.authorization import NOT_KNOWN_YET
-from controller.core.errors import ErrorCode
-from controller.core.replies import BrokerConfig, ConfigSource
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
 from controller.preflight.inheriting import POLICY, PROTECTING, BrokerSettings
 from controller.preflight.judging import UNNAMED, judge, protocols, withheld

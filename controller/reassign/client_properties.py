@@ -19,12 +19,12 @@ from msgspec import Struct
 from controller.reassign.input_file import File
 from controller.reassign.refusals import Unusable
 from controller.security.client_login import TokenProvider
-from controller.security.client_tls import client_tls
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import parse_jaas
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context
-from controller.security.token_sources import token_source
+from controller.security.tls.client_tls import client_tls
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context
+from controller.security.tokens.token_sources import token_source
 from controller.settings.securing_keys import OWN_TOKEN_KEYS
 from controller.settings.security import Secret
 

@@ -35,7 +35,7 @@ from controller.reassign.cluster import (
 )
 from controller.reassign.plans import Replica
 from controller.reassign.refusals import Refused, Unreachable
-from controller.security.own_token import NoToken
+from controller.security.tokens.own_token import NoToken
 from controller.wire.tagged import controller_of, progress_of, status_of
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 

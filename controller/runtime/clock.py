@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from controller.core.effects import Wake
-from controller.core.events import Alarm, Woke
+from controller.core.messages.effects import Wake
+from controller.core.messages.events import Alarm, Woke
 
 
 class Clock:

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
-from controller.core.effects import Effect
-from controller.core.events import Event
-from controller.runtime.plain import from_plain, to_plain
+from controller.core.messages.effects import Effect
+from controller.core.messages.events import Event
+from controller.runtime.plain import Unreadable, from_plain, to_plain
 from controller.runtime.pump import Turning
 
 _NAME = "journal-{:06d}.jsonl"
@@ -167,14 +167,24 @@ def files(directory: Path) -> list[Path]:
 def read(paths: Iterable[Path]) -> Iterator[Term | Turn]:
     """What is written in these files, in their order; a last line that breaks off is left out.
 
+    What earlier versions wrote is read, too, wherever its classes lay then.
+
     Raises:
-        Unreadable: written by another version, or no journal.
+        Unreadable: written by a later version, or no journal.
     """
     for path in paths:
         with path.open("rb") as file:
-            for line in file:
+            for number, line in enumerate(file, 1):
                 if line.endswith(b"\n"):
-                    yield _decode(msgspec.json.decode(line))
+                    yield _entry(line, f"{path}, line {number}")
+
+
+def _entry(line: bytes, where: str) -> Term | Turn:
+    try:
+        return _decode(msgspec.json.decode(line))
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+        told = error if isinstance(error, Unreadable) else f"no line of a journal ({type(error).__name__}: {error})"
+        raise Unreadable(f"{where}: {told}; read it with the version of the controller that wrote it") from None
 
 
 def _decode(line: dict[str, Any]) -> Term | Turn:

@@ -1,7 +1,8 @@
 """How is any value of the core written down so that it can be read back as the same value?
 
-Events and effects hold unions of many types, so each value names its own: `{"is": "controller.core.events:Woke",
-"key": "again"}`. Tuples are lists.
+Events and effects hold unions of many types, so each value names its own by a tag: `{"is": "Woke", "alarm": {"is":
+"Again"}}`. Tuples are lists. Reading makes values of the classes in `tags` only: it imports nothing that is named in
+what it reads.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import base64
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
 
+from controller.runtime.tags import class_of, tag_of
+
 KIND = "is"
 CONTENT = "of"
-_READABLE = ("controller.core.", "zk_layout.")
 
 
 class Unreadable(ValueError):
@@ -32,13 +33,13 @@ def to_plain(value: object) -> Any:
     """
     match value:
         case Enum():
-            return {KIND: _name(type(value)), CONTENT: value.value}
+            return {KIND: _tag(type(value)), CONTENT: value.value}
         case None | bool() | int() | float() | str():
             return value
         case Struct():
-            return {KIND: _name(type(value)), **_changed_fields(value)}
+            return {KIND: _tag(type(value)), **_changed_fields(value)}
         case tuple() if hasattr(value, "_asdict"):
-            return {KIND: _name(type(value)), **{key: to_plain(item) for key, item in value._asdict().items()}}
+            return {KIND: _tag(type(value)), **{key: to_plain(item) for key, item in value._asdict().items()}}
         case list() | tuple():
             return [to_plain(item) for item in value]
         case dict():
@@ -56,7 +57,7 @@ def from_plain(plain: Any) -> Any:
     """The value that was written down; lists become tuples.
 
     Raises:
-        Unreadable: not what `to_plain` makes, or of a kind that is no value of the core.
+        Unreadable: not what `to_plain` makes, or what another version of it made.
     """
     if isinstance(plain, list):
         return tuple(from_plain(item) for item in plain)
@@ -65,10 +66,21 @@ def from_plain(plain: Any) -> Any:
     kind = plain.get(KIND)
     if not isinstance(kind, str):
         raise Unreadable(f"an object without {KIND!r}: {plain!r:.80}")
+    try:
+        return _made(kind, plain)
+    except Unreadable:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"{kind[:80]!r} is written otherwise here ({type(error).__name__}: {error})") from None
+
+
+def _made(kind: str, plain: dict[str, Any]) -> Any:
     special = _SPECIAL.get(kind)
     if special is not None:
         return special(plain[CONTENT])
-    known = _type(kind)
+    known = class_of(kind)
+    if known is None:
+        raise Unreadable(f"no message has the tag {kind[:80]!r} here")
     if issubclass(known, Enum):
         return known(plain[CONTENT])
     return known(**{key: from_plain(item) for key, item in plain.items() if key != KIND})
@@ -102,19 +114,8 @@ def _fields(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
 
 
 @cache
-def _name(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-@cache
-def _type(name: str) -> type[Any]:
-    module, _, qualname = name.partition(":")
-    if not module.startswith(_READABLE):
-        raise Unreadable(f"{name!r} is no value of the core")
-    try:
-        found = getattr(import_module(module), qualname)
-    except (ImportError, AttributeError):
-        raise Unreadable(f"{name!r} is unknown here; use the version of the controller that wrote it") from None
-    if not (isinstance(found, type) and issubclass(found, (Struct, tuple, Enum))):
-        raise Unreadable(f"{name!r} is no value of the core")
-    return found
+def _tag(kind: type) -> str:
+    tag = tag_of(kind)
+    if tag is None:
+        raise TypeError(f"{kind.__name__} cannot be written down: no event and no effect holds one")
+    return tag

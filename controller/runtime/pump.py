@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, get_args
 
-from controller.core.effects import Effect, Wake
-from controller.core.events import Event
+from controller.core.messages.effects import Effect, Wake
+from controller.core.messages.events import Event
 from controller.runtime.clock import Clock
 
 MOST_EVENTS_A_TURN = 500

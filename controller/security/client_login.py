@@ -16,9 +16,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
-from controller.security.gssapi_login import GssapiLogin, initiating
 from controller.security.jaas import LoginModule
-from controller.security.token_sources import TokenSource
+from controller.security.mechanisms.gssapi_login import GssapiLogin, initiating
+from controller.security.tokens.token_sources import TokenSource
 
 T = TypeVar("T")
 _SUPPORTED = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 
 
 class AuthenticationFailed(Exception):

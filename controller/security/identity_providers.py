@@ -11,10 +11,10 @@ from functools import partial
 
 from msgspec import structs
 
-from controller.security.client_tls import client_tls
 from controller.security.failures import UnusableSecurity
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context
+from controller.security.tls.client_tls import client_tls
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context
 
 
 def encrypting(told: Mapping[str, str]) -> Callable[[], ssl.SSLContext]:

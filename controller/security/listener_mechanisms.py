@@ -7,19 +7,19 @@ from functools import partial
 
 from msgspec import Struct
 
-from controller.security.delegation_tokens import tokens_of
 from controller.security.failures import UnusableSecurity
-from controller.security.gssapi import GssapiServer, accepting
 from controller.security.jaas import KERBEROS_LOGIN, OAUTHBEARER_LOGIN, PLAIN_LOGIN, LoginModule, parse_jaas
-from controller.security.kerberos_names import KEY as KERBEROS_RULES
-from controller.security.kerberos_names import ShortNames
 from controller.security.login import Mechanisms
-from controller.security.oauthbearer import OAuthBearerServer
-from controller.security.plain import PlainServer
-from controller.security.scram import BY_NAME, ScramServer
+from controller.security.mechanisms.delegation_tokens import tokens_of
+from controller.security.mechanisms.gssapi import GssapiServer, accepting
+from controller.security.mechanisms.kerberos_names import KEY as KERBEROS_RULES
+from controller.security.mechanisms.kerberos_names import ShortNames
+from controller.security.mechanisms.plain import PlainServer
+from controller.security.mechanisms.scram import BY_NAME, ScramServer
 from controller.security.server_mechanism import ServerMechanism
-from controller.security.signed_tokens import Keys, expectations, signed_tokens
-from controller.security.unsecured_tokens import unsecured_tokens
+from controller.security.tokens.oauthbearer import OAuthBearerServer
+from controller.security.tokens.signed_tokens import Keys, expectations, signed_tokens
+from controller.security.tokens.unsecured_tokens import unsecured_tokens
 from controller.settings.security import SaslSettings, Secret
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.security.failures import AuthenticationFailed
 from controller.security.server_mechanism import ServerMechanism
 

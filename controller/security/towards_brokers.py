@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from controller.security.client_login import ClientLogin
 from controller.security.jaas import parse_jaas
-from controller.security.tls import client_context
-from controller.security.tls_listener import Renewed, Say, files_of
-from controller.security.token_sources import token_source
+from controller.security.tls.tls import client_context
+from controller.security.tls.tls_listener import Renewed, Say, files_of
+from controller.security.tokens.token_sources import token_source
 from controller.settings.security import BrokerSecurity
 
 

@@ -10,8 +10,8 @@ import errno
 import socket
 from collections.abc import Callable
 
+from controller.runtime.supervision import reason_of
 from controller.server.limits import Limits
-from controller.supervision import reason_of
 
 _BACKLOG = 512
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})

@@ -16,9 +16,9 @@ from msgspec import Struct, structs
 
 from controller.core.clients.authorization import CLUSTER, Withheld, anybody
 from controller.core.clients.refusal import refusal
-from controller.core.commands import UpdateMetadata
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.commands import UpdateMetadata
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     AclsDeleted,
     AclsDescribed,
     LeadersElected,
@@ -27,7 +27,7 @@ from controller.core.replies import (
     ShutdownPermitted,
     TopicsCreated,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     Caller,

@@ -19,7 +19,7 @@ import structlog
 
 from controller.connections.frame_socket import FrameSocket, check_size
 from controller.connections.wires import TlsWire
-from controller.core.requests import ANONYMOUS
+from controller.core.messages.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, Unanswerable
 from controller.server.connection_quotas import OpenConnection

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.core.errors import ErrorCode
-from controller.core.requests import ANONYMOUS
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.security.login import Login
 from controller.server.api_names import api_name

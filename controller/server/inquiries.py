@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Callable
 
 from controller.core.clients.refusal import refusal
-from controller.core.effects import Answer
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
-from controller.core.replies import Reply
-from controller.core.requests import Caller, CreateAcls, DeleteAcls, DescribeAcls, DescribeCluster, Request
+from controller.core.messages.effects import Answer
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Caller, CreateAcls, DeleteAcls, DescribeAcls, DescribeCluster, Request
 
 OF_ANY_NODE = DescribeCluster | DescribeAcls | CreateAcls | DeleteAcls
 

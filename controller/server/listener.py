@@ -13,18 +13,18 @@ from msgspec import Struct
 from controller.connections.frame_socket import FrameSocket
 from controller.connections.wires import PlainWire, TlsWire, Wire
 from controller.core.clients.authorization import Withheld, anybody
-from controller.core.effects import Answer, Effect
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, Event
-from controller.core.replies import BrokerConfig, Reply
-from controller.core.requests import Caller, Request
+from controller.core.messages.effects import Answer, Effect
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, Event
+from controller.core.messages.replies import BrokerConfig, Reply
+from controller.core.messages.requests import Caller, Request
+from controller.runtime.supervision import Troubles
 from controller.server.accepting import Acceptor, Welcome, listen, reason_of_failure
 from controller.server.connection import Connection
 from controller.server.connection_quotas import OpenConnection, TurnedAway
 from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
 from controller.server.service import AuthorizerOfTypes, Door, Judged, ServerObserver, Service
-from controller.supervision import Troubles
 from zk_layout.ids import BrokerId
 
 _log = structlog.get_logger(__name__)

@@ -15,10 +15,10 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, Event
-from controller.core.replies import ClusterDescription, TopicMetadata
-from controller.core.requests import Caller, DescribeCluster, ListReassignments, TopicReference
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, Event
+from controller.core.messages.replies import ClusterDescription, TopicMetadata
+from controller.core.messages.requests import Caller, DescribeCluster, ListReassignments, TopicReference
 from controller.server.inquiries import Inquiries
 from controller.wire.metadata_bytes import MetadataEncoder
 from zk_layout.ids import TopicName, TopicPartition

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     LeadersElected,
     PartitionsAltered,
     PartitionsCreated,
@@ -22,7 +22,7 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AlterPartition,
     AlterScramCredentials,
     Caller,

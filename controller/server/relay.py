@@ -23,7 +23,7 @@ import structlog
 from controller.connections.broker import Broken, BrokerConnection, Dialer, Unreachable
 from controller.connections.framing import Admit
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.commands import LiveBroker
+from controller.core.messages.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed

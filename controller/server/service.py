@@ -10,8 +10,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from controller.core.clients.authorization import Withheld, anybody
-from controller.core.replies import BrokerConfig
-from controller.core.requests import Caller
+from controller.core.messages.replies import BrokerConfig
+from controller.core.messages.requests import Caller
 from controller.security.login import Login
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas
@@ -43,7 +43,7 @@ class ServerObserver(Protocol):
 
 
 class Tls(Protocol):
-    """How connections of one listener are encrypted: `controller.security.tls`."""
+    """How connections of one listener are encrypted: `controller.security.tls.tls`."""
 
     def context(self) -> ssl.SSLContext:
         """For the next connection."""

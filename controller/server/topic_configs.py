@@ -12,8 +12,8 @@ import structlog
 from msgspec import structs
 
 from controller.connections.broker import Broken, BrokerConnection
-from controller.core.errors import ErrorCode
-from controller.core.replies import BrokerConfig, TopicConfig, TopicCreated, TopicsCreated
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import BrokerConfig, TopicConfig, TopicCreated, TopicsCreated
 from controller.core.topics.effective_configs import ASKED, effective
 from controller.server.relay import Brokers, NobodyToAsk
 from controller.server.repeated_lines import RepeatedLines

@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from controller.core.clients.authorization import NEEDED
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

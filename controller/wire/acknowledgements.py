@@ -12,10 +12,10 @@ import struct
 from collections.abc import Sequence
 from typing import assert_never
 
-from controller.core.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
+from controller.core.messages.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
 from controller.wire.cursor import Cursor, Malformed, error_code
 from controller.wire.frames import response_cursor
 from controller.wire.versions import ApiKey, InterBrokerProtocol

@@ -14,7 +14,7 @@ from controller.core.acls.numbers import (
     PERMISSION_NUMBERS,
     RESOURCE_TYPE_NUMBERS,
 )
-from controller.core.replies import AclBinding, AclsCreated, AclsDeleted, AclsDescribed
+from controller.core.messages.replies import AclBinding, AclsCreated, AclsDeleted, AclsDescribed
 from controller.wire.schema import UNTHROTTLED, MessageSchema
 from zk_layout.znodes.acls import AclEntry, ResourcePattern
 

@@ -8,7 +8,7 @@ Source: Kafka's DescribeAclsRequest, CreateAclsRequest and DeleteAclsRequest, an
 from __future__ import annotations
 
 from controller.core.acls.numbers import ANY, PATTERN_TYPE_NUMBERS, UNKNOWN
-from controller.core.requests import AclCreation, AclFilter, CreateAcls, DeleteAcls, DescribeAcls
+from controller.core.messages.requests import AclCreation, AclFilter, CreateAcls, DeleteAcls, DescribeAcls
 from controller.wire.cursor import Cursor
 from zk_layout.znodes.acls import PatternType
 

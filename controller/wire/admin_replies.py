@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.core.replies import FeaturesUpdated, ScramCredentialsAltered
+from controller.core.messages.replies import FeaturesUpdated, ScramCredentialsAltered
 from controller.wire.schema import UNTHROTTLED, MessageSchema
 
 

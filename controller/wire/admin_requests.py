@@ -5,14 +5,14 @@ Source: Kafka's AlterUserScramCredentialsRequest.json and UpdateFeaturesRequest.
 
 from __future__ import annotations
 
-from controller.core.features import SAFE_DOWNGRADE, UPGRADE
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AlterScramCredentials,
     FeatureUpdate,
     ScramDeletion,
     ScramUpsertion,
     UpdateFeatures,
 )
+from controller.core.single_znodes.features import SAFE_DOWNGRADE, UPGRADE
 from controller.wire.cursor import Cursor
 from zk_layout.znodes.scram import MECHANISMS, credential
 

@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from controller.core.errors import MESSAGES, ErrorCode
-from controller.core.replies import BrokerConfig, ConfigSource
+from controller.core.messages.errors import MESSAGES, ErrorCode
+from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.packing import Packing

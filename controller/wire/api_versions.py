@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.versions import ApiKey, VersionRange

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import BrokerConfig, ConfigSource
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.wire.api_versions import CLIENT_ID
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
     LiveBroker,
@@ -25,7 +25,7 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.wire.commands import FIRST_WITH_KIND
 from controller.wire.cursor import Cursor, int32s_layout
 from controller.wire.frames import RequestHeader, encode_response_header, framed

@@ -19,7 +19,7 @@ from typing import TypeVar, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
     LiveBroker,
@@ -28,8 +28,8 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.effects import Tell
-from controller.core.events import Acknowledged
+from controller.core.messages.effects import Tell
+from controller.core.messages.events import Acknowledged
 from controller.wire.acknowledgements import decode_acknowledgement
 from controller.wire.frames import RequestHeader, encode_request_header
 from controller.wire.partition_bytes import PartitionPacking

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from zk_layout.ids import BrokerId, Replicas, TopicId, TopicName
 
 _INT8 = struct.Struct(">b")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from controller.core.errors import ErrorCode
-from controller.core.events import ReplicaSize
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import ReplicaSize
 from controller.wire.commands import CommandRequest
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor

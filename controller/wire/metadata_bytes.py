@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 
-from controller.core.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
+from controller.core.messages.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
 from controller.wire.operation_bits import operation_bits
 from controller.wire.packing import Packing
 from controller.wire.partition_bytes import MOST_SMALL

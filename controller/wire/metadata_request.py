@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from controller.core.requests import BROKER_ENDPOINTS, DescribeCluster, TopicReference
+from controller.core.messages.requests import BROKER_ENDPOINTS, DescribeCluster, TopicReference
 from controller.wire.cursor import Cursor
 from zk_layout.ids import TopicName
 

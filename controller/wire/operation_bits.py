@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from controller.core.acls.numbers import OPERATION_NUMBERS
-from controller.core.replies import Operations
+from controller.core.messages.replies import Operations
 
 _NOT_ASKED = -(2**31)
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from controller.core.commands import PartitionView
+from controller.core.messages.commands import PartitionView
 from controller.wire.cursor import int32s_layout
 from controller.wire.packing import Packing
 from controller.wire.schema import topic_id_bytes

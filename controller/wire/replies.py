@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, assert_never
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     AclsCreated,
     AclsDeleted,
     AclsDescribed,

@@ -17,7 +17,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

@@ -9,7 +9,7 @@ import struct
 
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.wire.cursor import Cursor
 from controller.wire.frames import (
     RequestHeader,

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from controller.core.replies import OngoingMove, ReassignmentsListed
+from controller.core.messages.replies import OngoingMove, ReassignmentsListed
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.mode import MODE
 from controller.wire.packing import COMPACT, unsigned_varint

@@ -10,8 +10,8 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     LeadersElected,
     PartitionsCreated,
     TopicConfig,

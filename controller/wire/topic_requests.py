@@ -6,7 +6,7 @@ ElectLeadersRequest.json.
 
 from __future__ import annotations
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,

@@ -12,8 +12,8 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context
 from controller.settings.security import TlsSettings, ZooKeeperSecurity
 from controller.zk import kazoo_internals
 from controller.zk.kazoo_internals import LoginRefused, Opened

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from controller.security.client_login import ClientLogin
-from controller.security.digest_md5 import DigestMd5Login
-from controller.security.distinguished_name import subject_name
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import KERBEROS_LOGIN, LoginModule, parse_jaas
-from controller.security.stores import place_of, read_key_store, refusing
+from controller.security.mechanisms.digest_md5 import DigestMd5Login
+from controller.security.tls.distinguished_name import subject_name
+from controller.security.tls.stores import place_of, read_key_store, refusing
 from controller.settings.security import Secret, ZooKeeperSecurity
 from controller.settings.zookeeper_security import JAAS
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import MappingProxyType
 from typing import Any, Final
 
-from controller.core.effects import Notice, Read, ReadAgain, ReadChildren, Survey
-from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused, Surveyed
+from controller.core.messages.effects import Notice, Read, ReadAgain, ReadChildren, Survey
+from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused, Surveyed
 from controller.zk.answers import Change, ConnectionState, Disconnected, Refused, SessionEnded, WatchEvent
 from controller.zk.bulk import BulkReader, ChunkSize, Found, Hidden, read_one
 from controller.zk.lives import Births, Lives

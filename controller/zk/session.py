@@ -34,7 +34,7 @@ from controller.zk.answers import Change, ConnectionState, Disconnected, Refused
 from controller.zk.bridge import Bridge
 from controller.zk.protocol import Node
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, SessionId, ZnodeVersion
 from zk_layout.znodes import brokers, controller
 from zk_layout.znodes.brokers import BrokerAddress, Registration

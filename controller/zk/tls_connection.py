@@ -16,7 +16,7 @@ from typing import Any, Final
 from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from controller.security.stores import UnusableStore
+from controller.security.tls.stores import UnusableStore
 
 _AT_ONCE: Final = 65_536
 _MOST_KEPT: Final = 1_048_576

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from controller.core.effects import Commit, Create, Delete, Set, Write
-from controller.core.events import Committed, Conflicted, Event, Fenced, Unknown
+from controller.core.messages.effects import Commit, Create, Delete, Set, Write
+from controller.core.messages.events import Committed, Conflicted, Event, Fenced, Unknown
 from controller.zk import protocol
 from controller.zk.answers import Reply
 from controller.zk.bridge import Bridge

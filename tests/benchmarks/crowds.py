@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AlterReassignments,
     CreateTopics,
     DescribeCluster,

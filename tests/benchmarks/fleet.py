@@ -16,8 +16,8 @@ from typing import Any
 from kazoo.client import KazooClient
 from msgspec import Struct
 
-from controller.core.commands import LeaderAndIsr, UpdateMetadata
-from controller.core.requests import IsrProposal, TopicReference
+from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
+from controller.core.messages.requests import IsrProposal, TopicReference
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.wire.broker_side import COMMANDS, Told, decode_command
 from controller.wire.requests import decode_header

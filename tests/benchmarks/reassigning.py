@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from kazoo.client import KazooClient
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.lab.asking import ask_raw
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.frames import RequestHeader

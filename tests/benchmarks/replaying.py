@@ -23,9 +23,9 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # ha
 
 from controller.lab.jars import zookeeper_class_path
 from controller.lab.java import find_java
-from metrics.replay.bulk import written
-from metrics.replay.indexing import index_of
-from metrics.replay.jobs import TIMELINE
+from metrics.replay.commands.jobs import TIMELINE
+from metrics.replay.engine.bulk import written
+from metrics.replay.files.indexing import index_of
 from tests.benchmarks import big_logs, machine
 from tests.replay.zk_tools import LOG_TOOL
 from zk_layout.storage.files import named

@@ -17,8 +17,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.core.clients.authorization import Authorizer
-from controller.core.commands import UpdateMetadata
-from controller.core.effects import (
+from controller.core.machine import Machine
+from controller.core.messages.commands import UpdateMetadata
+from controller.core.messages.effects import (
     Answer,
     Commit,
     Create,
@@ -31,8 +32,8 @@ from controller.core.effects import (
     Tell,
     Wake,
 )
-from controller.core.errors import ErrorCode
-from controller.core.events import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import (
     Acknowledged,
     Alarm,
     Asked,
@@ -46,9 +47,8 @@ from controller.core.events import (
     Surveyed,
     Woke,
 )
-from controller.core.machine import Machine
-from controller.core.replies import Reply
-from controller.core.requests import (
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     Caller,
@@ -61,7 +61,7 @@ from controller.core.requests import (
 )
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings, TurnBudget
-from controller.monitoring import Turns
+from controller.monitoring.monitoring import Turns
 from controller.runtime.journal import Journal
 from controller.runtime.pump import MOST_EVENTS_A_TURN
 from controller.wire.commands import CommandEncoder
@@ -71,7 +71,7 @@ from controller.wire.versions import ApiKey, parse_protocol
 from controller.zk.acls import acl_of
 from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.writer import Writer
-from metrics.exporter import Recorder
+from metrics.recorder import Recorder
 from tests.benchmarks.filling import Shape
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (

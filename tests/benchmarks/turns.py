@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
-from controller.core.commands import LeaderAndIsr, PartitionView
-from controller.core.effects import Tell
-from controller.core.events import Loaded
-from controller.core.requests import (
+from controller.core.messages.commands import LeaderAndIsr, PartitionView
+from controller.core.messages.effects import Tell
+from controller.core.messages.events import Loaded
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,

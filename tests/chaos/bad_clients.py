@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from controller.core.requests import DescribeCluster, TopicReference
+from controller.core.messages.requests import DescribeCluster, TopicReference
 from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.frames import RequestHeader
 from zk_layout.ids import TopicName

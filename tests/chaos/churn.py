@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from controller.connections.broker import Broken
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered, Reply, TopicsCreated, TopicsDeleted
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ReassignmentsAltered, Reply, TopicsCreated, TopicsDeleted
+from controller.core.messages.requests import (
     AlterReassignments,
     CreateTopics,
     DeleteTopics,

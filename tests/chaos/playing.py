@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.connections.broker import Broken
-from controller.core.errors import ErrorCode
-from controller.core.replies import TopicsCreated
-from controller.core.requests import CreateTopics, NewTopic
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import TopicsCreated
+from controller.core.messages.requests import CreateTopics, NewTopic
 from controller.demo.waiting import wait_for
 from controller.lab.asking import ask
 from controller.lab.errors import LabError

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.demo.move import ReassignTool, first_plan, has_arrived
 from controller.demo.pair import Pair
 from controller.demo.replicas import Replica

@@ -17,7 +17,7 @@ import pytest
 from kazoo.client import KazooClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.core.requests import Request
+from controller.core.messages.requests import Request
 from controller.demo.waiting import wait_for
 from controller.lab.asking import ask
 from controller.lab.ports import free_ports

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import AclBinding, AclCreated, AclsCreated, AclsDeleted, AclsDescribed, ClusterDescription
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
+    AclBinding,
+    AclCreated,
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
+    ClusterDescription,
+)
+from controller.core.messages.requests import (
     AclCreation,
     AclFilter,
     CreateAcls,

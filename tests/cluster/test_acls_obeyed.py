@@ -19,9 +19,9 @@ from kafka.admin import (
 )
 from msgspec.structs import replace
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ClusterDescription
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ClusterDescription
+from controller.core.messages.requests import (
     AlterReassignments,
     CreatePartitions,
     CreateTopics,
@@ -34,7 +34,7 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
-from controller.core.requests import NewTopic as Wanted
+from controller.core.messages.requests import NewTopic as Wanted
 from controller.lab.asking import ask
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable

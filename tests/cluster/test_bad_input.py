@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.errors import ErrorCode
-from controller.core.requests import AlterReassignments, ListReassignments, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import AlterReassignments, ListReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
 from controller.server.limits import Limits

@@ -10,11 +10,11 @@ from threading import Thread
 import pytest
 
 from controller.brokers.dialing import PlaintextDialer
-from controller.core.commands import LiveBroker
-from controller.core.effects import Answer
-from controller.core.events import Asked
-from controller.core.replies import ClusterDescription, Node
-from controller.core.requests import DescribeCluster
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Answer
+from controller.core.messages.events import Asked
+from controller.core.messages.replies import ClusterDescription, Node
+from controller.core.messages.requests import DescribeCluster
 from controller.lab.cluster import LocalCluster
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import Brokers

@@ -7,8 +7,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from controller.core.errors import ErrorCode
-from controller.core.requests import AllocateProducerIds, ListReassignments
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import AllocateProducerIds, ListReassignments
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerEpoch, BrokerId
 

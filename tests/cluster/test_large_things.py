@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import (
     AlterReassignments,
     CreatePartitions,
     CreateTopics,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
 from tests.cluster.replica import Replica, holder, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition

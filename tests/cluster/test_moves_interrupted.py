@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered, ReassignmentsListed
-from controller.core.requests import AlterReassignments, ListReassignments, Mode, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ReassignmentsAltered, ReassignmentsListed
+from controller.core.messages.requests import AlterReassignments, ListReassignments, Mode, PartitionReassignment
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan
 from controller.lab.asking import ask

@@ -11,8 +11,8 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from controller.core.errors import ErrorCode
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,

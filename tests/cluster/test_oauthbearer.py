@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from controller.security.jaas import OAUTHBEARER_LOGIN, parse_jaas
-from controller.security.token_sources import HANDLER, URL
-from controller.security.unsigned_tokens import unsigned_tokens
+from controller.security.tokens.token_sources import HANDLER, URL
+from controller.security.tokens.unsigned_tokens import unsigned_tokens
 from controller.settings.security import Secret
 from tests.cluster.replica import wait_until
 from tests.cluster.secured import Client, by_token, replica, running, with_token

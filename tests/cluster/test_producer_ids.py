@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ProducerIdsAllocated
-from controller.core.requests import AllocateProducerIds
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ProducerIdsAllocated
+from controller.core.messages.requests import AllocateProducerIds
 from controller.lab.asking import ask_raw
 from controller.lab.cluster import LocalCluster
 from controller.wire.frames import framed

@@ -13,8 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode
-from controller.core.requests import AlterReassignments, ListReassignments, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import AlterReassignments, ListReassignments, PartitionReassignment
 from controller.demo.traffic import Traffic
 from controller.demo.znodes import Znodes
 from controller.lab.cluster import ClusterSettings, LocalCluster

@@ -15,9 +15,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from tests.cluster.replica import Replica, wait_until

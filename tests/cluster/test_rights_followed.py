@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from controller.core.settings import AuthorizerSettings
-from controller.following_rights import RightsFollower
+from controller.following.rights import RightsFollower
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.zookeeper import zookeeper_client

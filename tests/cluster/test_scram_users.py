@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from controller.core.errors import ErrorCode
-from controller.core.requests import FeatureUpdate, UpdateFeatures
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import FeatureUpdate, UpdateFeatures
 from controller.lab.cluster import LocalCluster
 from tests.cluster.replica import Replica
 

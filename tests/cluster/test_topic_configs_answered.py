@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.replies import TopicConfig, TopicsCreated
-from controller.core.requests import CreateTopics, NewTopic
+from controller.core.messages.replies import TopicConfig, TopicsCreated
+from controller.core.messages.requests import CreateTopics, NewTopic
 from controller.lab.asking import ask, controller_named_by
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable

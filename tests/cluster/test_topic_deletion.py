@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.demo.clients import KafkaConsumer, KafkaProducer
 from controller.lab.cluster import LocalCluster
 from tests.cluster.replica import OLD_AND_NEW, Replica, holder, wait_until

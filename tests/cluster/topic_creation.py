@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.requests import DescribeCluster, TopicReference
+from controller.core.messages.requests import DescribeCluster, TopicReference
 from controller.demo.znodes import Znodes
 from controller.lab.asking import ask
 from controller.lab.kafka_broker import KafkaBroker

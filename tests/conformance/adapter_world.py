@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from kazoo.client import KazooClient
 
-from controller.core.events import Event, Loaded, Observed
+from controller.core.messages.events import Event, Loaded, Observed
 from controller.lab.zookeeper import zookeeper_client
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings

@@ -14,11 +14,11 @@ from typing import Protocol
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from controller.core.commands import Command, LeaderAndIsr, LiveBroker, PartitionView, UpdateMetadata
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
-from controller.core.replies import IsrResult, PartitionsAltered
-from controller.core.requests import AlterPartition, IsrProposal
+from controller.core.messages.commands import Command, LeaderAndIsr, LiveBroker, PartitionView, UpdateMetadata
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import IsrResult, PartitionsAltered
+from controller.core.messages.requests import AlterPartition, IsrProposal
 from controller.lab.asking import connection_to
 from controller.lab.broker_model import BrokerModel, Traits
 from controller.lab.kafka_broker import KafkaBroker

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
-from controller.core.effects import Notice, Read, Survey
+from controller.core.messages.effects import Notice, Read, Survey
 from controller.zk.reader import Reader
 from tests.conformance import adapter_world
 from tests.conformance.adapter_world import Seen, someone

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     LeaderAndIsr,
     LiveBroker,
     PartitionView,
@@ -16,7 +16,7 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.lab.broker_model import KAFKA_2_4, KAFKA_2_8, KAFKA_3_9
 from controller.lab.errors import LabError
 from tests.conformance.broker_backends import (

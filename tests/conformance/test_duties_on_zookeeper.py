@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from controller.core.effects import Commit, Measured, Notice, Read, ReadAgain, ReadChildren, StepDown, Wake
-from controller.core.events import Event, Woke
 from controller.core.machine import Machine
+from controller.core.messages.effects import Commit, Measured, Notice, Read, ReadAgain, ReadChildren, StepDown, Wake
+from controller.core.messages.events import Event, Woke
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.core.unreadable import LookAgain
+from controller.core.single_znodes.unreadable import LookAgain
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import connected, create_parents, register, someone, until

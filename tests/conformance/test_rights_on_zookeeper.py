@@ -8,12 +8,12 @@ import pytest
 from kazoo.exceptions import BadArgumentsError
 
 from controller.core.acls.rules import is_znode_name
-from controller.core.effects import Answer, Commit, Read
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId, Event
 from controller.core.machine import Machine
-from controller.core.replies import AclCreated, AclsCreated, AclsDeleted, Reply
-from controller.core.requests import AclCreation, AclFilter, AclRequest, Caller, CreateAcls, DeleteAcls
+from controller.core.messages.effects import Answer, Commit, Read
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId, Event
+from controller.core.messages.replies import AclCreated, AclsCreated, AclsDeleted, Reply
+from controller.core.messages.requests import AclCreation, AclFilter, AclRequest, Caller, CreateAcls, DeleteAcls
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import AuthorizerSettings, MachineSettings
 from controller.zk.reader import Reader

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.events import Observed
+from controller.core.messages.events import Observed
 from controller.lab.zookeeper import ZooKeeperServer
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge

@@ -19,8 +19,8 @@ from controller.core.candidacy.events import (
     SessionLost,
     Suspended,
 )
-from controller.core.effects import Commit, Create, operation
-from controller.core.events import CommitId, Committed, Event, Fenced
+from controller.core.messages.effects import Commit, Create, operation
+from controller.core.messages.events import CommitId, Committed, Event, Fenced
 from controller.lab.ports import free_port
 from controller.zk.answers import Disconnected, SessionEnded
 from controller.zk.bridge import Bridge
@@ -29,7 +29,7 @@ from controller.zk.session import Session
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import Line, connected, register, registration, someone, until
 from zk_layout.catalog import Address
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, ZnodeVersion
 from zk_layout.znodes import brokers
 from zk_layout.znodes.admin import TopicDeletionAddress

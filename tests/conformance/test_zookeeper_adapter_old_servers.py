@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from controller.core.candidacy.events import Claimed
-from controller.core.effects import Commit, Create, Delete, Operation, operation
-from controller.core.events import CommitId, Committed, Conflicted, Event
+from controller.core.messages.effects import Commit, Create, Delete, Operation, operation
+from controller.core.messages.events import CommitId, Committed, Conflicted, Event
 from controller.core.transactions.sizes import RequestSizes
 from controller.lab.errors import LabError
 from controller.lab.jars import kafka_class_path

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.events import Loaded, Observed, Surveyed
+from controller.core.messages.events import Loaded, Observed, Surveyed
 from tests.conformance.adapter_world import (
     STATE,
     create_parents,
@@ -27,7 +27,7 @@ from tests.conformance.adapter_world import (
     topic_data,
 )
 from tests.conformance.reader_backends import RealWorld, SimulatedWorld, World
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, PartitionId, TopicName
 from zk_layout.znodes.brokers import BrokerAddress, Registration
 from zk_layout.znodes.partition_state import PartitionState, StateAddress

@@ -12,9 +12,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
-from controller.claiming import Claimant
 from controller.core.candidacy.events import Claimed, Event, HolderSeen, HolderUnknown, Lost, StartRefused, Watching
 from controller.lab.zookeeper import ZooKeeperServer
+from controller.process.claimant import Claimant
 from controller.settings import load
 from controller.wire.versions import parse_protocol
 from controller.zk import rights, whereabouts

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from kazoo.client import KazooClient
 
-from controller.core.effects import Commit, Create, Delete, Operation, Set, Write, operation
-from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Unknown
+from controller.core.messages.effects import Commit, Create, Delete, Operation, Set, Write, operation
+from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Unknown
 from controller.core.transactions.sizes import RequestSizes
 from controller.zk.answers import ConnectionState
 from controller.zk.preparation import create_parents

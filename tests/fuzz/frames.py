@@ -23,10 +23,10 @@ import click
 import structlog
 from msgspec import Struct
 
-from controller.app import COLLECTION_THRESHOLDS
 from controller.core.clients.refusal import refusal
-from controller.core.errors import ErrorCode
-from controller.core.requests import DescribeCluster
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.requests import DescribeCluster
+from controller.process.daemon import COLLECTION_THRESHOLDS
 from controller.server.limits import Limits
 from controller.wire.any_node import CONFIGS, decode_config_resources
 from controller.wire.broker_side import COMMANDS, decode_command

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from controller.core.effects import Answer, Commit, Effect, Read, StepDown, Wake
-from controller.core.events import Committed, Event, Loaded, Observed
 from controller.core.machine import Machine
+from controller.core.messages.effects import Answer, Commit, Effect, Read, StepDown, Wake
+from controller.core.messages.events import Committed, Event, Loaded, Observed
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.runtime.clock import Clock

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from controller.core.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Tell
-from controller.core.requests import (
+from controller.core.messages.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Tell
+from controller.core.messages.requests import (
     AclCreation,
     AclFilter,
     AllocateProducerIds,

@@ -37,10 +37,10 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_an
 from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
+from controller.http.web_config import WebAccess
 from controller.security.failures import UnusableSecurity
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context, server_context
-from controller.security.web_config import WebAccess
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context, server_context
 from controller.settings.security import KeyStore, Secret, StoreType, TlsSettings, TrustStore, ZooKeeperSecurity
 from controller.zk.client import check
 from tests.fuzz.mutations import hostile, scrambled

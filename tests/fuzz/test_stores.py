@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller.security.stores import UnusableStore
-from controller.security.tls import server_context
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import server_context
 from controller.settings.security import KeyStore, Secret, StoreType, TlsSettings
 from tests.fuzz import stores
 

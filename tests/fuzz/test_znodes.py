@@ -14,7 +14,7 @@ from tests.fuzz import znodes
 from tests.fuzz.captures import captured
 from tests.fuzz.mutations import hostile
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 
 SEEDS = 40
 A_BATCH = 10

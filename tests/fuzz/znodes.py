@@ -20,10 +20,10 @@ import click
 from msgspec import Struct
 from rich.progress import track
 
-from controller.app import COLLECTION_THRESHOLDS
-from controller.core.effects import Commit, Effect, Tell
-from controller.core.events import Event
 from controller.core.machine import Machine
+from controller.core.messages.effects import Commit, Effect, Tell
+from controller.core.messages.events import Event
+from controller.process.daemon import COLLECTION_THRESHOLDS
 from tests.fuzz.captures import captured
 from tests.fuzz.mutations import hostile
 from tests.scenarios.commands import obey

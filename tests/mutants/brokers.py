@@ -8,13 +8,13 @@ ADMISSION = "controller/core/brokers/admission.py"
 BROKERS = "controller/core/brokers/duty.py"
 REFUSALS = "controller/core/brokers/refusals.py"
 SHUTDOWN = "controller/core/brokers/controlled_shutdown.py"
-GREETINGS = "controller/core/telling/greetings.py"
+GREETINGS = "controller/core/telling/full_updates.py"
 BATCH = "controller/core/telling/batch.py"
 DRAFT = "controller/core/steps/draft.py"
-MEMORY = "controller/core/memory.py"
+MEMORY = "controller/core/state/memory.py"
 SENDING = "controller/core/telling/sending.py"
-REST = "controller/core/rest.py"
-VIEW = "controller/core/view.py"
+REST = "controller/core/scheduling/waits.py"
+VIEW = "controller/core/state/view.py"
 
 MUTANTS = (
     Mutant(

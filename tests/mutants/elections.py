@@ -12,7 +12,7 @@ ELECTIONS = "controller/core/elections/duty.py"
 CHANGE = "controller/core/steps/change.py"
 ALTER_PARTITION = "controller/core/isr/alter_partition.py"
 ISR_CHANGES = "controller/core/isr/duty.py"
-VIEW = "controller/core/view.py"
+VIEW = "controller/core/state/view.py"
 BROKERS = "controller/core/brokers/duty.py"
 
 MUTANTS = (

@@ -8,12 +8,12 @@ FACTS = "zk_layout/facts.py"
 TOPIC_FACTS = "controller/core/state/topic_facts.py"
 CLUSTER = "controller/core/state/cluster.py"
 PLACEMENT = "controller/core/state/placement.py"
-EVENT_QUEUE = "controller/core/event_queue.py"
+EVENT_QUEUE = "controller/core/turn/event_queue.py"
 DELETION = "controller/core/topics/deletion.py"
-AGENDA = "controller/core/agenda.py"
+AGENDA = "controller/core/scheduling/agenda.py"
 MACHINE = "controller/core/machine.py"
 STEPS = "controller/core/steps/steps.py"
-ASIDE = "controller/core/steps/aside.py"
+ASIDE = "controller/core/steps/quarantined_topics.py"
 TRANSACTIONS = "controller/core/transactions/owner.py"
 PACKING = "controller/core/transactions/packing.py"
 
@@ -222,7 +222,7 @@ MUTANTS = (
     Mutant(
         "never tries again what was set aside",
         ASIDE,
-        "out.wake(LookAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))",
+        "out.wake(TryTopicAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))",
         "pass",
         (unit("containment"),),
     ),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case
-from controller.core.view import Cluster
 from tests.unit.core.builders import OWN, Term
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from controller.core.memory import Memory
 from controller.core.state.cluster import ClusterState
+from controller.core.state.memory import Memory
 from controller.core.state.topics import BLANK, TopicView
 from tests.properties.clusters import BROKERS, registration
 from zk_layout.catalog import Address, Value
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,

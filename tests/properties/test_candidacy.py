@@ -44,9 +44,9 @@ from controller.core.candidacy.orders import (
     Serve,
     WakeAt,
 )
+from controller.core.candidacy.pauses import LONG_TERM_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S
 from controller.core.candidacy.phases import Phase, TakeOver
-from controller.core.candidacy.waiting import LONG_TERM_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
 

@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core import producer_ids
 from controller.core.brokers import controlled_shutdown
 from controller.core.elections import elect_leaders, first_leader, leader_election, preferred_leader
 from controller.core.isr import alter_partition
-from controller.core.progress import list_reassignments
-from controller.core.reassignment import alter_reassignments, legacy_entry, own_replica, redirection, rule
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     ControlledShutdown,
@@ -27,8 +24,11 @@ from controller.core.requests import (
     PartitionReassignment,
     TopicReference,
 )
+from controller.core.progress import list_reassignments
+from controller.core.reassignment import alter_reassignments, legacy_entry, own_replica, redirection, rule
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import TopicDefaults
+from controller.core.single_znodes import producer_ids
 from controller.core.steps.change import Case
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from tests.properties.clusters import BROKERS, Situation, situations, some_replicas

@@ -6,11 +6,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.core.elections import leader_election as election
-from controller.core.errors import ErrorCode, Refusal
 from controller.core.isr import alter_partition
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.replies import IsrResult
+from controller.core.messages.requests import AlterPartition, IsrProposal, TopicReference
 from controller.core.reassignment import rule as reassignment
-from controller.core.replies import IsrResult
-from controller.core.requests import AlterPartition, IsrProposal, TopicReference
 from controller.core.stage import Stage, in_force, stage
 from controller.core.steps.change import Change
 from tests.properties.clusters import AT, BROKERS, TOPIC, Situation, situations, some_replicas

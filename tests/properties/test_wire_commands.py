@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     LeaderAndIsr,
     LiveBroker,
     PartitionView,
@@ -19,8 +19,8 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
 from controller.wire.broker_side import decode_command, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
 from controller.wire.cursor import Malformed

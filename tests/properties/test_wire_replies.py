@@ -11,8 +11,8 @@ from kio.serial import entity_reader
 from msgspec.structs import replace
 
 from controller.core.acls.numbers import OPERATION_NUMBERS
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     ClusterDescription,
     ConfigSource,
     IsrResult,

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zk_layout import catalog
 from zk_layout.bounds import HIGHEST_REQUEST_ID
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
 from zk_layout.znodes import brokers, notifications, release, replica_deletions, switchover, topics
 from zk_layout.znodes import replicas as znodes_of_replicas

@@ -12,12 +12,15 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pyarrow.dataset as ds  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-from metrics.replay import audit_table, bulk, histories, lives, min_isr, reassignments
-from metrics.replay.edges import joined
-from metrics.replay.indexing import DEFAULT_RANGE_BYTES
-from metrics.replay.sources import stored_files
-from metrics.replay.splits import plan
-from metrics.replay.state import survey
+from metrics.replay.audit import audit_table
+from metrics.replay.engine import bulk
+from metrics.replay.events.edges import joined
+from metrics.replay.events.splits import plan
+from metrics.replay.files.indexing import DEFAULT_RANGE_BYTES
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import survey
+from metrics.replay.partitions import lives, reassignments
+from metrics.replay.tables import histories, min_isr
 from tests.unit.storage import zk_files as zk
 
 Rows = list[dict[str, Any]]

@@ -23,7 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         pytest.skip("Spark needs a Java that is installed: the bundled one lacks the module jdk.incubator.vector")
-    from metrics.replay import session
+    from metrics.replay.spark import session
 
     home = tmp_path_factory.mktemp("spark")
     with warnings.catch_warnings():

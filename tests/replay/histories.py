@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metrics.replay.moves import Happened
+from metrics.replay.partitions.moves import Happened
 from zk_layout.ids import BrokerId, Replicas
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from pyspark import RDD
 
-from metrics.replay import session
-from metrics.replay.engines import OnSpark
-from metrics.replay.jobs import Job, run
-from metrics.replay.report import write_report
+from metrics.replay.commands.jobs import Job, run
+from metrics.replay.commands.report import write_report
+from metrics.replay.engine.engines import OnSpark
+from metrics.replay.spark import session
 
 
 def main(directory: str) -> None:

@@ -13,8 +13,8 @@ from kazoo.client import KazooClient
 
 from controller.lab.errors import LabError
 from controller.lab.zookeeper import ZooKeeperServer
-from metrics.replay.sources import stored_files
-from metrics.replay.state import History, history_rows, read_pieces, state_at, survey, tree_of_snapshot
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import History, history_rows, read_pieces, state_at, survey, tree_of_snapshot
 from tests.replay.zk_load import connect, work
 from tests.replay.zk_tools import as_formatted, as_printed, formatted_snapshot, printed_transactions
 from zk_layout.storage import operations as ops

@@ -17,10 +17,10 @@ from msgspec import structs
 
 pytest.importorskip("pyspark")
 
-from metrics.replay.engines import Local
-from metrics.replay.jobs import Job, run
-from metrics.replay.live_directory import LiveDirectoryReader
-from metrics.replay.zookeeper_source import ZooKeeperReader
+from metrics.replay.commands.jobs import Job, run
+from metrics.replay.engine.engines import Local
+from metrics.replay.spark.live_directory import LiveDirectoryReader
+from metrics.replay.spark.zookeeper_source import ZooKeeperReader
 from tests.replay.any_files import (
     Rows,
     Tables,

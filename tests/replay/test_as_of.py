@@ -10,9 +10,16 @@ from random import Random
 
 import pytest
 
-from metrics.replay.as_of import as_reassignment_json, changed_partitions, cluster_at, differences, folded, moment
-from metrics.replay.sources import NothingToRead, stored_files
-from metrics.replay.state import END_OF_TIME, History, history_rows, state_at, survey
+from metrics.replay.commands.as_of import (
+    as_reassignment_json,
+    changed_partitions,
+    cluster_at,
+    differences,
+    folded,
+    moment,
+)
+from metrics.replay.files.sources import NothingToRead, stored_files
+from metrics.replay.files.state import END_OF_TIME, History, history_rows, state_at, survey
 from zk_layout.facts import Fact
 from zk_layout.storage.cluster_facts import facts, facts_of
 from zk_layout.storage.tree import Tree

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from metrics.replay.ask import Story, story
-from metrics.replay.cli import replay
+from metrics.replay.commands.ask import Story, story
+from metrics.replay.commands.cli import replay
 
 NATIVE = Path(__file__).parents[1] / "fixtures" / "native"
 LOG = str(NATIVE / "kafka-2.4.1")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from metrics.replay.engines import Local
-from metrics.replay.jobs import ALL, Job, run
-from metrics.replay.sources import stored_files
-from metrics.replay.splits import plan
-from metrics.replay.state import survey
+from metrics.replay.commands.jobs import ALL, Job, run
+from metrics.replay.engine.engines import Local
+from metrics.replay.events.splits import plan
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import survey
 from tests.replay.any_files import differing, in_order, rows_of, tables_of, write_log
 from tests.replay.test_any_files import CHROOTS, FIXTURES, records
 from tests.unit.storage import zk_files as zk

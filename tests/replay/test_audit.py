@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 
-from metrics.replay.audit import findings
-from metrics.replay.claims import judged_claims
-from metrics.replay.terms import Sighting, Terms
-from metrics.replay.verdicts import Finding
+from metrics.replay.audit.audit import findings
+from metrics.replay.audit.claims import judged_claims
+from metrics.replay.audit.verdicts import Finding
+from metrics.replay.partitions.terms import Sighting, Terms
 from tests.replay.histories import History, moved_as_kafka_does, moving
 
 BROKERS = [Sighting(zxid, "broker", broker=zxid) for zxid in (1, 2, 3, 4, 5)]

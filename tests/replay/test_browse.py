@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from metrics.replay.cli import replay
+from metrics.replay.commands.cli import replay
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
 

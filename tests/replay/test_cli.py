@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from metrics.replay import cli, engines, jobs, session
-from metrics.replay.cli import replay
-from metrics.replay.engines import Local
-from metrics.replay.output import Output
+from metrics.replay.commands import cli, jobs
+from metrics.replay.commands.cli import replay
+from metrics.replay.engine import engines
+from metrics.replay.engine.engines import Local
+from metrics.replay.files.output import Output
+from metrics.replay.spark import session
 from tests.replay.conftest import CAPTURED
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
@@ -185,7 +187,7 @@ def test_that_there_is_no_java_is_said_in_one_line(tmp_path: Path, monkeypatch: 
 def test_a_little_needs_neither_java_nor_spark(tmp_path: Path) -> None:
     script = """
 import sys
-from metrics.replay.cli import replay
+from metrics.replay.commands.cli import replay
 try:
     replay(sys.argv[1:])
 finally:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metrics.replay import session
-from metrics.replay.bulk import written
-from metrics.replay.cli import ask, browse, replay
-from metrics.replay.engines import Local
-from metrics.replay.jobs import ALL, Job, run
-from metrics.replay.reassignments import COLUMNS
-from metrics.replay.schemas import TABLES
+from metrics.replay.commands.cli import ask, browse, replay
+from metrics.replay.commands.jobs import ALL, Job, run
+from metrics.replay.engine.bulk import written
+from metrics.replay.engine.engines import Local
+from metrics.replay.events.schemas import TABLES
+from metrics.replay.partitions.reassignments import COLUMNS
+from metrics.replay.spark import session
 from tests.replay.notebook import NOTEBOOK, shown_by
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from controller.lab.errors import LabError
 from controller.lab.java import SMALL_SERVER
 from controller.lab.ports import free_port
 from controller.lab.zookeeper import ZooKeeperSettings
-from metrics.replay.engines import Local
-from metrics.replay.jobs import ALL, Job, run
-from metrics.replay.sources import stored_files
-from metrics.replay.state import history_rows, state_at, survey
+from metrics.replay.commands.jobs import ALL, Job, run
+from metrics.replay.engine.engines import Local
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import history_rows, state_at, survey
 from tests.ensemble import EnsembleMember
 from tests.replay.any_files import Tables, differing, in_order, records_of, rows_of, zxid_of
 from tests.replay.zk_load import Kafka

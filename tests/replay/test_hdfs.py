@@ -17,14 +17,15 @@ pytest.importorskip("pyspark")
 pytest.importorskip("hdfs_native")
 
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
-from metrics.replay import hdfs as our_hdfs
-from metrics.replay.cli import replay
-from metrics.replay.engines import Local, OnSpark
-from metrics.replay.jobs import ALL, Job, look, run
-from metrics.replay.output import NotOurs, Output, filesystem_of
-from metrics.replay.sources import CHUNK_BYTES, NothingToRead, Source, open_for_reading, size_of, stored_files
-from metrics.replay.state import history_rows, survey
-from metrics.replay.tasks import Engine
+from metrics.replay.commands.cli import replay
+from metrics.replay.commands.jobs import ALL, Job, look, run
+from metrics.replay.engine.engines import Local, OnSpark
+from metrics.replay.engine.tasks import Engine
+from metrics.replay.files import hdfs as our_hdfs
+from metrics.replay.files.output import NotOurs, Output, filesystem_of
+from metrics.replay.files.reading import CHUNK_BYTES
+from metrics.replay.files.sources import NothingToRead, Source, open_for_reading, size_of, stored_files
+from metrics.replay.files.state import history_rows, survey
 from tests.replay.any_files import Tables, as_log, differing, in_order, rows_of, spoilt, write_log
 from tests.replay.conftest import CAPTURED
 from tests.replay.hadoop import hdfs

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from metrics.replay.indexing import indexed
-from metrics.replay.sources import stored_files
+from metrics.replay.files.indexing import indexed
+from metrics.replay.files.sources import stored_files
 from tests.replay.any_files import spoilt
 from tests.replay.test_any_files import records
 from tests.unit.storage import zk_files as zk

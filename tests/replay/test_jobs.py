@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from metrics.replay.engines import Local, OnSpark
-from metrics.replay.jobs import ALL, Job, Result, look, named, run
-from metrics.replay.reassignments import reassignments
-from metrics.replay.report import Summary, report_data, write_report
-from metrics.replay.tasks import Engine
-from metrics.replay.timelines import read_table
+from metrics.replay.commands.jobs import ALL, Job, Result, look, named, run
+from metrics.replay.commands.report import Summary, report_data, write_report
+from metrics.replay.engine.engines import Local, OnSpark
+from metrics.replay.engine.tasks import Engine
+from metrics.replay.partitions.reassignments import reassignments
+from metrics.replay.spark.timelines import read_table
 from tests.replay.any_files import Rows, Tables, differing, happenings, in_order, rows_of
 from tests.replay.conftest import CAPTURED
 from tests.replay.test_any_files import CHROOTS, damaged_files
@@ -187,10 +187,10 @@ def watch(event, arguments):
     elif event.startswith(("os.rename", "os.remove", "os.truncate", "os.unlink", "os.chmod")):
         opened.append(-1)
 sys.addaudithook(watch)
-from metrics.replay.sources import stored_files
-from metrics.replay.state import state_at, survey
-from metrics.replay.zookeeper_source import ZooKeeperReader
-from metrics.replay.live_directory import LiveDirectoryReader
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import state_at, survey
+from metrics.replay.spark.zookeeper_source import ZooKeeperReader
+from metrics.replay.spark.live_directory import LiveDirectoryReader
 history = survey(stored_files([{str(CAPTURED)!r}]))
 state_at(history, [])
 for table in ("transactions", "znodes", "events", "damage"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from metrics.replay.claims import judged_claims
-from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
+from metrics.replay.audit.claims import judged_claims
+from metrics.replay.partitions.sightings import COLUMNS, KINDS, sightings_of
 from tests.replay.any_files import tables_of
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from metrics.replay.moves import STALLED_MS, Move, moves_of
-from metrics.replay.stalls import why_stalled
-from metrics.replay.terms import Sighting, Terms
+from metrics.replay.partitions.moves import STALLED_MS, Move, moves_of
+from metrics.replay.partitions.stalls import why_stalled
+from metrics.replay.partitions.terms import Sighting, Terms
 from tests.replay.histories import History, moved_as_kafka_does, moving
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.topics import Assignment

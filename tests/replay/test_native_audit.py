@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from metrics.replay.audit import findings
-from metrics.replay.moves import Happened
-from metrics.replay.sightings import COLUMNS, KINDS, sightings_of
-from metrics.replay.terms import Terms
+from metrics.replay.audit.audit import findings
+from metrics.replay.partitions.moves import Happened
+from metrics.replay.partitions.sightings import COLUMNS, KINDS, sightings_of
+from metrics.replay.partitions.terms import Terms
 from tests.replay.any_files import Rows, Tables, tables_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "native"

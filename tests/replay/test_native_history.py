@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from controller.core.state.cluster import ClusterState
-from metrics.replay.engines import Local
-from metrics.replay.jobs import Job, Result, run
-from metrics.replay.report import write_report
-from metrics.replay.sources import stored_files
-from metrics.replay.state import state_at, survey
+from metrics.replay.commands.jobs import Job, Result, run
+from metrics.replay.commands.report import write_report
+from metrics.replay.engine.engines import Local
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import state_at, survey
 from tests.replay.any_files import Rows, happenings, rows_of
 from zk_layout.storage.cluster_facts import facts_of
 from zk_layout.znodes.partition_state import PartitionState

@@ -20,14 +20,14 @@ from click.testing import CliRunner
 
 pytest.importorskip("pyspark")
 
-from metrics.replay import sources
-from metrics.replay.cli import replay
-from metrics.replay.engines import Local, OnSpark
-from metrics.replay.jobs import ALL, Job, run
-from metrics.replay.sources import in_a_line, stored_files
-from metrics.replay.state import history_rows, survey
-from metrics.replay.tasks import Engine
-from metrics.replay.zookeeper_source import ZooKeeperReader
+from metrics.replay.commands.cli import replay
+from metrics.replay.commands.jobs import ALL, Job, run
+from metrics.replay.engine.engines import Local, OnSpark
+from metrics.replay.engine.tasks import Engine
+from metrics.replay.files import sources
+from metrics.replay.files.sources import in_a_line, stored_files
+from metrics.replay.files.state import history_rows, survey
+from metrics.replay.spark.zookeeper_source import ZooKeeperReader
 from tests.replay.any_files import differing, in_order, rows_of
 from tests.replay.conftest import CAPTURED
 from tests.unit.storage import zk_files as zk

@@ -12,8 +12,8 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.fs as fs  # type: ignore[import-untyped,unused-ignore]  # has no types
 
-from metrics.replay import output
-from metrics.replay.output import InUse, NotOurs, Output
+from metrics.replay.files import output
+from metrics.replay.files.output import InUse, NotOurs, Output
 
 TABLES = ("events", "audit")
 

@@ -15,12 +15,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from metrics.replay.processes import Processes
+from metrics.replay.engine.processes import Processes
 
 pytestmark = pytest.mark.timeout(120, func_only=False)
 _COMMAND = """
 import os, time
-from metrics.replay.processes import Processes
+from metrics.replay.engine.processes import Processes
 
 def work(n):
     print(os.getpid(), flush=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from metrics.replay.engines import Local
-from metrics.replay.jobs import ALL, Job, look, run
+from metrics.replay.commands.jobs import ALL, Job, look, run
+from metrics.replay.engine.engines import Local
 from tests.replay.any_files import differing, in_order, rows_of, write_log
 from tests.replay.test_any_files import records
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from metrics.replay.report import page, sentence
+from metrics.replay.commands.report import page, sentence
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 T = 1_790_000_000_000

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from metrics.replay.engines import Local
-from metrics.replay.jobs import Job, run
+from metrics.replay.commands.jobs import Job, run
+from metrics.replay.engine.engines import Local
 from tests.replay.any_files import rows_of
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops

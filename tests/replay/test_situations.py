@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
 import pytest
 
-from metrics.replay import audit_table
-from metrics.replay.audit import findings
-from metrics.replay.moves import Happened
-from metrics.replay.partition_fold import HAPPENED, in_order
-from metrics.replay.situations import situations
-from metrics.replay.terms import Sighting, Terms
+from metrics.replay.audit import audit_table
+from metrics.replay.audit.audit import findings
+from metrics.replay.audit.situations import situations
+from metrics.replay.partitions.moves import Happened
+from metrics.replay.partitions.partition_fold import HAPPENED, in_order
+from metrics.replay.partitions.terms import Sighting, Terms
 from tests.replay.histories import History, moved_as_kafka_does
 
 BROKERS = (1, 2, 3, 4)

@@ -7,9 +7,9 @@ from struct import pack
 
 import pytest
 
-from metrics.replay.sources import stored_files
-from metrics.replay.splits import plan
-from metrics.replay.state import History, NotOneCluster, state_at, survey
+from metrics.replay.events.splits import plan
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import History, NotOneCluster, state_at, survey
 from tests.replay.any_files import records_of, write_log, zxid_of
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from metrics.replay import splits
-from metrics.replay.live_directory import LiveDirectoryReader
-from metrics.replay.sources import stored_files
-from metrics.replay.splits import Place, Standing, beginning_of, held
-from metrics.replay.state import survey
+from metrics.replay.events import splits
+from metrics.replay.events.splits import Place, Standing, beginning_of, held
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import survey
+from metrics.replay.spark.live_directory import LiveDirectoryReader
 from tests.replay.any_files import Rows, Tables, differing, in_order, tables_of
 from tests.replay.test_any_files import CHROOTS, FIXTURES, SNAPSHOTS
 

@@ -19,8 +19,8 @@ pytest.importorskip("pyspark")
 
 import pyspark
 
-from metrics.replay.engines import Local
-from metrics.replay.jobs import ALL, Job, run
+from metrics.replay.commands.jobs import ALL, Job, run
+from metrics.replay.engine.engines import Local
 from tests.replay.any_files import differing, in_order, rows_of
 from tests.replay.conftest import CAPTURED
 
@@ -132,8 +132,9 @@ def test_two_workers_write_the_tables_that_one_process_writes(replay: Replay, lo
 def test_a_place_that_workers_do_not_see_is_refused(logs: Path, master: str) -> None:
     """A file that only the driver can open stands for a disk that the workers do not have."""
     program = f"""
-from metrics.replay import engines, session
-from metrics.replay.engines import OnSpark
+from metrics.replay.engine import engines
+from metrics.replay.engine.engines import OnSpark
+from metrics.replay.spark import session
 spark = session.context({master!r}, {{"spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}})
 engine = OnSpark(spark)
 engine.check_reach([{str(logs / "data" / "log.1")!r}])

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from metrics.replay import intervals
-from metrics.replay.intervals import AS_BEFORE, NONE, Intervals
-from metrics.replay.kafka_events import Meaning
-from metrics.replay.schemas import intervals_table
-from metrics.replay.set_data import LARGEST
-from metrics.replay.state_writes import StateWrites
+from metrics.replay.events import intervals
+from metrics.replay.events.intervals import AS_BEFORE, NONE, Intervals
+from metrics.replay.events.kafka_events import Meaning
+from metrics.replay.events.schemas import intervals_table
+from metrics.replay.events.set_data import LARGEST
+from metrics.replay.events.state_writes import StateWrites
 from tests.unit.storage import zk_files as zk
 from zk_layout.ids import BrokerId
 from zk_layout.storage import operations as ops

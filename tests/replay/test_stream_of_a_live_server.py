@@ -12,8 +12,8 @@ import pytest
 
 from controller.lab.errors import LabError
 from controller.lab.zookeeper import ZooKeeperServer
-from metrics.replay.sources import stored_files
-from metrics.replay.state import history_rows, survey
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import history_rows, survey
 from tests.replay.zk_load import connect
 
 if TYPE_CHECKING:

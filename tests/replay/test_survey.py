@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from metrics.replay.kafka_events import known_rows
-from metrics.replay.sources import stored_files
-from metrics.replay.splits import plan
-from metrics.replay.state import NotOneCluster, history_rows, survey, zxid_at
+from metrics.replay.events.kafka_events import known_rows
+from metrics.replay.events.splits import plan
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import NotOneCluster, history_rows, survey, zxid_at
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops
 
@@ -120,7 +120,7 @@ def test_a_damaged_snapshot_is_passed_over_for_a_whole_one(tmp_path: Path) -> No
 
 
 def test_a_file_that_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from metrics.replay import sources
+    from metrics.replay.files import sources
 
     log(tmp_path / "a", *map(written, range(1, 5)))
     refused = log(tmp_path / "a", *map(written, range(5, 9)))

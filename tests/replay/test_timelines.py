@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from metrics.replay.as_of import cluster_at
-from metrics.replay.engines import Local
-from metrics.replay.health import health_steps
-from metrics.replay.jobs import Job, run
-from metrics.replay.reduction import together
-from metrics.replay.sources import stored_files
-from metrics.replay.state import survey
+from metrics.replay.commands.as_of import cluster_at
+from metrics.replay.commands.jobs import Job, run
+from metrics.replay.engine.engines import Local
+from metrics.replay.engine.reduction import together
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import survey
+from metrics.replay.tables.health import health_steps
 from tests.replay.any_files import rows_of, tables_of
 from tests.unit.storage import zk_files as zk
 from zk_layout.storage import operations as ops

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.replay.topic_changes import TopicContent
+from metrics.replay.events.topic_changes import TopicContent
 from zk_layout.codec import Undecodable
 from zk_layout.ids import PartitionId
 from zk_layout.znodes import topics

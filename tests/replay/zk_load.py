@@ -13,8 +13,8 @@ from kazoo.exceptions import KazooException
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from controller.zk.kazoo_internals import send
-from metrics.replay.sources import stored_files
-from metrics.replay.state import history_rows, survey
+from metrics.replay.files.sources import stored_files
+from metrics.replay.files.state import history_rows, survey
 from zk_layout.storage import operations as ops
 from zk_layout.storage.jute import OPEN_ACL, encode_bytes, encode_text
 from zk_layout.storage.operations import CREATE_CONTAINER, CREATE_TTL, Row

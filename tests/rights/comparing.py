@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from controller.brokers.dialing import SecuredDialer
 from controller.connections.broker import Broken, BrokerConnection
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.lab.cluster import LocalCluster
 from controller.lab.ports import free_port
 from controller.lab.zookeeper import zookeeper_client

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 
 from controller.core.acls.numbers import OPERATIONS, PERMISSIONS, RESOURCE_TYPES
-from controller.core.errors import ErrorCode
-from controller.core.events import ReplicaSize
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import ReplicaSize
+from controller.core.messages.requests import (
     AclCreation,
     AclFilter,
     AllocateProducerIds,

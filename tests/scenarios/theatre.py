@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from controller.core import effects
-from controller.core.commands import Command, LeaderAndIsr, StopReplica
-from controller.core.effects import (
+from controller.core.machine import Machine
+from controller.core.messages import effects
+from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica
+from controller.core.messages.effects import (
     Answer,
     Commit,
     Connect,
@@ -29,8 +30,8 @@ from controller.core.effects import (
     Tell,
     Wake,
 )
-from controller.core.errors import ErrorCode
-from controller.core.events import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import (
     Acknowledged,
     Alarm,
     Asked,
@@ -45,8 +46,7 @@ from controller.core.events import (
     Unknown,
     Woke,
 )
-from controller.core.machine import Machine
-from controller.core.requests import Caller, Request
+from controller.core.messages.requests import Caller, Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from tests.scenarios.writing import Telling, reply_lines, write_lines

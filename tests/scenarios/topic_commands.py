@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,

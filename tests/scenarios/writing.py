@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
-from controller.core.effects import Create, Delete, Set, Tell, Write
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Create, Delete, Set, Tell, Write
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     AclBinding,
     AclsCreated,
     AclsDeleted,

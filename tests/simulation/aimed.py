@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from tests.simulation.phases import Phase
 from zk_layout.ids import Replicas, TopicPartition
 

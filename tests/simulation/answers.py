@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.core.effects import Answer
-from controller.core.events import CallId
-from controller.core.replies import PartitionsAltered, ProducerIdsAllocated, ReassignmentsAltered, ShutdownPermitted
-from controller.core.requests import (
+from controller.core.messages.effects import Answer
+from controller.core.messages.events import CallId
+from controller.core.messages.replies import (
+    PartitionsAltered,
+    ProducerIdsAllocated,
+    ReassignmentsAltered,
+    ShutdownPermitted,
+)
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     ControlledShutdown,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
-from controller.core.replies import PartitionsAltered, Reply, ShutdownPermitted
-from controller.core.requests import AllocateProducerIds, AlterPartition, ControlledShutdown, IsrProposal
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import PartitionsAltered, Reply, ShutdownPermitted
+from controller.core.messages.requests import AllocateProducerIds, AlterPartition, ControlledShutdown, IsrProposal
 from controller.lab.broker_model import Acknowledgement, BrokerModel, Disk, Traits
 from tests.simulation.network import LOST, ZkConnection
 from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, SetData

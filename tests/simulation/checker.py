@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.core.effects import Answer, Commit, Effect, StepDown, Tell
+from controller.core.messages.effects import Answer, Commit, Effect, StepDown, Tell
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.stage import in_force
 from controller.lab.broker_model import BrokerModel
@@ -21,7 +21,7 @@ from tests.simulation.refusals import READ_AGAIN_WITHIN_S
 from tests.simulation.telling import Telling
 from tests.simulation.zookeeper import Operation, RemoveNode
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import (
     NO_LEADER,
     BrokerId,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.core.replies import Reply
-from controller.core.requests import (
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import (
     AlterReassignments,
     DescribeCluster,
     ListReassignments,

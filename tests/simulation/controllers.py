@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from controller.app import Daemon
-from controller.claiming import Claimant
 from controller.core.candidacy.events import ProtocolChanged
 from controller.core.candidacy.phases import Phase, TakeOver
-from controller.core.effects import (
+from controller.core.machine import Machine
+from controller.core.messages.effects import (
     Answer,
     Commit,
     Connect,
@@ -32,14 +31,15 @@ from controller.core.effects import (
     StepDown,
     Tell,
 )
-from controller.core.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
-from controller.core.machine import Machine
-from controller.core.replies import Reply
-from controller.core.requests import Caller, Request
-from controller.leading import Leading
+from controller.core.messages.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Caller, Request
 from controller.preflight.findings import Verdict
+from controller.process.claimant import Claimant
+from controller.process.daemon import Daemon
+from controller.process.term import TermParts
+from controller.process.terms import Leading
 from controller.settings import Settings, load
-from controller.term import TermParts
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings
@@ -214,7 +214,7 @@ class Listener:
 
 
 class Observer:
-    """Stands for `controller.monitoring`: tells the world what a process goes through."""
+    """Stands for `controller.monitoring.monitoring`: tells the world what a process goes through."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -331,7 +331,7 @@ class Silent:
 
 
 class Process(Daemon):
-    """The daemon of `controller.app`, with stand-ins for what has sockets."""
+    """The daemon of `controller.process.daemon`, with stand-ins for what has sockets."""
 
     def __init__(self, controller: Controller, settings: Settings, loop: SimulatedLoop) -> None:
         self._controller = controller

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.core.effects import Effect
-from controller.core.events import Event
 from controller.core.machine import Machine
+from controller.core.messages.effects import Effect
+from controller.core.messages.events import Event
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.runtime.journal import Journal, Term, Turn, files, read, replay

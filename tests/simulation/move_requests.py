@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.core.effects import DescribeLogDirs
-from controller.core.errors import ErrorCode
-from controller.core.events import Event, LogDirsDescribed, ReplicaSize
+from controller.core.messages.effects import DescribeLogDirs
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Event, LogDirsDescribed, ReplicaSize
+from controller.core.messages.replies import ReassignmentsAltered
 from controller.core.progress.ledger import IN_PROGRESS
-from controller.core.replies import ReassignmentsAltered
 from tests.simulation.refusals import Concern
 from zk_layout import catalog
 from zk_layout.ids import RequestId, TopicPartition

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.core.commands import Command, LeaderAndIsr, LiveBroker, PartitionView, ReplicaStop, StopReplica
-from controller.core.commands import UpdateMetadata as Metadata
-from controller.core.effects import Tell
+from controller.core.messages.commands import Command, LeaderAndIsr, LiveBroker, PartitionView, ReplicaStop, StopReplica
+from controller.core.messages.commands import UpdateMetadata as Metadata
+from controller.core.messages.effects import Tell
 from controller.lab.broker_model import DELETING_LEADER
 from tests.simulation.zookeeper import MakeNode, Multi, Operation, RemoveNode, SetData
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import (
     NO_LEADER,
     BrokerId,

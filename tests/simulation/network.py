@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from controller.core.effects import Connect, Tell
-from controller.core.events import Acknowledged
+from controller.core.messages.effects import Connect, Tell
+from controller.core.messages.events import Acknowledged
 from controller.lab.broker_model import Acknowledgement
 from tests.simulation.clock import Clock
 from tests.simulation.zookeeper import SessionExpired

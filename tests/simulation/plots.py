@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.core.requests import AlterReassignments, PartitionReassignment
+from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from tests.simulation.clients import LEGACY
 from tests.simulation.native import NativeController
 from tests.simulation.refusals import CHILDREN, READ, WRITE, Right

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ProducerIdsAllocated, Reply
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ProducerIdsAllocated, Reply
 from tests.simulation.broken import Broken
 from tests.simulation.network import LOST
 from tests.simulation.zookeeper import SetData

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller.core.effects import Notice, Read, ReadAgain, ReadChildren, Survey
-from controller.core.events import Event
+from controller.core.messages.effects import Notice, Read, ReadAgain, ReadChildren, Survey
+from controller.core.messages.events import Event
 from controller.zk import reader
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge

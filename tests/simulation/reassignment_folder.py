@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from controller.core.requests import AlterReassignments, Request
+from controller.core.messages.requests import AlterReassignments, Request
 from tests.simulation.broken import Broken
 from tests.simulation.refusals import Concern
 from tests.simulation.zookeeper import MakeNode, Operation, RemoveNode, SetData

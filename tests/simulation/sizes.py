@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
-from controller.core.effects import Notice
+from controller.core.messages.effects import Notice
 from controller.zk import protocol
 from controller.zk.writer import DEFAULT_REQUEST_BYTES
 from tests.simulation.broken import Broken

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.core.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
-from controller.core.effects import Tell
+from controller.core.messages.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Tell
 from controller.lab.broker_model import DELETING_LEADER, BrokerModel
 from tests.simulation.broken import Broken
 from tests.simulation.refusals import Concern

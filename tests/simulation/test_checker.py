@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.core.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Answer, Commit, Effect, Set, Tell, Write, operation
-from controller.core.events import Event
 from controller.core.machine import Machine
+from controller.core.messages.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Answer, Commit, Effect, Set, Tell, Write, operation
+from controller.core.messages.events import Event
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.topics import deletion_writes

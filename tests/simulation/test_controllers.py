@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from controller.core.effects import Commit, Effect
-from controller.core.events import Event
 from controller.core.machine import Machine
+from controller.core.messages.effects import Commit, Effect
+from controller.core.messages.events import Event
 from controller.zk.writer import Writer
 from tests.simulation.broken import Broken
 from tests.simulation.world import World

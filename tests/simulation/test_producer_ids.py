@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from controller.core.effects import Answer, Effect
-from controller.core.replies import ProducerIdsAllocated
+from controller.core.messages.effects import Answer, Effect
+from controller.core.messages.replies import ProducerIdsAllocated
 from tests.simulation.test_checker import broken_by
 from tests.simulation.world import World
 

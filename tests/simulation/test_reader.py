@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from controller.core.events import Event, Loaded
+from controller.core.messages.events import Event, Loaded
 from tests.simulation.clock import Clock
 from tests.simulation.network import Network
 from tests.simulation.reader import Reader

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.effects import Create, Write
+from controller.core.messages.effects import Create, Write
 from controller.core.reassignment.folder import ReassignmentFolder
 from controller.core.steps.step import Step
 from tests.simulation.broken import Broken

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.core.effects import Answer, Effect
-from controller.core.events import Event
+from controller.core.messages.effects import Answer, Effect
+from controller.core.messages.events import Event
 from tests.simulation.broken import Broken
 from tests.simulation.shrinking import lived_through, promise_of, shrink
 from tests.simulation.world import GivenUp, World

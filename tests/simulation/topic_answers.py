@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import LeadersElected, PartitionsCreated, TopicsCreated, TopicsDeleted
-from controller.core.requests import CreatePartitions, CreateTopics, DeleteTopics, ElectLeaders, Request
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import LeadersElected, PartitionsCreated, TopicsCreated, TopicsDeleted
+from controller.core.messages.requests import CreatePartitions, CreateTopics, DeleteTopics, ElectLeaders, Request
 from zk_layout.ids import TopicName, TopicPartition
 
 if TYPE_CHECKING:

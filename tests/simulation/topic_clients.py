@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     DEFAULTED,
     CreatePartitions,
     CreateTopics,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.core.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
-from controller.core.effects import Create, Delete, Set, Write
+from controller.core.messages.commands import Command, LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Create, Delete, Set, Write
 from tests.simulation.clock import Clock
 
 

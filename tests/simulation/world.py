@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.core.candidacy.phases import TakeOver
-from controller.core.effects import Tell
-from controller.core.events import CallId
 from controller.core.machine import Machine
-from controller.core.replies import Reply
-from controller.core.requests import Request
+from controller.core.messages.effects import Tell
+from controller.core.messages.events import CallId
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import WRITES_A_TRANSACTION, MachineSettings, TurnBudget
 from controller.lab.broker_model import (
@@ -209,7 +209,7 @@ class World:
         """Live through the seed: a busy time with faults, then peace, then the outcome."""
         # Whether a process gives its memory back at once makes no difference here, and takes a sixth of the time.
         try:
-            with told_in_traces(), patch("controller.leading.collect"), patch("controller.term.spare"):
+            with told_in_traces(), patch("controller.process.terms.collect"), patch("controller.process.term.spare"):
                 self._run()
         finally:
             for controller in self.controllers.values():

@@ -16,16 +16,23 @@ from msgspec import Struct, field
 from controller.core.acls import rules
 from controller.core.acls.filters import matches_entry, matches_resource, named
 from controller.core.clients.refusal import refusal
-from controller.core.duty import Duty
-from controller.core.effects import Create, Delete, Set, Write
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Again, Asked, CallId
-from controller.core.outbox import Outbox
-from controller.core.replies import AclBinding, AclCreated, AclsCreated, AclsDeleted, AclsDescribed, AclsFiltered
-from controller.core.requests import AclFilter, CreateAcls, DeleteAcls, DescribeAcls
-from controller.core.shared import Shared
+from controller.core.messages.effects import Create, Delete, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Again, Asked, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import (
+    AclBinding,
+    AclCreated,
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
+    AclsFiltered,
+)
+from controller.core.messages.requests import AclFilter, CreateAcls, DeleteAcls, DescribeAcls
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, Unwritable
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.codec import one_line
 from zk_layout.facts import Fact
 from zk_layout.znodes.acls import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller.core.acl_authorizer import WILDCARD
 from controller.core.acls.numbers import ANY, MATCH, OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
-from controller.core.requests import AclFilter
+from controller.core.messages.requests import AclFilter
 from zk_layout.znodes.acls import AclEntry, AclOperation, PatternType, PermissionType, ResourcePattern
 
 

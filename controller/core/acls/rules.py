@@ -10,8 +10,8 @@ from typing import Final
 
 from controller.core.acls.numbers import ANY, MATCH, OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
 from controller.core.clients.authorization import CLUSTER
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import AclCreation, CreateAcls
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import AclCreation, CreateAcls
 from zk_layout.znodes.acls import AclEntry, ResourcePattern, ResourceType
 
 WRONG_CLUSTER = Refusal(ErrorCode.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER.name}")

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from controller.core.memory import Memory
 from controller.core.state.brokers import Broker
 from controller.core.state.changes import Changes
 from controller.core.state.cluster import ClusterState
-from controller.core.view import Cluster
+from controller.core.state.memory import Memory
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller_ids import ControllerIds
 

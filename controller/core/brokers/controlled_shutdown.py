@@ -5,10 +5,10 @@ Source: Kafka's KafkaController.doControlledShutdown.
 
 from __future__ import annotations
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ShutdownPermitted
-from controller.core.requests import ControlledShutdown
-from controller.core.view import Cluster
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ShutdownPermitted
+from controller.core.messages.requests import ControlledShutdown
+from controller.core.state.view import Cluster
 from zk_layout.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 
 

@@ -8,21 +8,21 @@ from functools import partial
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage
 from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
-from controller.core.commands import LeaderAndIsr
-from controller.core.duty import Duty, Report
-from controller.core.effects import Connect, Disconnect
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Again, Alarm, Asked, CallId
-from controller.core.outbox import Outbox
-from controller.core.replies import ShutdownPermitted
-from controller.core.requests import ControlledShutdown
-from controller.core.shared import Shared
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.effects import Connect, Disconnect
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import ShutdownPermitted
+from controller.core.messages.requests import ControlledShutdown
 from controller.core.stage import in_force
 from controller.core.state.changes import Changes, cut_off
 from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.batch import Batch
-from controller.core.telling.greetings import Greetings
+from controller.core.telling.full_updates import Greetings
 from controller.core.telling.sending import is_of_its_present_life, send
+from controller.core.turn.duty import Duty, Report
+from controller.core.turn.shared import Shared
 from zk_layout.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.topics import Assignment

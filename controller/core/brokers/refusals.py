@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.core.commands import LeaderAndIsr
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Alarm
-from controller.core.outbox import Outbox
-from controller.core.shared import Shared
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Alarm
+from controller.core.messages.outbox import Outbox
 from controller.core.transactions.back_off import doubled_s
+from controller.core.turn.shared import Shared
 from zk_layout.ids import BrokerId, TopicPartition
 
 RESEND_AFTER_S = 0.5

@@ -39,6 +39,7 @@ from controller.core.candidacy.events import (
     Watching,
     Woken,
 )
+from controller.core.candidacy.holder import Sight, named
 from controller.core.candidacy.orders import (
     Abandon,
     BeginTerm,
@@ -53,9 +54,8 @@ from controller.core.candidacy.orders import (
     Severity,
     WakeAt,
 )
+from controller.core.candidacy.pauses import Waiting
 from controller.core.candidacy.phases import Phase, TakeOver, Why
-from controller.core.candidacy.sight import Sight, named
-from controller.core.candidacy.waiting import Waiting
 from zk_layout.ids import ControllerEpoch
 from zk_layout.znodes.controller import ControllerClaim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from controller.core.acl_authorizer import AclAuthorizer, KnownAcls, host_of
 from controller.core.clients.refusal import refusal
-from controller.core.errors import ErrorCode
-from controller.core.replies import Reply
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

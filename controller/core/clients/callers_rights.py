@@ -8,8 +8,8 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from controller.core.clients.authorization import CLUSTER, Authorizer, anybody
-from controller.core.replies import Operations
-from controller.core.requests import Caller
+from controller.core.messages.replies import Operations
+from controller.core.messages.requests import Caller
 from zk_layout.ids import TopicName
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 

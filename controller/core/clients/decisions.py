@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.core.clients.authorization import Authorizer, Reasons
-from controller.core.effects import Decided, Decision
-from controller.core.events import Asked
+from controller.core.messages.effects import Decided, Decision
+from controller.core.messages.events import Asked
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
 MOST_TOLD = 20

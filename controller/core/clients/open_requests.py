@@ -8,11 +8,10 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from controller.core.errors import MESSAGES, ErrorCode, Refusal
-from controller.core.events import CallId
-from controller.core.outbox import Outbox
-from controller.core.quotas.mutations import MutationQuotas
-from controller.core.replies import (
+from controller.core.messages.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.events import CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import (
     IsrResult,
     LeadersElected,
     PartitionResult,
@@ -27,7 +26,7 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     CreatePartitions,
@@ -42,6 +41,7 @@ from controller.core.requests import (
     TopicReference,
     TopicRequest,
 )
+from controller.core.quotas.mutations import MutationQuotas
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 WHOLE_TOPIC = PartitionId(-1)

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from controller.core.clients.open_requests import Item, OpenRequests
-from controller.core.commands import UpdateMetadata
-from controller.core.events import Acknowledged, Alarm, CallId
-from controller.core.outbox import Outbox
-from controller.core.replies import Result
-from controller.core.requests import Election, Growth, NewTopic, TopicReference
+from controller.core.messages.commands import UpdateMetadata
+from controller.core.messages.events import Acknowledged, Alarm, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import Result
+from controller.core.messages.requests import Election, Growth, NewTopic, TopicReference
 from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition, Zxid
 
 LONGEST_TELLING_S = 2.0

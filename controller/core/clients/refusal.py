@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from controller.core.errors import MESSAGES, ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import MESSAGES, ErrorCode
+from controller.core.messages.replies import (
     AclCreated,
     AclsCreated,
     AclsDeleted,
@@ -34,7 +34,7 @@ from controller.core.replies import (
     TopicsDeleted,
     UserAltered,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AclRequest,
     AllocateProducerIds,
     AlterPartition,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.agenda import Numbers
 from controller.core.clients.open_requests import Item, denied, refused
 from controller.core.clients.refusal import refusal
 from controller.core.elections import elect_leaders, first_leader, leader_election, preferred_leader
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Alarm, Asked
-from controller.core.intake import NoTimeGiven
-from controller.core.outbox import Outbox
-from controller.core.replies import Result
-from controller.core.requests import Election, ElectLeaders
-from controller.core.shared import Shared
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Alarm, Asked
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import Result
+from controller.core.messages.requests import Election, ElectLeaders
+from controller.core.scheduling.agenda import Numbers
 from controller.core.state.changes import Changes
 from controller.core.steps.change import Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
+from controller.core.turn.intake import NoTimeGiven
+from controller.core.turn.shared import Shared
 from zk_layout.catalog import address_of
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.configs import TopicConfigAddress

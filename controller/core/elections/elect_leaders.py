@@ -7,10 +7,10 @@ lead as soon as it is in sync.
 from __future__ import annotations
 
 from controller.core.elections import leader_election
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import Election
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import Election
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, raised
-from controller.core.view import Cluster
 
 BEING_DELETED = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 NOT_NEEDED = Refusal(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")

@@ -5,9 +5,9 @@ Source: Kafka's ZkPartitionStateMachine.initializeLeaderAndIsrForPartitions.
 
 from __future__ import annotations
 
-from controller.core.effects import Notice
+from controller.core.messages.effects import Notice
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, listed
-from controller.core.view import Cluster
 from zk_layout.ids import LeaderEpoch
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import TopicAddress

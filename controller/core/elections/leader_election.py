@@ -7,8 +7,8 @@ of offline replicas from the ISR.
 from __future__ import annotations
 
 from controller.core.stage import in_force
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Look, Next, listed, raised
-from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, BrokerId, Replicas
 from zk_layout.znodes.configs import UNCLEAN_ELECTION, TopicConfigAddress, is_unclean_allowed
 from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState

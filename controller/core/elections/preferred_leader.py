@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, raised
-from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, TopicPartition
 
 

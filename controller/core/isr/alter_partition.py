@@ -5,13 +5,13 @@ Source: Kafka's KafkaController.tryProcessAlterPartition (3.4 and later) and its
 
 from __future__ import annotations
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import IsrResult
-from controller.core.requests import AlterPartition, IsrProposal
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import IsrResult
+from controller.core.messages.requests import AlterPartition, IsrProposal
 from controller.core.stage import in_force
 from controller.core.state.topics import Partition
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Change, listed
-from controller.core.view import Cluster
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState, StateAddress
 from zk_layout.znodes.topics import TopicAddress

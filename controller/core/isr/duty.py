@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from controller.core.clients.open_requests import Item
-from controller.core.errors import ErrorCode
-from controller.core.events import Alarm, Asked
 from controller.core.isr import alter_partition
-from controller.core.outbox import Outbox
-from controller.core.replies import IsrResult, PartitionsAltered, Result
-from controller.core.requests import AlterPartition, IsrProposal
-from controller.core.shared import Shared
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Alarm, Asked
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import IsrResult, PartitionsAltered, Result
+from controller.core.messages.requests import AlterPartition, IsrProposal
 from controller.core.state.changes import Changes
 from controller.core.steps.step import Step, TopicDuty
+from controller.core.turn.shared import Shared
 from zk_layout.catalog import Address
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.partition_state import StateAddress

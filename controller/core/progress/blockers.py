@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from controller.core.stage import Stage, stage, still_to_go
 from controller.core.state.topics import Partition
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import NO_LEADER, BrokerId, TopicPartition
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.reassignment_status import ReplicaProgress

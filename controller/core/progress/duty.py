@@ -12,16 +12,10 @@ from itertools import chain, islice
 from msgspec import Struct, field
 
 from controller.core.clients.open_requests import Item
-from controller.core.duty import Duty, Report
-from controller.core.errors import ErrorCode
-from controller.core.events import Again, Alarm, Asked, CallId, LogDirsDescribed
-from controller.core.outbox import Outbox
-from controller.core.progress import list_reassignments
-from controller.core.progress.ledger import BY_REQUEST, OpenRequest, RequestLedger
-from controller.core.progress.measuring import PACE_S, Progress
-from controller.core.progress.status_text import MOST_MEASURED, StatusText
-from controller.core.progress.status_znodes import StatusZnodes
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Again, Alarm, Asked, CallId, LogDirsDescribed
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import (
     OngoingMove,
     PartitionResult,
     ReassignmentsAltered,
@@ -29,10 +23,16 @@ from controller.core.replies import (
     Reply,
     Result,
 )
-from controller.core.requests import ListReassignments, PartitionReassignment
-from controller.core.shared import Shared
+from controller.core.messages.requests import ListReassignments, PartitionReassignment
+from controller.core.progress import list_reassignments
+from controller.core.progress.ledger import BY_REQUEST, OpenRequest, RequestLedger
+from controller.core.progress.measuring import PACE_S, Progress
+from controller.core.progress.status_text import MOST_MEASURED, StatusText
+from controller.core.progress.status_znodes import StatusZnodes
 from controller.core.state.changes import Changes
 from controller.core.transactions.proposal import Outcome, Proposal
+from controller.core.turn.duty import Duty, Report
+from controller.core.turn.shared import Shared
 from zk_layout.bounds import INT32_MAX
 from zk_layout.ids import RequestId, TopicPartition
 from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus

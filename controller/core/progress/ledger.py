@@ -16,11 +16,11 @@ from itertools import islice
 
 from msgspec import Struct, field
 
-from controller.core.events import CallId
-from controller.core.memory import Memory
-from controller.core.replies import ReassignmentsAltered
+from controller.core.messages.events import CallId
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.state.memory import Memory
 from controller.core.state.topics import Partition
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import Replicas, RequestId, TopicPartition
 from zk_layout.znodes.reassignment_status import RequestStatus
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.replies import OngoingMove
-from controller.core.requests import ListReassignments
-from controller.core.view import Cluster
+from controller.core.messages.replies import OngoingMove
+from controller.core.messages.requests import ListReassignments
+from controller.core.state.view import Cluster
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress
 

@@ -15,19 +15,19 @@ from itertools import islice
 
 from msgspec import Struct, field, structs
 
-from controller.core.effects import DescribeLogDirs
-from controller.core.events import LogDirsDescribed
-from controller.core.memory import NOBODY
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import DescribeLogDirs
+from controller.core.messages.events import LogDirsDescribed
+from controller.core.messages.outbox import Outbox
 from controller.core.progress.blockers import Presence, Seen, waits_for
 from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import moves_of
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
+from controller.core.state.memory import NOBODY
 from controller.core.state.statuses import Statuses
 from controller.core.state.topics import Partition
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import NO_LEADER, BrokerId, Replicas, TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress
 

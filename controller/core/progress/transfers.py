@@ -11,7 +11,7 @@ from math import exp
 
 from msgspec import Struct
 
-from controller.core.events import ReplicaSize
+from controller.core.messages.events import ReplicaSize
 from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import CallId
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import CallId
+from controller.core.messages.requests import Caller
 from controller.core.quotas.buckets import Buckets
 from controller.core.quotas.token_bucket import throttle_ms
-from controller.core.requests import Caller
 from controller.core.state.quotas import Quotas
 from zk_layout.znodes.configs import sanitized
 

@@ -5,12 +5,12 @@ Source: KIP-455 "AlterPartitionReassignmentsRequest"; Kafka's KafkaController.pr
 
 from __future__ import annotations
 
-from controller.core.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.requests import Mode, PartitionReassignment
 from controller.core.reassignment import rule
-from controller.core.requests import Mode, PartitionReassignment
 from controller.core.state.topics import UNASSIGNED
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change
-from controller.core.view import Cluster
 from zk_layout.znodes.topics import Assignment
 
 UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controller.core.effects import Notice
-from controller.core.outbox import Outbox
-from controller.core.shared import Shared
+from controller.core.messages.effects import Notice
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule, listed, raised
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Accepted, Outcome
-from controller.core.view import Cluster
+from controller.core.turn.shared import Shared
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.topics import Assignment, TopicAddress
 

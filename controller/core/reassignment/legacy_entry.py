@@ -6,10 +6,10 @@ entry by what the topic znode says.
 
 from __future__ import annotations
 
-from controller.core.errors import Refusal
+from controller.core.messages.errors import Refusal
 from controller.core.reassignment import rule
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed
-from controller.core.view import Cluster
 from zk_layout.ids import Replicas
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.effects import Delete, Set, Write
-from controller.core.errors import Refusal
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Delete, Set, Write
+from controller.core.messages.errors import Refusal
+from controller.core.messages.outbox import Outbox
 from controller.core.reassignment import legacy_entry
-from controller.core.shared import Shared
 from controller.core.state.changes import Changes
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.proposal import Atom, Outcome, Proposal, Subject, TooLarge
-from controller.core.view import Cluster
-from zk_layout.facts import Malformed
+from controller.core.turn.shared import Shared
+from zk_layout.codec import Malformed
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassignmentAddress
 from zk_layout.znodes.topics import TopicAddress

@@ -7,22 +7,22 @@ from collections.abc import Iterable
 
 from controller.core.clients.open_requests import Item, denied, moved
 from controller.core.clients.refusal import refusal
-from controller.core.duty import Report
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Acknowledged, Again, Alarm, Asked, CallId
-from controller.core.outbox import Outbox
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import Result
+from controller.core.messages.requests import AlterReassignments, Mode, PartitionReassignment
 from controller.core.reassignment import alter_reassignments, own_replica, rule
 from controller.core.reassignment.removal import GATHER_S, Removal
-from controller.core.replies import Result
-from controller.core.requests import AlterReassignments, Mode, PartitionReassignment
-from controller.core.shared import Shared
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
 from controller.core.state.topics import UNASSIGNED
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Next, Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.telling.sending import is_accepted
-from controller.core.view import Cluster
+from controller.core.turn.duty import Report
+from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Assignment, TopicAddress

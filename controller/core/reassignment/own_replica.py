@@ -7,10 +7,10 @@ the assignment: that is how it is known that a replica is owed, until a broker c
 
 from __future__ import annotations
 
-from controller.core.effects import Notice
+from controller.core.messages.effects import Notice
 from controller.core.reassignment import rule
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, listed, raised
-from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, BrokerId, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment

@@ -6,11 +6,11 @@ dropped replicas hold the only in-sync copies that can serve, unless it is force
 
 from __future__ import annotations
 
-from controller.core.effects import Notice
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import Mode
+from controller.core.messages.effects import Notice
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import Mode
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
-from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionState
 from zk_layout.znodes.topics import Assignment

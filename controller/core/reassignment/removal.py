@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
-from controller.core.commands import StopReplica
-from controller.core.events import Acknowledged
-from controller.core.memory import NOBODY, Memory
+from controller.core.messages.commands import StopReplica
+from controller.core.messages.events import Acknowledged
 from controller.core.stage import still_to_go
+from controller.core.state.memory import NOBODY, Memory
 from controller.core.state.topics import Partition
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 WORTH_GATHERING = 20

@@ -6,12 +6,12 @@ KAFKA-9672, KAFKA-13972 and KAFKA-14424 avoided by choosing the leader and the I
 
 from __future__ import annotations
 
-from controller.core.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.errors import MESSAGES, ErrorCode, Refusal
+from controller.core.messages.requests import Mode
 from controller.core.reassignment import redirection
-from controller.core.requests import Mode
 from controller.core.stage import Stage, in_force, stage, still_to_go, toward
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Next, listed, raised
-from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment

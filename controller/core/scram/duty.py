@@ -13,19 +13,19 @@ from itertools import islice
 
 from msgspec import Struct
 
-from controller.core.duty import Duty
-from controller.core.effects import Create, Set, Write
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Again, Asked, CallId
-from controller.core.outbox import Outbox
-from controller.core.replies import ScramCredentialsAltered, UserAltered
-from controller.core.requests import AlterScramCredentials
+from controller.core.messages.effects import Create, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Again, Asked, CallId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import ScramCredentialsAltered, UserAltered
+from controller.core.messages.requests import AlterScramCredentials
 from controller.core.scram import rules
 from controller.core.scram.rules import UserChange
-from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, Unwritable
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.codec import one_line
 from zk_layout.facts import Fact
 from zk_layout.znodes.configs import Config, UserConfigAddress, sanitized

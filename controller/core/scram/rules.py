@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import AlterScramCredentials, ScramDeletion, ScramUpsertion
-from zk_layout.codec import one_line
-from zk_layout.facts import Fact, Malformed
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import AlterScramCredentials, ScramDeletion, ScramUpsertion
+from zk_layout.codec import Malformed, one_line
+from zk_layout.facts import Fact
 from zk_layout.znodes.configs import Config
 from zk_layout.znodes.scram import MECHANISMS, MOST_ITERATIONS
 

@@ -22,7 +22,8 @@ from controller.core.state.topics import Partition
 from controller.core.state.unreadable import Unreadable
 from controller.core.state.users import UserConfigs
 from zk_layout.catalog import Address, address_of
-from zk_layout.facts import Fact, Malformed, absent
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, absent
 from zk_layout.ids import BrokerId, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.acls import AclAddress, AclChangeAddress, ExtendedAclChangeAddress
 from zk_layout.znodes.admin import (

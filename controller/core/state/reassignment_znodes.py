@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from controller.core.state.changes import Changes
 from controller.core.state.topics import ReassignmentZnode
-from zk_layout.facts import Fact, Malformed
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact
 from zk_layout.ids import ControllerEpoch, PartitionId, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress
 

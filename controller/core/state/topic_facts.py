@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from controller.core.state.changes import Changes
 from controller.core.state.placement import PlacementIndex
+from controller.core.state.topic_names import look_of
 from controller.core.state.topics import (
     ABSENT,
     BLANK,
@@ -24,8 +25,8 @@ from controller.core.state.topics import (
     TopicConfig,
     TopicView,
 )
-from controller.core.topic_names import look_of
-from zk_layout.facts import Fact, Malformed, is_newer
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, is_newer
 from zk_layout.ids import PartitionEpoch, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.configs import readable
 from zk_layout.znodes.partition_state import PartitionState

@@ -6,7 +6,8 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from zk_layout.facts import Fact, Malformed
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact
 
 SHOWN = 20
 

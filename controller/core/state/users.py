@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from controller.core.state.changes import Changes
 from controller.core.state.topics import NEVER
-from zk_layout.facts import Fact, Malformed, is_newer
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, is_newer
 from zk_layout.znodes.configs import UserConfigAddress
 
 

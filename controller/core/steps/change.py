@@ -7,9 +7,9 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from controller.core.effects import Notice
+from controller.core.messages.effects import Notice
 from controller.core.state.topics import TopicView
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.bounds import INT32_MAX
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, Replicas, TopicPartition

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from controller.core.effects import Create, Delete, Record, Set, Write
-from controller.core.memory import NOBODY, Making
+from controller.core.messages.effects import Create, Delete, Record, Set, Write
 from controller.core.stage import complete, strays
+from controller.core.state.memory import NOBODY, Making
 from controller.core.state.topics import TopicView
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
 from controller.core.transactions.proposal import Atom
-from controller.core.view import Cluster
 from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress

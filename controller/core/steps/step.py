@@ -8,15 +8,15 @@ from typing import ClassVar
 from msgspec import Struct, field
 
 from controller.core.clients.open_requests import Item, Wanted, granted, refused
-from controller.core.duty import Duty
-from controller.core.effects import Notice, Record
-from controller.core.errors import ErrorCode
-from controller.core.outbox import Outbox
-from controller.core.replies import Result
+from controller.core.messages.effects import Notice, Record
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import Result
 from controller.core.state.topics import TopicView
 from controller.core.steps.change import Precedence, Rule
 from controller.core.steps.draft import Draft
 from controller.core.transactions.proposal import Atom, Outcome, Subject
+from controller.core.turn.duty import Duty
 from zk_layout.catalog import Address
 from zk_layout.ids import PartitionId, TopicName
 

@@ -9,23 +9,22 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from controller.core.agenda import Numbers
 from controller.core.clients.open_requests import EVERY, WHOLE_TOPIC, Item, oversized, refused
-from controller.core.duty import Duty
-from controller.core.effects import Notice, Record
-from controller.core.errors import ErrorCode
-from controller.core.events import Again, Alarm
-from controller.core.outbox import Outbox
-from controller.core.requests import PartitionReassignment
-from controller.core.rest import LongEnough
-from controller.core.set_aside import described
-from controller.core.shared import Shared
+from controller.core.messages.effects import Notice, Record
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Again, Alarm
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import PartitionReassignment
+from controller.core.scheduling.agenda import Numbers
+from controller.core.scheduling.quarantine import described
+from controller.core.scheduling.waits import LongEnough
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
-from controller.core.steps.aside import Aside, Limit, LookAgain, TopicsAside
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Look, Precedence, Rule
 from controller.core.steps.draft import Draft
-from controller.core.steps.leaders_wait import LeadersWait, LeadersWaited
+from controller.core.steps.isr_deadlines import LeadersWait, LeadersWaited
+from controller.core.steps.quarantined_topics import Aside, Limit, TopicsAside, TryTopicAgain
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.steps.work import work_of
 from controller.core.transactions.proposal import (
@@ -38,7 +37,8 @@ from controller.core.transactions.proposal import (
     Unwritable,
     topic_subject,
 )
-from controller.core.view import Cluster
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import Shared
 from zk_layout.catalog import Address
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
@@ -62,7 +62,7 @@ class Steps(Duty):
     What goes wrong with one topic, partition or request is contained here: it costs that one.
     """
 
-    alarms = (LookAgain, LongEnough, LeadersWaited)
+    alarms = (TryTopicAgain, LongEnough, LeadersWaited)
 
     def __init__(self, shared: Shared, deciders: Sequence[TopicDuty]) -> None:
         """Nothing is due."""
@@ -101,7 +101,7 @@ class Steps(Duty):
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Try a topic again that was set aside; or somebody has waited long enough."""
         match alarm:
-            case LookAgain(topic):
+            case TryTopicAgain(topic):
                 due = dict.fromkeys(self._aside.release(topic, out))
                 self._overdue.setdefault(topic, {}).update(due)  # elections first: requests have waited here, too
                 self._shared.agenda.add(topic, due, is_urgent=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.shared import Shared
+from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName
 
 DELETED_AS_ONE = 2

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
     LiveBroker,
@@ -19,13 +19,13 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.memory import NOBODY
 from controller.core.stage import still_to_go
 from controller.core.state.changes import Changes
+from controller.core.state.memory import NOBODY
 from controller.core.state.topics import Partition, TopicView
-from controller.core.telling.greetings import Greeting, Greetings
+from controller.core.state.view import Cluster
+from controller.core.telling.full_updates import Greeting, Greetings
 from controller.core.telling.views import deleted, live_brokers, view
-from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 PARTITIONS_A_REQUEST = 10_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.commands import Command, ReplicaStop, StopReplica
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
-from controller.core.memory import Memory
-from controller.core.outbox import Outbox
+from controller.core.messages.commands import Command, ReplicaStop, StopReplica
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
+from controller.core.messages.outbox import Outbox
 from controller.core.stage import may_be_deleted
-from controller.core.view import Cluster
+from controller.core.state.memory import Memory
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, TopicPartition
 
 WITHHELD = "withheld replica deletion"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.commands import LiveBroker, PartitionView
+from controller.core.messages.commands import LiveBroker, PartitionView
 from controller.core.stage import in_force
 from controller.core.state.topics import Partition, TopicView
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, PartitionId, Replicas, TopicPartition
 from zk_layout.znodes.partition_state import RECOVERED, PartitionState
 

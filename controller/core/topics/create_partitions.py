@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import CreatePartitions, Growth
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import CreatePartitions, Growth
 from controller.core.state.topics import TopicView
+from controller.core.state.view import Cluster
 from controller.core.topics.create_topics import MOST_PARTITIONS, candidates, too_many
 from controller.core.topics.placement import Start, spread
-from controller.core.view import Cluster
 from zk_layout.ids import PartitionId, Replicas, TopicName
 
 FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")

@@ -14,15 +14,15 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from controller.core import topic_names
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import DEFAULTED, CreateTopics, NewTopic
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import DEFAULTED, CreateTopics, NewTopic
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import TopicDefaults
+from controller.core.state import topic_names
+from controller.core.state.view import Cluster
 from controller.core.steps.change import listed
 from controller.core.topics import configs
 from controller.core.topics.placement import Start, spread
-from controller.core.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName
 from zk_layout.znodes.topics import Assignment
 

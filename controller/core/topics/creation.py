@@ -10,17 +10,17 @@ from __future__ import annotations
 from msgspec import structs
 
 from controller.core.clients.open_requests import Item, denied
-from controller.core.effects import Create, Set, Write
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.outbox import Outbox
-from controller.core.replies import TopicConfig, TopicCreated
-from controller.core.requests import CreateTopics, NewTopic
-from controller.core.shared import Shared
+from controller.core.messages.effects import Create, Set, Write
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import TopicConfig, TopicCreated
+from controller.core.messages.requests import CreateTopics, NewTopic
+from controller.core.state.topic_names import look_of
 from controller.core.steps.step import Step
-from controller.core.topic_names import look_of
 from controller.core.topics import create_topics
 from controller.core.topics.create_topics import Plan
 from controller.core.transactions.proposal import Atom
+from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName, ZnodeVersion
 from zk_layout.znodes.configs import Config, TopicConfigAddress
 from zk_layout.znodes.topics import Topic, TopicAddress

@@ -7,9 +7,9 @@ Source: Kafka's KafkaApis.handleDeleteTopicsRequest and ZkAdminManager.deleteTop
 
 from __future__ import annotations
 
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.requests import DeleteTopics, TopicReference
-from controller.core.view import Cluster
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import DeleteTopics, TopicReference
+from controller.core.state.view import Cluster
 from zk_layout.ids import TopicName
 
 FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)

@@ -15,19 +15,19 @@ from itertools import islice
 
 from msgspec import Struct, field
 
-from controller.core.commands import PartitionView, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Create, Survey
-from controller.core.events import Acknowledged, Again, Surveyed
-from controller.core.memory import NOBODY, Memory
-from controller.core.outbox import Outbox
+from controller.core.messages.commands import PartitionView, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Create, Survey
+from controller.core.messages.events import Acknowledged, Again, Surveyed
+from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
+from controller.core.state.memory import NOBODY, Memory
 from controller.core.state.topics import Partition, TopicView
+from controller.core.state.view import Cluster
 from controller.core.telling.batch import cut
 from controller.core.telling.sending import send
 from controller.core.telling.views import deleted, live_brokers
 from controller.core.topics import deletion_writes
 from controller.core.transactions.proposal import Atom
-from controller.core.view import Cluster
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress

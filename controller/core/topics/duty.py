@@ -9,14 +9,12 @@ from msgspec import structs
 from controller.core.clients.authorization import CLUSTER
 from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
-from controller.core.duty import Report
-from controller.core.effects import Create
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Acknowledged, Again, Alarm, Asked, Surveyed
-from controller.core.intake import NoTimeGiven
-from controller.core.outbox import Outbox
-from controller.core.replies import Result, TopicDeleted
-from controller.core.requests import (
+from controller.core.messages.effects import Create
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Acknowledged, Again, Alarm, Asked, Surveyed
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import Result, TopicDeleted
+from controller.core.messages.requests import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -24,7 +22,6 @@ from controller.core.requests import (
     NewTopic,
     TopicReference,
 )
-from controller.core.shared import Shared
 from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
 from controller.core.steps.step import Step, TopicDuty
@@ -33,6 +30,9 @@ from controller.core.topics import create_partitions, create_topics, delete_topi
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, topic_subject
+from controller.core.turn.duty import Report
+from controller.core.turn.intake import NoTimeGiven
+from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName, TopicPartition
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 from zk_layout.znodes.admin import TopicDeletionAddress

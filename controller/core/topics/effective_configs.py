@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from controller.core.replies import BrokerConfig, ConfigSource, TopicConfig
+from controller.core.messages.replies import BrokerConfig, ConfigSource, TopicConfig
 from controller.core.topics.configs import as_brokers_say
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000

@@ -13,10 +13,10 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from controller.core.effects import Commit, Create, Delete, Write
-from controller.core.events import Again, Alarm, CommitId
-from controller.core.outbox import Outbox
-from controller.core.set_aside import SetAside, described
+from controller.core.messages.effects import Commit, Create, Delete, Write
+from controller.core.messages.events import Again, Alarm, CommitId
+from controller.core.messages.outbox import Outbox
+from controller.core.scheduling.quarantine import SetAside, described
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.transactions.back_off import AT_ONCE, wait_s
 from controller.core.transactions.packing import Packing, Piece

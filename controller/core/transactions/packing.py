@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from controller.core.effects import Operation, operation
+from controller.core.messages.effects import Operation, operation
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.transactions.proposal import Atom, Proposal
 from controller.core.transactions.sizes import RequestSizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from controller.core.effects import Write
+from controller.core.messages.effects import Write
 from zk_layout.catalog import Address
 from zk_layout.ids import TopicName
 

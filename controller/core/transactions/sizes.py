@@ -15,8 +15,8 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from controller.core.effects import Create, Delete, Operation, Set
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Create, Delete, Operation, Set
+from controller.core.messages.outbox import Outbox
 from controller.core.settings import OPEN_ACL_BYTES
 from zk_layout.znodes.controller import ControllerEpochAddress
 

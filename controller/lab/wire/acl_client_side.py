@@ -8,8 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from controller.core.acls.numbers import OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
-from controller.core.replies import AclBinding, AclCreated, AclsCreated, AclsDeleted, AclsDescribed, AclsFiltered
-from controller.core.requests import AclCreation, AclFilter, AclRequest, CreateAcls, DeleteAcls, DescribeAcls
+from controller.core.messages.replies import (
+    AclBinding,
+    AclCreated,
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
+    AclsFiltered,
+)
+from controller.core.messages.requests import AclCreation, AclFilter, AclRequest, CreateAcls, DeleteAcls, DescribeAcls
 from controller.wire.cursor import Cursor
 from controller.wire.schema import MessageSchema
 from zk_layout.znodes.acls import AclEntry, PatternType, ResourcePattern

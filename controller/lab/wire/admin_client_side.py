@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.core.features import UPGRADE
-from controller.core.replies import FeaturesUpdated, FeatureUpdated, ScramCredentialsAltered, UserAltered
-from controller.core.requests import AlterScramCredentials, ScramDeletion, UpdateFeatures
+from controller.core.messages.replies import FeaturesUpdated, FeatureUpdated, ScramCredentialsAltered, UserAltered
+from controller.core.messages.requests import AlterScramCredentials, ScramDeletion, UpdateFeatures
+from controller.core.single_znodes.features import UPGRADE
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed
 from controller.wire.schema import MessageSchema, encode_entity, request_schema

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from msgspec import structs
 
 from controller.core.acls.numbers import OPERATION_NUMBERS
-from controller.core.replies import (
+from controller.core.messages.replies import (
     ClusterDescription,
     IsrResult,
     Node,
@@ -31,7 +31,7 @@ from controller.core.replies import (
     ShutdownPermitted,
     TopicMetadata,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import BrokerConfig
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import BrokerConfig
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.requests import decode_header, reading
 from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema

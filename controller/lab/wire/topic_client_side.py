@@ -11,8 +11,8 @@ import datetime
 from itertools import groupby
 from typing import Any
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     ConfigSource,
     LeadersElected,
     PartitionResult,
@@ -24,7 +24,14 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.core.requests import CreatePartitions, CreateTopics, DeleteTopics, ElectLeaders, NewTopic, TopicRequest
+from controller.core.messages.requests import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    NewTopic,
+    TopicRequest,
+)
 from controller.wire.cursor import Cursor
 from controller.wire.schema import MessageSchema, topic_uuid
 from controller.wire.topic_requests import UNCLEAN

@@ -12,7 +12,7 @@ import pytest
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.brokers.links import Links
-from controller.core.commands import (
+from controller.core.messages.commands import (
     Command,
     LiveBroker,
     PartitionView,
@@ -20,9 +20,9 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.effects import Connect, Disconnect, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
+from controller.core.messages.effects import Connect, Disconnect, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
 from controller.wire.broker_side import Told, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
 from controller.wire.versions import parse_protocol

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from controller.brokers.log_dirs import LogDirs
-from controller.core.commands import LeaderAndIsr, PartitionView
-from controller.core.effects import DescribeLogDirs
-from controller.core.events import LogDirsDescribed, ReplicaSize
+from controller.core.messages.commands import LeaderAndIsr, PartitionView
+from controller.core.messages.effects import DescribeLogDirs
+from controller.core.messages.events import LogDirsDescribed, ReplicaSize
 from controller.lab.ports import free_port
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from zk_layout.ids import (

@@ -15,7 +15,7 @@ from controller.brokers.dialing import PlaintextDialer, SecuredDialer, Security,
 from controller.connections.broker import BrokerConnection, Unreachable
 from controller.security.client_login import ClientLogin
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN, parse_jaas
-from controller.security.token_sources import HANDLER, URL
+from controller.security.tokens.token_sources import HANDLER, URL
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.listener import ListenerSettings
 from controller.server.service import Door

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from controller.brokers.links import Links
-from controller.core.commands import LeaderAndIsr, LiveBroker, PartitionView, UpdateMetadata
-from controller.core.effects import Answer, Connect, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Asked
-from controller.core.replies import IsrResult, PartitionsAltered
-from controller.core.requests import AlterPartition
+from controller.core.messages.commands import LeaderAndIsr, LiveBroker, PartitionView, UpdateMetadata
+from controller.core.messages.effects import Answer, Connect, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Asked
+from controller.core.messages.replies import IsrResult, PartitionsAltered
+from controller.core.messages.requests import AlterPartition
 from controller.lab.broker_model import KAFKA_2_4, KAFKA_2_8
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.server.listener import ListenerSettings, Server

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.duty import Duty
-from controller.core.effects import Commit, Effect
-from controller.core.events import CallId, CommitId
-from controller.core.outbox import Outbox
-from controller.core.requests import Request
+from controller.core.messages.effects import Commit, Effect
+from controller.core.messages.events import CallId, CommitId
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.core.shared import at_beginning
 from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Case
 from controller.core.transactions.owner import facts_below, facts_of
-from controller.core.view import Cluster
+from controller.core.turn.duty import Duty
+from controller.core.turn.shared import at_beginning
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.acls.filters import matches_entry, matches_resource, named
-from controller.core.requests import AclFilter
+from controller.core.messages.requests import AclFilter
 from zk_layout.znodes.acls import AclEntry, AclOperation, PatternType, PermissionType, ResourcePattern, ResourceType
 
 ANY, MATCH, LITERAL, PREFIXED, LATER = 1, 2, 3, 4, 99

@@ -6,11 +6,18 @@ The stories are in tests/scenarios/acls.txt; here is what they cannot show.
 from __future__ import annotations
 
 from controller.core.acls.duty import AT_ONCE_PATTERNS, MOST_TRIES, AclRequests
-from controller.core.effects import Answer, Create, Delete, Effect, Read, Set
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
-from controller.core.replies import AclBinding, AclCreated, AclsCreated, AclsDeleted, AclsDescribed, AclsFiltered
-from controller.core.requests import (
+from controller.core.messages.effects import Answer, Create, Delete, Effect, Read, Set
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import (
+    AclBinding,
+    AclCreated,
+    AclsCreated,
+    AclsDeleted,
+    AclsDescribed,
+    AclsFiltered,
+)
+from controller.core.messages.requests import (
     AclCreation,
     AclFilter,
     AclRequest,

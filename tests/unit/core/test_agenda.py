@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import shared
-from controller.core.agenda import Agenda
+from controller.core.scheduling.agenda import Agenda
+from controller.core.turn import shared
 from tests.unit.traps.play import Play, some
 from zk_layout.ids import PartitionId, TopicName
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from controller.core.errors import ErrorCode, Refusal
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import alter_reassignments
-from controller.core.requests import PartitionReassignment
 from controller.core.steps.change import Case
 from tests.unit.core.builders import AT, case, cluster, ids
 

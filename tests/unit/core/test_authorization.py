@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from controller.core.clients.authorization import CLUSTER, refuse
-from controller.core.errors import ErrorCode
-from controller.core.replies import FeaturesUpdated, ScramCredentialsAltered
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import FeaturesUpdated, ScramCredentialsAltered
+from controller.core.messages.requests import (
     AclFilter,
     AllocateProducerIds,
     AlterPartition,

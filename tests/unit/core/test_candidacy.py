@@ -48,9 +48,9 @@ from controller.core.candidacy.orders import (
     Severity,
     WakeAt,
 )
+from controller.core.candidacy.pauses import LONG_TERM_S, NATIVE_BEGINS_S
 from controller.core.candidacy.phases import Phase, TakeOver
-from controller.core.candidacy.waiting import LONG_TERM_S, NATIVE_BEGINS_S
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
 from zk_layout.znodes.controller import ControllerClaim
 

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from controller.core.effects import Answer, Connect, Effect, Measured, Notice, Set, StepDown, Wake
 from controller.core.elections.duty import Elections
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Asked, CallId, Committed, Event, Loaded, Observed, Woke
 from controller.core.machine import Machine
-from controller.core.notifications import Notifications
-from controller.core.reassignment.legacy_znode import SUBJECT
-from controller.core.replies import PartitionsCreated, ReassignmentsAltered, TopicsCreated
-from controller.core.requests import (
+from controller.core.messages.effects import Answer, Connect, Effect, Measured, Notice, Set, StepDown, Wake
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Asked, CallId, Committed, Event, Loaded, Observed, Woke
+from controller.core.messages.replies import PartitionsCreated, ReassignmentsAltered, TopicsCreated
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     Caller,
@@ -29,10 +27,12 @@ from controller.core.requests import (
     Request,
     TopicReference,
 )
+from controller.core.reassignment.legacy_znode import SUBJECT
+from controller.core.scheduling.quarantine import MOST_SHOWN, SetAside, described
 from controller.core.seeded_random import SeededRandom
-from controller.core.set_aside import MOST_SHOWN, SetAside, described
 from controller.core.settings import MachineSettings
-from controller.core.steps.aside import LookAgain
+from controller.core.single_znodes.notifications import Notifications
+from controller.core.steps.quarantined_topics import TryTopicAgain
 from controller.core.topics import create_topics
 from controller.core.topics.duty import Topics
 from controller.core.transactions.owner import TryAgain
@@ -140,13 +140,13 @@ def test_the_last_leader_epoch_costs_its_partition_only() -> None:
 def test_what_is_set_aside_is_tried_again_with_longer_waits_and_named_once() -> None:
     turns = Turns(*topic("a", state(1, "1,2", leader_epoch=INT32_MAX)))
     first = turns.dies(1)
-    waits = [e.at - turns.now for e in first if isinstance(e, Wake) and isinstance(e.alarm, LookAgain)]
+    waits = [e.at - turns.now for e in first if isinstance(e, Wake) and isinstance(e.alarm, TryTopicAgain)]
 
     for _ in range(6):
         turns.now += waits[-1]
-        again = turns.turn(Woke(LookAgain(TopicName("a"))))
+        again = turns.turn(Woke(TryTopicAgain(TopicName("a"))))
         assert notices(again) == []
-        waits += [e.at - turns.now for e in again if isinstance(e, Wake) and isinstance(e.alarm, LookAgain)]
+        waits += [e.at - turns.now for e in again if isinstance(e, Wake) and isinstance(e.alarm, TryTopicAgain)]
 
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
 
@@ -160,7 +160,7 @@ def test_what_goes_well_again_is_no_longer_shown() -> None:
 
     turns.turn(Observed((mended,)))
     turns.now = 1.0
-    effects = turns.turn(Woke(LookAgain(TopicName("a"))))
+    effects = turns.turn(Woke(TryTopicAgain(TopicName("a"))))
 
     assert led(effects) == {path("a", 0): 2}
     assert turns.machine.set_aside() == ()
@@ -523,7 +523,7 @@ def test_about_a_topic_where_even_elections_raise_nothing_is_decided_and_request
     assert [r.error for r in answer.reply.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
     monkeypatch.undo()
     turns.now = 1.0
-    assert led(turns.turn(Woke(LookAgain(TopicName("a"))))) == {path("a", 0): 2}
+    assert led(turns.turn(Woke(TryTopicAgain(TopicName("a"))))) == {path("a", 0): 2}
 
 
 def test_many_partitions_that_raise_are_set_aside_as_one_topic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from controller.core.commands import UpdateMetadata
+from controller.core.messages.commands import UpdateMetadata
 from tests.unit.traps.play import Play, some
 
 CLICKS = "/brokers/topics/clicks"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from controller.core.clients.decisions import MOST_TOLD
-from controller.core.effects import Decided, Decision
-from controller.core.events import Asked, CallId, Loaded
-from controller.core.requests import (
+from controller.core.messages.effects import Decided, Decision
+from controller.core.messages.events import Asked, CallId, Loaded
+from controller.core.messages.requests import (
     Caller,
     CreateTopics,
     DescribeCluster,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.replies import BrokerConfig, ConfigSource
+from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.core.topics.configs import KNOWN
 from controller.core.topics.effective_configs import ASKED, SYNONYMS, effective
 

@@ -7,11 +7,12 @@ import pytest
 from controller.core.elections import first_leader, leader_election, preferred_leader
 from controller.core.reassignment import own_replica
 from controller.core.state.topics import BLANK
+from controller.core.state.view import Cluster
 from controller.core.steps.change import Change, Look
-from controller.core.view import Cluster
 from tests.unit.core.builders import AT, OWN, Term, case, cluster, ids, state, written
 from tests.unit.traps.play import Play, some
-from zk_layout.facts import Malformed, Stat, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Stat, present
 from zk_layout.ids import LeaderEpoch, PartitionId, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import RECOVERING, StateAddress

@@ -5,12 +5,12 @@ The stories are in tests/scenarios/features_by_request.txt; here is what they ca
 
 from __future__ import annotations
 
-from controller.core.effects import Answer, Effect
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
-from controller.core.features import ADDRESS, FeatureVersioning
-from controller.core.replies import FeaturesUpdated
-from controller.core.requests import Caller, FeatureUpdate, UpdateFeatures
+from controller.core.messages.effects import Answer, Effect
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import FeaturesUpdated
+from controller.core.messages.requests import Caller, FeatureUpdate, UpdateFeatures
+from controller.core.single_znodes.features import ADDRESS, FeatureVersioning
 from tests.unit.core.builders import Term, commits
 from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import ZnodeVersion, Zxid

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from controller.core.commands import LeaderAndIsr
-from controller.core.memory import Making, Memory
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.state.memory import Making, Memory
 from controller.core.state.topics import Partition
 from tests.unit.core.builders import AT, OWN, ids, state
 from tests.unit.traps.play import Play, cluster, some

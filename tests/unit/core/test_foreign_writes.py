@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from controller.core.effects import Set
+from controller.core.messages.effects import Set
 from controller.core.steps.change import Change
 from controller.core.steps.draft import Draft
 from tests.unit.core.builders import AT, Term, ids, state

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.core.brokers.duty import Brokers
-from controller.core.commands import LeaderAndIsr, UpdateMetadata
-from controller.core.telling.greetings import Greetings
+from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
+from controller.core.telling.full_updates import Greetings
 from tests.unit.core.builders import Term, ids, state
 from tests.unit.traps.play import Play
 from zk_layout.facts import Stat, present

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from controller.core.brokers.duty import Brokers
-from controller.core.commands import LeaderAndIsr
-from controller.core.duty import Duty
-from controller.core.effects import Effect, Notice, Set, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.effects import Effect, Notice, Set, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
 from controller.core.transactions.proposal import Atom, Proposal, Subject, topic_subject
+from controller.core.turn.duty import Duty
 from tests.unit.core.builders import AT, Term, commits, ids, registration, state
 from zk_layout.catalog import Address
-from zk_layout.facts import Fact, Malformed, Stat, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, present
 from zk_layout.ids import BrokerId, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.partition_state import PartitionState, StateAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress

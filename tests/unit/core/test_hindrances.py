@@ -6,7 +6,7 @@ import pytest
 
 from controller.core.progress.blockers import Presence, Seen, waits_for
 from controller.core.state.topics import Partition
-from controller.core.view import Cluster
+from controller.core.state.view import Cluster
 from tests.unit.core.builders import AT, Term, cluster, ids, state
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.reassignment_status import ReplicaProgress

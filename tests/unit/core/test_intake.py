@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Answer, Effect, Wake
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId, Event, Loaded, Observed, Woke
-from controller.core.intake import RequestDeadline
 from controller.core.machine import Machine
-from controller.core.replies import ReassignmentsAltered, ReassignmentsListed
-from controller.core.requests import AlterReassignments, Caller, ListReassignments, PartitionReassignment, Request
+from controller.core.messages.effects import Answer, Effect, Wake
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId, Event, Loaded, Observed, Woke
+from controller.core.messages.replies import ReassignmentsAltered, ReassignmentsListed
+from controller.core.messages.requests import (
+    AlterReassignments,
+    Caller,
+    ListReassignments,
+    PartitionReassignment,
+    Request,
+)
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.turn.intake import RequestDeadline
 from tests.unit.core.builders import AT, EPOCH, OWN, ids, registration
 from tests.unit.traps.play import Play, some
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.commands import LeaderAndIsr
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged
 from tests.unit.traps.play import Play, some
 from zk_layout.ids import BrokerEpoch, BrokerId, PartitionId, TopicName, TopicPartition
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from controller.core import notifications
-from controller.core.delegation_tokens import AT_ONCE, DelegationTokens, LookForExpiredTokens
-from controller.core.effects import Commit, Create, Delete, Effect, Measured, ReadChildren, Set, Wake
-from controller.core.features import FeatureVersioning
-from controller.core.notifications import Notifications
+from controller.core.messages.effects import Commit, Create, Delete, Effect, Measured, ReadChildren, Set, Wake
+from controller.core.single_znodes import notifications
+from controller.core.single_znodes.delegation_tokens import AT_ONCE, DelegationTokens, LookForExpiredTokens
+from controller.core.single_znodes.features import FeatureVersioning
+from controller.core.single_znodes.notifications import Notifications
 from controller.core.transactions import back_off
 from controller.core.transactions.owner import TryAgain
 from tests.unit.core.builders import Term, commits
 from zk_layout.catalog import Value
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import ZnodeVersion, Zxid
 from zk_layout.znodes.admin import PreferredElection, PreferredElectionAddress
 from zk_layout.znodes.delegation_tokens import (

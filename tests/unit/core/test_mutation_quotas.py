@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.events import CallId
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import CallId
+from controller.core.messages.requests import Caller
 from controller.core.quotas.buckets import EXPIRE_AFTER_MS, Buckets
 from controller.core.quotas.mutations import QUOTA_EXCEEDED, MutationQuotas
 from controller.core.quotas.token_bucket import LONGEST_MS, TokenBucket, throttle_ms
-from controller.core.requests import Caller
 from controller.core.state.quotas import Limit, Quotas
 from zk_layout.znodes.configs import Config, sanitized
 from zk_layout.znodes.quotas import DEFAULT, QuotaEntity, rate_of

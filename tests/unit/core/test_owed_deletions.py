@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.commands import ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.effects import Notice, Tell
+from controller.core.messages.commands import ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Notice, Tell
 from controller.core.telling.sending import send
 from controller.core.topics.deletion import DURING_DELETE
 from tests.unit.core.builders import AT, Term, ids, state

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Answer, Commit, Create, Effect, Notice, Set, Write
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
-from controller.core.producer_ids import ProducerIds
-from controller.core.replies import ProducerIdsAllocated
-from controller.core.requests import AllocateProducerIds, Caller
+from controller.core.messages.effects import Answer, Commit, Create, Effect, Notice, Set, Write
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import ProducerIdsAllocated
+from controller.core.messages.requests import AllocateProducerIds, Caller
+from controller.core.single_znodes.producer_ids import ProducerIds
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.owner import TryAgain
 from tests.unit.core.builders import Term
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import BrokerEpoch, BrokerId, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.producer_ids import HIGHEST_PRODUCER_ID, ProducerIdBlock, ProducerIdBlockAddress

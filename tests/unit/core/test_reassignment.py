@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.errors import ErrorCode, Refusal
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.requests import Mode
 from controller.core.reassignment import rule as reassignment
 from controller.core.reassignment.redirection import redirect
-from controller.core.requests import Mode
 from controller.core.steps.change import Change, Gather
 from tests.unit.core.builders import Term, case, cluster, ids, written
 from zk_layout.znodes.topics import Assignment

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Delete
+from controller.core.messages.effects import Delete
 from controller.core.reassignment.folder import ReassignmentFolder
 from tests.scenarios.commands import _state
 from tests.unit.core.builders import AT, Term, commits, ids
 from tests.unit.traps.play import Play, some
 from zk_layout import catalog
-from zk_layout.facts import Malformed, Stat, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Stat, present
 from zk_layout.ids import PartitionId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.reassignments import Reassignment, ReassignmentAddress
 from zk_layout.znodes.topics import Topic, TopicAddress

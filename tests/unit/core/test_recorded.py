@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Record, Recorded
-from controller.core.outbox import MOST_LINES, Outbox
+from controller.core.messages.effects import Record, Recorded
+from controller.core.messages.outbox import MOST_LINES, Outbox
 from tests.unit.traps.play import Play
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Create, Delete, Operation, Set, Write, operation
+from controller.core.messages.effects import Create, Delete, Operation, Set, Write, operation
 from controller.core.transactions.sizes import RequestSizes
 from controller.zk import protocol
 from controller.zk.acls import acl_of

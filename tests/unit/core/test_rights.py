@@ -6,17 +6,18 @@ from collections.abc import Iterable
 
 import pytest
 
-from controller.core.effects import Answer, Effect, Notice, StepDown
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId, Event, Loaded, Observed, ReadAllowed, ReadRefused, Woke
 from controller.core.machine import Machine
-from controller.core.replies import ReassignmentsListed
-from controller.core.requests import Caller, ListReassignments
+from controller.core.messages.effects import Answer, Effect, Notice, StepDown
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId, Event, Loaded, Observed, ReadAllowed, ReadRefused, Woke
+from controller.core.messages.replies import ReassignmentsListed
+from controller.core.messages.requests import Caller, ListReassignments
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import AuthorizerSettings, MachineSettings
-from controller.core.unreadable import LookAgain
+from controller.core.single_znodes.unreadable import LookAgain
 from tests.unit.core.builders import OWN, registration
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import ControllerEpoch, ZnodeVersion, Zxid
 from zk_layout.znodes.acls import (
     AclAddress,

@@ -5,11 +5,11 @@ The stories are in tests/scenarios/scram_credentials.txt; here is what they cann
 
 from __future__ import annotations
 
-from controller.core.effects import Answer, Effect, Read
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked, CallId
-from controller.core.replies import ScramCredentialsAltered, UserAltered
-from controller.core.requests import AlterScramCredentials, Caller, ScramDeletion, ScramUpsertion
+from controller.core.messages.effects import Answer, Effect, Read
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import ScramCredentialsAltered, UserAltered
+from controller.core.messages.requests import AlterScramCredentials, Caller, ScramDeletion, ScramUpsertion
 from controller.core.scram.duty import AT_ONCE_USERS, CHANGE, ScramCredentials
 from controller.core.transactions.owner import TryAgain
 from controller.core.transactions.proposal import Subject

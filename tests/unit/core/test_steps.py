@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Notice, Set, Wake
-from controller.core.events import Again, Asked, CallId, Committed, Loaded, Observed, Woke
 from controller.core.machine import Machine
-from controller.core.requests import AlterReassignments, Caller, PartitionReassignment
+from controller.core.messages.effects import Notice, Set, Wake
+from controller.core.messages.events import Again, Asked, CallId, Committed, Loaded, Observed, Woke
+from controller.core.messages.requests import AlterReassignments, Caller, PartitionReassignment
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from tests.scenarios.commands import _topic

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.core.commands import LiveBroker
-from controller.core.effects import Drained, StepDown
-from controller.core.events import CommitId, Committed, Fenced, Observed, ResignationAsked
 from controller.core.machine import Machine
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Drained, StepDown
+from controller.core.messages.events import CommitId, Committed, Fenced, Observed, ResignationAsked
 from tests.unit.core.builders import OWN, commits, registration
 from tests.unit.core.test_intake import LOADED, machine
 from tests.unit.traps.play import Play, some

@@ -8,17 +8,18 @@ import pytest
 from msgspec import Struct
 
 from controller.core.brokers.duty import Brokers
-from controller.core.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
-from controller.core.duty import Duty
-from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Survey
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Surveyed
+from controller.core.messages.commands import Command, ReplicaStop, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Commit, Create, Delete, Effect, Notice, Read, Survey
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Surveyed
 from controller.core.topics.deletion import TopicDeletions
 from controller.core.topics.duty import Topics
 from controller.core.transactions.proposal import Atom, Proposal, topic_subject
+from controller.core.turn.duty import Duty
 from tests.unit.core.builders import OWN, Term, commits, ids, state
 from tests.unit.traps.play import Play, some
-from zk_layout.facts import Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Stat, absent, present
 from zk_layout.ids import PartitionId, TopicId, TopicName, TopicPartition, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.brokers import BrokerAddress

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core import topic_names
 from controller.core.clients.authorization import CLUSTER
-from controller.core.effects import Answer
 from controller.core.elections import elect_leaders
 from controller.core.elections.duty import Elections
-from controller.core.errors import ErrorCode, Refusal
-from controller.core.events import Asked, CallId
-from controller.core.replies import LeadersElected, PartitionsCreated, TopicsCreated, TopicsDeleted
-from controller.core.requests import (
+from controller.core.messages.effects import Answer
+from controller.core.messages.errors import ErrorCode, Refusal
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import LeadersElected, PartitionsCreated, TopicsCreated, TopicsDeleted
+from controller.core.messages.requests import (
     Caller,
     CreatePartitions,
     CreateTopics,
@@ -30,6 +29,7 @@ from controller.core.requests import (
 )
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import TopicDefaults
+from controller.core.state import topic_names
 from controller.core.steps.change import Change
 from controller.core.topics import configs, create_partitions, create_topics
 from controller.core.topics.create_topics import Plan

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.duty import Duty
-from controller.core.effects import Commit, Create, Delete, Effect, Notice, Read, Set, Wake, Write, operation
-from controller.core.events import CommitId
-from controller.core.outbox import Outbox
+from controller.core.messages.effects import Commit, Create, Delete, Effect, Notice, Read, Set, Wake, Write, operation
+from controller.core.messages.events import CommitId
+from controller.core.messages.outbox import Outbox
 from controller.core.transactions.back_off import AT_ONCE, wait_s
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, TooLarge
+from controller.core.turn.duty import Duty
 from tests.unit.core.builders import Term, commits, ids, state
 from zk_layout.catalog import Address
 from zk_layout.facts import Fact, Stat, absent, present

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import ReplicaSize
+from controller.core.messages.events import ReplicaSize
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
 from tests.unit.core.builders import AT
 from zk_layout.znodes.reassignment_status import ReplicaProgress

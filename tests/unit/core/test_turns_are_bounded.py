@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from controller.core.clients.open_requests import Divided, Item, OpenRequests
-from controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.core.effects import Answer, Commit, Effect, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import CallId, LogDirsDescribed, Observed, ReplicaSize
-from controller.core.outbox import Outbox
-from controller.core.quotas.mutations import MutationQuotas
-from controller.core.reassignment import moves
-from controller.core.replies import ReassignmentsAltered
-from controller.core.requests import (
+from controller.core.messages.commands import LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Answer, Commit, Effect, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import CallId, LogDirsDescribed, Observed, ReplicaSize
+from controller.core.messages.outbox import Outbox
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     CreatePartitions,
@@ -31,6 +29,8 @@ from controller.core.requests import (
     PartitionReassignment,
     TopicReference,
 )
+from controller.core.quotas.mutations import MutationQuotas
+from controller.core.reassignment import moves
 from controller.core.settings import TurnBudget
 from controller.core.state.quotas import Quotas
 from tests.benchmarks.filling import Shape

@@ -6,7 +6,8 @@ import pytest
 
 from controller.core.state.cluster import ClusterState
 from zk_layout.catalog import Address
-from zk_layout.facts import Malformed, Stat, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, PartitionId, RequestId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.admin import LegacyReassignmentAddress, PreferredElectionAddress
 from zk_layout.znodes.brokers import BrokerAddress

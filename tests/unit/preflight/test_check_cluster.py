@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller import check_cluster
+from controller.commands import check_cluster
 from controller.lab.ports import free_port
 from controller.preflight.looking import Preflight
 from controller.settings import load

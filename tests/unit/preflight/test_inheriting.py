@@ -8,9 +8,9 @@ import pytest
 
 from controller.core.candidacy.events import ProtocolChanged
 from controller.core.settings import MachineSettings
-from controller.machine_settings import machine_settings
-from controller.preflight.following import REMEMBERED_S
+from controller.preflight.brokers_protocol import REMEMBERED_S
 from controller.preflight.inheriting import PROTECTING, BrokerSettings, inherited
+from controller.process.machine_settings import machine_settings
 from controller.settings.kinds import AUTHORIZERS
 from tests.simulation.zookeeper import RemoveNode
 from tests.unit.preflight.world import Broker, World

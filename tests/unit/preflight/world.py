@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, TypeVar
 
-from controller.claiming import Claimant
 from controller.core.candidacy.events import Event, Unsound, Watching
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.preflight.configured import wanted_of
 from controller.preflight.findings import Verdict
 from controller.preflight.looking import Preflight
+from controller.process.claimant import Claimant
 from controller.settings import load
 from controller.wire.frames import FrameBuffer, RequestHeader, encode_response_header, framed
 from controller.wire.packing import LEGACY

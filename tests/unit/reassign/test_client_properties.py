@@ -11,7 +11,7 @@ import pytest
 from controller.reassign.client_properties import client_settings, read_client_properties
 from controller.reassign.kafka_cluster import KafkaCluster
 from controller.reassign.refusals import Unreachable, Unusable
-from controller.security.token_sources import URL
+from controller.security.tokens.token_sources import URL
 from tests.unit.security.identity_provider import serving, signed
 
 SECRET = "pa55 word"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ListPartitionReassignmentsResponse
 
-from controller.core.replies import OngoingMove, ReassignmentsAltered, ReassignmentsListed
-from controller.core.requests import AlterReassignments, ListReassignments
+from controller.core.messages.replies import OngoingMove, ReassignmentsAltered, ReassignmentsListed
+from controller.core.messages.requests import AlterReassignments, ListReassignments
 from controller.reassign import messages
 from controller.wire import tagged
 from controller.wire.frames import FrameBuffer, RequestHeader

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.commands import PartitionView, UpdateMetadata
-from controller.core.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import (
+from controller.core.machine import Machine
+from controller.core.messages.commands import PartitionView, UpdateMetadata
+from controller.core.messages.effects import Commit, Connect, Effect, Notice, Operation, Set, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import (
     Acknowledged,
     Again,
     Asked,
@@ -24,8 +25,13 @@ from controller.core.events import (
     ResignationAsked,
     Woke,
 )
-from controller.core.machine import Machine
-from controller.core.requests import AlterScramCredentials, Caller, DescribeCluster, ScramUpsertion, TopicReference
+from controller.core.messages.requests import (
+    AlterScramCredentials,
+    Caller,
+    DescribeCluster,
+    ScramUpsertion,
+    TopicReference,
+)
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.transactions.owner import TryAgain
@@ -33,7 +39,8 @@ from controller.core.transactions.proposal import Subject
 from controller.runtime.journal import Difference, Journal, Term, Turn, files, read, replay
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from zk_layout import catalog
-from zk_layout.facts import Fact, Malformed, Stat, absent, present
+from zk_layout.codec import Malformed
+from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,

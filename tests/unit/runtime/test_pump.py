@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from controller.core.effects import Drained, Effect, Notice, StepDown, Wake
-from controller.core.events import Alarm, Event, Loaded, Woke
+from controller.core.messages.effects import Drained, Effect, Notice, StepDown, Wake
+from controller.core.messages.events import Alarm, Event, Loaded, Woke
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Performer, Pump
 

@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from controller.security.delegation_tokens import password_of
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login, Mechanisms
-from controller.security.scram import BY_NAME
+from controller.security.mechanisms.delegation_tokens import password_of
+from controller.security.mechanisms.scram import BY_NAME
 from controller.settings.security import SaslSettings, Secret
 from zk_layout.znodes.delegation_tokens import Token
 from zk_layout.znodes.scram import Credential, credential_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import parse_jaas
-from controller.security.kerberos_names import NoShortName, ShortNames
+from controller.security.mechanisms.kerberos_names import NoShortName, ShortNames
 from controller.settings.security import Secret
 
 LINES = (Path(__file__).parents[2] / "fixtures" / "sasl" / "kafka_clients_3_9_1.txt").read_text().splitlines()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.security.digest_md5 import DigestMd5Login
 from controller.security.failures import AuthenticationFailed
+from controller.security.mechanisms.digest_md5 import DigestMd5Login
 from controller.settings.security import Secret
 
 CHALLENGE = b'realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8'

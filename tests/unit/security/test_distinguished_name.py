@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.security.distinguished_name import distinguished_name, subject_name
+from controller.security.tls.distinguished_name import distinguished_name, subject_name
 
 
 def test_names_are_printed_as_java_prints_them() -> None:

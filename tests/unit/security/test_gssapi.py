@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.security.failures import AuthenticationFailed
-from controller.security.gssapi import GssapiServer
-from controller.security.gssapi_login import GssapiLogin
-from controller.security.kerberos_names import ShortNames
+from controller.security.mechanisms.gssapi import GssapiServer
+from controller.security.mechanisms.gssapi_login import GssapiLogin
+from controller.security.mechanisms.kerberos_names import ShortNames
 
 
 class Played:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.security.identity_providers import encrypting
-from controller.security.key_sets import URL, KeySource
+from controller.security.tokens.key_sets import URL, KeySource
 from tests.unit.connections.certificates import make_identity
 from tests.unit.security.identity_provider import Provider, serving
 

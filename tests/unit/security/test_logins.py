@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.security.client_login import ClientLogin
-from controller.security.delegation_tokens import password_of
 from controller.security.failures import AuthenticationFailed, UnusableSecurity
 from controller.security.jaas import parse_jaas
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
-from controller.security.plain import OTHER_IDENTITY, WRONG
-from controller.security.scram import BY_NAME, ScramServer
+from controller.security.mechanisms.delegation_tokens import password_of
+from controller.security.mechanisms.plain import OTHER_IDENTITY, WRONG
+from controller.security.mechanisms.scram import BY_NAME, ScramServer
 from controller.settings.security import SaslSettings, Secret
 from tests.unit.security import given
 from tests.unit.security.given import ALL, NOW_MS, PASSWORD, Clock, bearer, unsecured

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from controller.security.bearer_tokens import BearerTokens
 from controller.security.failures import UnusableSecurity
 from controller.security.jaas import OAUTHBEARER_LOGIN, parse_jaas
-from controller.security.own_token import NoToken, OwnToken, Refresh, next_fetch_ms, read_token
-from controller.security.token_endpoint import Client, Patience, TokenEndpoint
-from controller.security.token_sources import HANDLER, URL, TokenSource, token_source
-from controller.security.unsecured_tokens import unsecured_tokens
-from controller.security.unsigned_tokens import unsigned_tokens
+from controller.security.tokens.bearer_tokens import BearerTokens
+from controller.security.tokens.own_token import NoToken, OwnToken, Refresh, next_fetch_ms, read_token
+from controller.security.tokens.token_endpoint import Client, Patience, TokenEndpoint
+from controller.security.tokens.token_sources import HANDLER, URL, TokenSource, token_source
+from controller.security.tokens.unsecured_tokens import unsecured_tokens
+from controller.security.tokens.unsigned_tokens import unsigned_tokens
 from controller.settings.security import Secret
 from tests.unit.connections.certificates import make_identity
 from tests.unit.security.given import NOW_MS, Clock

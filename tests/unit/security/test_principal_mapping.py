@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.security.principal_mapping import NoRuleApplies, PrincipalMapping
+from controller.security.tls.principal_mapping import NoRuleApplies, PrincipalMapping
 
 
 @pytest.mark.parametrize(

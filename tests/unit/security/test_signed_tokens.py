@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from jwt import InsecureKeyLengthWarning
 
 from controller.security.failures import UnusableSecurity
-from controller.security.oauthbearer import BearerToken, TokenRefused
-from controller.security.signed_tokens import expectations, signed_tokens
+from controller.security.tokens.oauthbearer import BearerToken, TokenRefused
+from controller.security.tokens.signed_tokens import expectations, signed_tokens
 from tests.unit.security.given import NOW_MS
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.security.stores import UnusableStore, read_key_store, read_trust_store
+from controller.security.tls.stores import UnusableStore, read_key_store, read_trust_store
 from controller.settings.security import KeyStore, Secret, StoreType, TrustStore
 
 pytestmark = pytest.mark.skipif(

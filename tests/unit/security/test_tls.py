@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context, server_context
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context, server_context
 from controller.settings.security import ClientAuth, KeyStore, Secret, StoreType, TlsSettings, TrustStore
 
 

@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from controller.security.failures import AuthenticationFailed
-from controller.security.stores import UnusableStore
-from controller.security.tls_listener import LOOKS_EVERY_S, RENEWED, UNUSABLE, ListenerTls, Renewed
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls_listener import LOOKS_EVERY_S, RENEWED, UNUSABLE, ListenerTls, Renewed
 from controller.settings.security import ClientAuth, KeyStore, StoreType, TlsSettings, TrustStore
 from tests.fuzz.stores import pairs, pem
 from tests.unit.connections.certificates import clients, make_identity

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from controller.connections.framing import FrameStream
-from controller.core.effects import Answer
-from controller.core.events import Asked
-from controller.core.replies import Reply
-from controller.core.requests import Request
+from controller.core.messages.effects import Answer
+from controller.core.messages.events import Asked
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Request
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings, Server

@@ -11,10 +11,10 @@ import pytest
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.commands import LiveBroker
-from controller.core.errors import ErrorCode
-from controller.core.replies import PartitionsAltered, ReassignmentsListed, TopicCreated, TopicsCreated
-from controller.core.requests import AlterPartition, CreateTopics, ListReassignments, NewTopic
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import PartitionsAltered, ReassignmentsListed, TopicCreated, TopicsCreated
+from controller.core.messages.requests import AlterPartition, CreateTopics, ListReassignments, NewTopic
 from controller.lab.ports import free_port
 from controller.server.listener import Server
 from controller.server.relay import Brokers

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked
-from controller.core.replies import ReassignmentsListed
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked
+from controller.core.messages.replies import ReassignmentsListed
+from controller.core.messages.requests import (
     AclFilter,
     Caller,
     CreateAcls,

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import pytest
 
 from controller.core.clients.refusal import refusal
-from controller.core.effects import Answer
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked
-from controller.core.replies import ClusterDescription, Node, PartitionMetadata, Reply, TopicMetadata
-from controller.core.requests import (
+from controller.core.messages.effects import Answer
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked
+from controller.core.messages.replies import ClusterDescription, Node, PartitionMetadata, Reply, TopicMetadata
+from controller.core.messages.requests import (
     AlterScramCredentials,
     CreatePartitions,
     CreateTopics,

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from controller.core.replies import ClusterDescription
-from controller.core.requests import AllocateProducerIds, DescribeCluster, ListReassignments
+from controller.core.messages.replies import ClusterDescription
+from controller.core.messages.requests import AllocateProducerIds, DescribeCluster, ListReassignments
 from controller.server.limits import Limits, by_address
 from controller.server.repeated_lines import RepeatedLines, shortened
 from controller.wire.frames import framed

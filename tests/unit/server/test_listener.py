@@ -9,12 +9,12 @@ import tracemalloc
 import pytest
 from structlog.testing import capture_logs
 
-from controller.core.commands import LeaderAndIsr, UpdateMetadata
-from controller.core.effects import Answer, Tell
-from controller.core.errors import ErrorCode
-from controller.core.events import CallId
-from controller.core.replies import ClusterDescription, ReassignmentsListed, ShutdownPermitted
-from controller.core.requests import (
+from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
+from controller.core.messages.effects import Answer, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import CallId
+from controller.core.messages.replies import ClusterDescription, ReassignmentsListed, ShutdownPermitted
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     Caller,

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from controller.core import metadata
 from controller.core.clients.authorization import Authorizer
-from controller.core.effects import Answer
-from controller.core.events import Asked, CallId
-from controller.core.replies import ClusterDescription, Reply
-from controller.core.requests import Caller, DescribeCluster, Request, TopicReference
+from controller.core.messages.effects import Answer
+from controller.core.messages.events import Asked, CallId
+from controller.core.messages.replies import ClusterDescription, Reply
+from controller.core.messages.requests import Caller, DescribeCluster, Request, TopicReference
 from controller.server import metadata_answers
 from controller.server.inquiries import Inquiries
 from controller.server.metadata_answers import MetadataAnswers

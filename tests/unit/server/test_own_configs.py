@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controller.core.replies import BrokerConfig, ConfigSource
-from controller.machine_settings import own_configs
+from controller.core.messages.replies import BrokerConfig, ConfigSource
+from controller.process.machine_settings import own_configs
 from controller.settings import load
 from controller.settings.values import HIDDEN
 from controller.wire.versions import parse_protocol, parse_wanted

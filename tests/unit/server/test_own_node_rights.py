@@ -11,8 +11,8 @@ import pytest
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.core.clients.authorization import CLUSTER
-from controller.core.commands import LiveBroker
-from controller.core.requests import Caller
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.requests import Caller
 from controller.server.relay import Brokers
 from controller.wire.frames import framed
 from tests.unit.server.clients import OWN_ID, connected, serving

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import PartitionsAltered, ScramCredentialsAltered, TopicDeleted, TopicsDeleted, UserAltered
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
+    PartitionsAltered,
+    ScramCredentialsAltered,
+    TopicDeleted,
+    TopicsDeleted,
+    UserAltered,
+)
+from controller.core.messages.requests import (
     AlterPartition,
     AlterReassignments,
     AlterScramCredentials,

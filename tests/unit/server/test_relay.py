@@ -24,9 +24,9 @@ from structlog.testing import capture_logs
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.commands import LiveBroker
-from controller.core.replies import ClusterDescription
-from controller.core.requests import Caller, DescribeCluster, ListReassignments
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.replies import ClusterDescription
+from controller.core.messages.requests import Caller, DescribeCluster, ListReassignments
 from controller.lab.listening import MessageServer
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
 from controller.server.limits import Limits

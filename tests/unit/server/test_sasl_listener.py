@@ -17,10 +17,10 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from controller.core.clients.authorization import Authorizer, anybody
-from controller.core.errors import ErrorCode
-from controller.core.events import Asked
-from controller.core.replies import ReassignmentsListed
-from controller.core.requests import ListReassignments
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Asked
+from controller.core.messages.replies import ReassignmentsListed
+from controller.core.messages.requests import ListReassignments
 from controller.security.login import Login
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from controller.core.replies import PartitionsCreated, Reply, TopicDeleted, TopicsCreated, TopicsDeleted
-from controller.core.requests import CreatePartitions, CreateTopics, DeleteTopics, Growth, NewTopic, TopicReference
+from controller.core.messages.replies import PartitionsCreated, Reply, TopicDeleted, TopicsCreated, TopicsDeleted
+from controller.core.messages.requests import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Growth,
+    NewTopic,
+    TopicReference,
+)
 from controller.lab.wire.client_side import api_key_of
 from controller.server.limits import Limits
 from controller.server.parts import whole

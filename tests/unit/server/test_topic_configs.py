@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 from structlog.testing import capture_logs
 
-from controller.core.commands import LiveBroker
-from controller.core.errors import ErrorCode
-from controller.core.replies import BrokerConfig, ConfigSource, TopicConfig, TopicCreated, TopicsCreated
-from controller.core.requests import CreateTopics, NewTopic
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import BrokerConfig, ConfigSource, TopicConfig, TopicCreated, TopicsCreated
+from controller.core.messages.requests import CreateTopics, NewTopic
 from controller.core.topics.effective_configs import ASKED, SYNONYMS
 from controller.lab.listening import MessageServer
 from controller.lab.ports import free_port

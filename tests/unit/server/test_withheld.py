@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     BrokerConfig,
     ConfigSource,
     PartitionsAltered,
     ProducerIdsAllocated,
     ShutdownPermitted,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AclCreation,
     AclFilter,
     AllocateProducerIds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Effect, Measured, Read, Recorded, Tell
+from controller.core.messages.effects import Effect, Measured, Read, Recorded, Tell
 from controller.core.state.cluster import ClusterState
 from tests.scenarios.commands import obey
 from tests.scenarios.theatre import Theatre

@@ -10,10 +10,10 @@ import json
 
 import pytest
 
-from controller.core.errors import ErrorCode
 from controller.core.isr import alter_partition
-from controller.core.replies import IsrResult
-from controller.core.requests import AlterPartition, IsrProposal, TopicReference
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import IsrResult
+from controller.core.messages.requests import AlterPartition, IsrProposal, TopicReference
 from controller.core.steps.change import Change
 from tests.unit.core.builders import AT, Term, ids, state
 from tests.unit.traps.play import Play, cluster, index, some

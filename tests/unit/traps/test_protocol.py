@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from controller.core.commands import LeaderAndIsr, UpdateMetadata
+from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
 from tests.unit.traps.play import Play, cluster, index, some
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim, decode_claim, encode_claim

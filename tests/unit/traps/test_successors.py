@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from controller.core.commands import UpdateMetadata
+from controller.core.messages.commands import UpdateMetadata
 from tests.simulation.zookeeper import MakeNode, RemoveNode
 from tests.unit.traps.play import Play
 from zk_layout.ids import TopicId

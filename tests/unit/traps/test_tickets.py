@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from controller.core.commands import LeaderAndIsr, ReplicaStop, StopReplica
-from controller.core.effects import Commit
-from controller.core.errors import ErrorCode
-from controller.core.events import Acknowledged, Observed
+from controller.core.messages.commands import LeaderAndIsr, ReplicaStop, StopReplica
+from controller.core.messages.effects import Commit
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import Acknowledged, Observed
 from tests.unit.traps.play import Play, cluster, index, some
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicName
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from controller.core.commands import LeaderAndIsr
-from controller.core.effects import StepDown, Wake
-from controller.core.events import Asked, CallId, CommitId, Fenced
-from controller.core.requests import AlterReassignments, Caller, PartitionReassignment
+from controller.core.messages.commands import LeaderAndIsr
+from controller.core.messages.effects import StepDown, Wake
+from controller.core.messages.events import Asked, CallId, CommitId, Fenced
+from controller.core.messages.requests import AlterReassignments, Caller, PartitionReassignment
 from tests.unit.traps.play import Play, cluster, index, some
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 

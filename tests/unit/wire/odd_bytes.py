@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Iterator
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

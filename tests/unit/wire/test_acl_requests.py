@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from controller.core.acls.numbers import OPERATIONS, PERMISSIONS, RESOURCE_TYPES
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     AclBinding,
     AclCreated,
     AclsCreated,
@@ -18,7 +18,7 @@ from controller.core.replies import (
     AclsFiltered,
     Reply,
 )
-from controller.core.requests import AclCreation, AclFilter, CreateAcls, DeleteAcls, DescribeAcls, Request
+from controller.core.messages.requests import AclCreation, AclFilter, CreateAcls, DeleteAcls, DescribeAcls, Request
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply

@@ -7,9 +7,9 @@ from base64 import b64decode
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import FeaturesUpdated, FeatureUpdated, ScramCredentialsAltered, UserAltered
-from controller.core.requests import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import FeaturesUpdated, FeatureUpdated, ScramCredentialsAltered, UserAltered
+from controller.core.messages.requests import (
     AlterScramCredentials,
     FeatureUpdate,
     Request,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
     LiveBroker,
@@ -19,9 +19,9 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     ClusterDescription,
     IsrResult,
     Node,
@@ -36,7 +36,7 @@ from controller.core.replies import (
     ShutdownPermitted,
     TopicMetadata,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     ClusterDescription,
     Node,
     OngoingMove,
@@ -21,7 +21,7 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AlterReassignments,
     CreateTopics,
     DeleteTopics,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.replies import BrokerConfig, ConfigSource
+from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
+from controller.core.messages.commands import LeaderAndIsr, PartitionView, StopReplica, UpdateMetadata
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
 from controller.wire.broker_side import decode_command, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
 from controller.wire.requests import MalformedRequest, UnsupportedApi

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import ShutdownPermitted
-from controller.core.requests import AlterReassignments, ControlledShutdown, PartitionReassignment
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import ShutdownPermitted
+from controller.core.messages.requests import AlterReassignments, ControlledShutdown, PartitionReassignment
 from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader

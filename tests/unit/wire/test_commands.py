@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from controller.core.commands import (
+from controller.core.messages.commands import (
     LeaderAndIsr,
     LiveBroker,
     PartitionView,
@@ -14,8 +14,8 @@ from controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from controller.core.effects import Tell
-from controller.core.errors import ErrorCode
+from controller.core.messages.effects import Tell
+from controller.core.messages.errors import ErrorCode
 from controller.wire.commands import CommandEncoder, CommandRequest
 from controller.wire.cursor import Malformed
 from controller.wire.versions import parse_protocol

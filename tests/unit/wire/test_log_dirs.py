@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.events import ReplicaSize
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import ReplicaSize
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader

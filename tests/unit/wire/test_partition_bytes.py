@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.commands import PartitionView
+from controller.core.messages.commands import PartitionView
 from controller.wire.partition_bytes import PartitionPacking
 
 

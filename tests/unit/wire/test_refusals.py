@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.core.clients.refusal import refusal
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     AclsCreated,
     AclsDeleted,
     ClusterDescription,
@@ -19,7 +19,7 @@ from controller.core.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AclCreation,
     AclFilter,
     AllocateProducerIds,

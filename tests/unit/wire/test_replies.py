@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.errors import ErrorCode
-from controller.core.replies import (
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.replies import (
     ClusterDescription,
     IsrResult,
     OngoingMove,

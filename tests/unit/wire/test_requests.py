@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from controller.core.requests import (
+from controller.core.messages.requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,

@@ -17,7 +17,7 @@ from kio.schema.sasl_handshake.v1 import request as h1r
 from kio.schema.sasl_handshake.v1 import response as h1
 from kio.serial import entity_reader
 
-from controller.core.errors import ErrorCode
+from controller.core.messages.errors import ErrorCode
 from controller.wire import sasl
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, encode_response_header

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.events import Event, Loaded, Observed
+from controller.core.messages.events import Event, Loaded, Observed
 from tests.simulation.reader import Reader
 from tests.simulation.zookeeper import MakeNode
 from tests.unit.zk.simulated import Ensemble

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from controller.core.events import Event, Loaded, Observed
+from controller.core.messages.events import Event, Loaded, Observed
 from controller.zk.answers import Reply
 from controller.zk.bulk import BulkReader, ChunkSize, Found
 from controller.zk.protocol import Node, Request

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.effects import Commit, Create, Delete, Read, Write, operation
-from controller.core.events import CommitId, Committed, Conflicted, Event, Observed
+from controller.core.messages.effects import Commit, Create, Delete, Read, Write, operation
+from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Observed
 from controller.zk.lives import MARK, Births
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer

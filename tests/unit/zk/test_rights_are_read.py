@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from controller.core.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
+from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
 from tests.simulation.reader import Reader
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble

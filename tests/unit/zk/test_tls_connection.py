@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import ConnectionDropped
 
-from controller.security.stores import UnusableStore
-from controller.security.tls import client_context, server_context
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context, server_context
 from controller.settings.security import KeyStore, Secret, StoreType, TlsSettings, TrustStore
 from controller.zk.client import context_of
 from controller.zk.tls_connection import TlsHandler, TlsSocket

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.effects import Commit, Create, Delete, Set, Write, operation
-from controller.core.events import CommitId, Committed, Conflicted, Event, Fenced, Observed
+from controller.core.messages.effects import Commit, Create, Delete, Set, Write, operation
+from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Observed
 from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from tests.simulation.zookeeper import MakeNode, SetData

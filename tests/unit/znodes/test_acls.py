@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.znodes.acls import (
     FOLDERS,
     AclAddress,

@@ -6,8 +6,7 @@ import pytest
 
 from zk_layout import catalog
 from zk_layout.catalog import Value
-from zk_layout.codec import DEEPEST, LARGEST_BYTES, decode_json, json_decoder
-from zk_layout.facts import Malformed
+from zk_layout.codec import DEEPEST, LARGEST_BYTES, Malformed, decode_json, json_decoder
 from zk_layout.znodes.acls import Acls
 from zk_layout.znodes.reassignment_status import StatusRoot
 

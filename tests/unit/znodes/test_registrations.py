@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration, encode
 

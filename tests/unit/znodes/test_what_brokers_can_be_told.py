@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zk_layout import catalog
-from zk_layout.facts import Malformed
+from zk_layout.codec import Malformed
 from zk_layout.znodes.admin import LegacyReassignment
 
 TOO_LARGE = 2**31

@@ -1,0 +1,1 @@
+"""What can an operator type, but for `reassign`, `demo` and `replay`?"""

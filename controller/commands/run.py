@@ -1,0 +1,125 @@
+"""How is one replica of the controller started?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import structlog
+from rich.table import Table
+from rich.text import Text
+
+from controller import logs
+from controller.commands.common import CONFIG, MISUSED, console
+from controller.monitoring import authorizer_log
+from controller.preflight.tls_handshakes import handshakes
+from controller.process import listener_security
+from controller.settings import BadSettings, Settings, environment_name, load
+from controller.wire.versions import parse_wanted
+
+
+@click.command()
+@click.option("--config", "config", type=CONFIG, help="Properties file, with Kafka's own keys.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key; may be repeated.")
+@click.option("--check-config", is_flag=True, help="Print the settings in force, or all that is wrong, and exit.")
+@click.option(
+    "--check-cluster", is_flag=True, help="Print whether this replica may lead the cluster, change nothing, and exit."
+)
+@click.option("--new-cluster", is_flag=True, help="Begin a cluster where none is at zookeeper.connect yet.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output of --check-config and --check-cluster; logs follow log.format.",
+)
+def run(
+    config: Path | None,
+    overrides: tuple[str, ...],
+    check_config: bool,
+    check_cluster: bool,
+    new_cluster: bool,
+    output: str,
+) -> None:
+    """Run one replica of the controller, in the foreground.
+
+    Before its first claim it makes sure that it does the cluster good: --check-cluster shows how that turns out.
+    Run several, each with its own broker.id: one leads, the others stand by. On SIGTERM the leader resigns cleanly.
+
+    The environment overrides the file, and --set overrides both. A broker's server.properties can serve as the
+    file: give it another broker.id and other listeners.
+
+    \b
+      kafka-zk-controller run --config controller.properties
+      kafka-zk-controller run --config controller.properties --check-config
+      kafka-zk-controller run --config controller.properties --check-cluster
+      KAFKA_ZK_CONTROLLER_BROKER_ID=901 kafka-zk-controller run --config controller.properties
+      kafka-zk-controller run --set zookeeper.connect=zk1:2181 --set broker.id=900
+
+    Exit codes: 0 stopped on request, 1 failed, 2 invalid configuration. Of --check-cluster: 0 it may lead, maybe with
+    warnings, 1 it must not, 2 invalid configuration, 3 ZooKeeper cannot be reached.
+    """
+    try:
+        settings = load(config, overrides, os.environ, {"inter.broker.protocol.version": parse_wanted})
+        listener_security.check(settings)
+    except BadSettings as error:
+        _refuse(error, as_json=(check_config or check_cluster) and output == "json")
+    if check_config:
+        _show_settings(settings, output)
+        return
+    if check_cluster:
+        from controller.commands import check_cluster as cluster
+
+        sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
+    _configure_logs(settings)
+    _log_keys_not_acted_on(settings)
+    from controller.process import daemon
+
+    sys.exit(daemon.run(settings, is_new_cluster=new_cluster))
+
+
+def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
+    if as_json:
+        click.echo(json.dumps({"problems": error.problems}, indent=2))
+    else:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        click.echo("not started; `kafka-zk-controller settings` explains every key", err=True)
+    sys.exit(MISUSED)
+
+
+def _show_settings(found: Settings, output: str) -> None:
+    tried = handshakes(found)
+    if output == "json":
+        shown = {"settings": found.shown(), "ignored": found.ignored, "handshakes": tried}
+        click.echo(json.dumps(shown, indent=2))
+        return
+    table = Table("key", "value", "environment variable", title="The configuration is valid")
+    for key, value in found.shown().items():
+        table.add_row(key, Text(value), environment_name(key))
+    console().print(table)
+    for listener, outcome in tried.items():
+        click.echo(f"handshake of brokers on {listener}: {outcome}")
+    if found.ignored:
+        click.echo(f"ignored, not settings of a controller: {', '.join(found.ignored)}")
+
+
+def _configure_logs(found: Settings) -> None:
+    style, file = found.text("log.format"), found.values["log.authorizer.file"]
+    logs.configure(found.text("log.level"), style)
+    try:
+        logs.separate(
+            authorizer_log.LOGGER, found.text("log.authorizer.level"), Path(str(file)) if file else None, style
+        )
+    except OSError as error:
+        _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
+
+
+def _log_keys_not_acted_on(found: Settings) -> None:
+    if found.ignored:
+        log = structlog.get_logger(__name__)
+        log.info("ignoring settings that a controller does not use", keys=list(found.ignored))

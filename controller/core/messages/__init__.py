@@ -1,0 +1,1 @@
+"""What goes into the machine, and what comes out of it?"""

@@ -1,0 +1,254 @@
+"""What can leave the controller?"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from controller.core.messages.commands import Command
+from controller.core.messages.events import Alarm, CallId, CommitId
+from controller.core.messages.replies import Reply
+from controller.core.messages.requests import Caller
+from zk_layout import catalog
+from zk_layout.catalog import Address, Value
+from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition, ZnodeVersion, Zxid
+from zk_layout.znodes.acls import AclOperation, ResourcePattern
+from zk_layout.znodes.brokers import Registration
+
+
+class Create(Struct, frozen=True):
+    """Create a persistent znode; one that exists is a conflict.
+
+    Shape:
+        With `is_sequential`, ZooKeeper appends a number to the name, so that it can never exist.
+    """
+
+    address: Address
+    value: Value | None
+    is_sequential: bool = False
+
+
+class Set(Struct, frozen=True):
+    """Replace a znode's data; any version but `expected` is a conflict.
+
+    Shape:
+        With `life` so is a znode of that name and version that was created at another zxid.
+    """
+
+    address: Address
+    value: Value
+    expected: ZnodeVersion
+    life: Zxid | None = None
+
+
+class Delete(Struct, frozen=True):
+    """Delete a znode; any version but `expected`, and any life but `life`, is a conflict as with `Set`."""
+
+    address: Address
+    expected: ZnodeVersion
+    life: Zxid | None = None
+
+
+Write = Create | Set | Delete
+
+
+class Operation(Struct, frozen=True):
+    """One write with its bytes, which are made once; a deletion has none."""
+
+    write: Write
+    data: bytes
+
+
+def operation(write: Write) -> Operation:
+    """A write with its bytes."""
+    return Operation(write, b"" if isinstance(write, Delete) else catalog.encode(write.value))
+
+
+class Commit(Struct, frozen=True):
+    """Write all of this or nothing, if no other controller has raised the controller epoch.
+
+    Shape:
+        `why` has one sentence for each decision, in domain words.
+    """
+
+    commit: CommitId
+    operations: tuple[Operation, ...]
+    why: tuple[str, ...]
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """What is written, without the bytes."""
+        return tuple(operation.write for operation in self.operations)
+
+
+class Read(Struct, frozen=True):
+    """Read these znodes again, and where `watch` is set tell the next change of each too."""
+
+    addresses: tuple[Address, ...]
+    watch: bool = False
+
+
+class ReadChildren(Struct, frozen=True):
+    """Read all children of a znode once, and tell which of those seen earlier are gone; nothing is watched."""
+
+    parent: str
+
+
+class ReadAgain(Struct, frozen=True):
+    """Read what could not be read, or list its children if that was refused."""
+
+    paths: tuple[str, ...]
+
+
+class Survey(Struct, frozen=True):
+    """List everything below a topic's znode, also what nobody knows of; comes back as `Surveyed`."""
+
+    topic: TopicName
+
+
+class Connect(Struct, frozen=True):
+    """Open a channel to a broker; what was queued for an earlier life of it is dropped."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    registration: Registration
+
+
+class Disconnect(Struct, frozen=True):
+    """Close the channel to a broker and drop what is queued."""
+
+    broker: BrokerId
+
+
+class Tell(Struct, frozen=True):
+    """Send a command, after all those told to this broker before."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    controller_epoch: ControllerEpoch
+    command: Command
+
+
+class DescribeLogDirs(Struct, frozen=True):
+    """Ask a broker how large these replicas are; it reads nothing else and changes nothing."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    registration: Registration
+    partitions: tuple[TopicPartition, ...]
+
+
+class Answer(Struct, frozen=True):
+    """Answer a request."""
+
+    call: CallId
+    reply: Reply
+
+
+class Wake(Struct, frozen=True):
+    """Ring once at this time, replacing an equal alarm set before.
+
+    Units:
+        `at` is in monotonic seconds, as given to `Machine.turn`.
+    """
+
+    alarm: Alarm
+    at: float
+
+
+class Notice(Struct, frozen=True):
+    """Something a person should know: logged and counted.
+
+    Shape:
+        `kind` is a short stable name for metrics ("malformed znode"), `text` the sentence.
+    """
+
+    kind: str
+    text: str
+
+
+class Measured(Struct, frozen=True):
+    """A figure for the metrics: `measure` names one in `metrics.measures`, `labels` are its label values in order."""
+
+    measure: str
+    value: float = 1.0
+    labels: tuple[str, ...] = ()
+
+
+class Record(StrEnum):
+    """What the audit trail tells of, besides requests."""
+
+    ELECTION = "election"
+    MOVE = "move"
+    TOPIC = "topic"
+
+
+class Recorded(Struct, frozen=True):
+    """What has come about in this turn, for the audit trail.
+
+    Shape:
+        `lines` are sentences about the first few; `count` is of all of them.
+    """
+
+    record: Record
+    lines: tuple[str, ...]
+    count: int
+
+
+class Decision(Struct, frozen=True):
+    """Whether somebody was allowed something, and why, in words."""
+
+    operation: AclOperation
+    resource: ResourcePattern
+    is_allowed: bool
+    why: str
+
+
+class Decided(Struct, frozen=True):
+    """What was decided about the rights of a request, for the log of decisions.
+
+    Shape:
+        `request` is the name of its type. `decisions` are all allowed, or all denied; `untold` more are like them.
+    """
+
+    caller: Caller
+    request: str
+    decisions: tuple[Decision, ...]
+    untold: int = 0
+
+
+class StepDown(Struct, frozen=True):
+    """This process must stop being controller at once; it may stand again.
+
+    Shape:
+        `is_outranked`: brokers know a higher controller epoch than ours and obey nobody with a lower one.
+    """
+
+    reason: str
+    is_outranked: bool = False
+
+
+class Drained(Struct, frozen=True):
+    """Nothing is in flight any more; the resignation can be carried out."""
+
+
+Effect = (
+    Commit
+    | Read
+    | ReadChildren
+    | ReadAgain
+    | Survey
+    | Connect
+    | Disconnect
+    | Tell
+    | DescribeLogDirs
+    | Answer
+    | Wake
+    | Notice
+    | Measured
+    | Recorded
+    | Decided
+    | StepDown
+    | Drained
+)

@@ -1,0 +1,1 @@
+"""When is what looked at again?"""

@@ -1,0 +1,1 @@
+"""Which duties own one znode each, and no more?"""

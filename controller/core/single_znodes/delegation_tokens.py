@@ -1,0 +1,95 @@
+"""Delegation tokens: which have expired, to be deleted and named to the brokers?
+
+Brokers create, renew and describe tokens themselves; only their expiry is the controller's duty. No secret is needed: a
+token's znode holds none.
+
+Source: KIP-48; Kafka's DelegationTokenManager.expireTokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.messages.effects import Create, Delete, ReadChildren
+from controller.core.messages.events import Alarm, ClockShown
+from controller.core.messages.outbox import Outbox
+from controller.core.state.changes import Changes
+from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject
+from controller.core.turn.duty import Duty, Report
+from controller.core.turn.shared import Shared
+from zk_layout.znodes.delegation_tokens import (
+    ROOT,
+    DelegationTokenAddress,
+    DelegationTokenChangeAddress,
+    TokenChange,
+    is_expired,
+)
+
+SUBJECT = Subject("znodes in", ROOT)
+AT_ONCE = 100
+
+
+class LookForExpiredTokens(Alarm, frozen=True):
+    """It is time to read the tokens again."""
+
+
+class DelegationTokens(Duty):
+    """Tokens are read now and then, not watched: brokers renew them all the time."""
+
+    alarms = (LookForExpiredTokens,)
+
+    def __init__(self, shared: Shared) -> None:
+        """None read yet."""
+        self._shared = shared
+        self._is_due = False
+        self._clock_zero_ms = shared.settings.clock_zero_ms
+
+    def hear(self, report: Report, out: Outbox) -> None:
+        """Tokens expire by the clock on the wall, which comes with every reading of them."""
+        if isinstance(report, ClockShown):
+            self._clock_zero_ms = report.unix_ms - round(out.now * 1000)
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Begin to look when everything is loaded; judge the tokens whenever they were read."""
+        if changes.is_beginning and self._shared.settings.token_expiry_check_s is not None:
+            self.woke(LookForExpiredTokens(), out)
+        self._is_due = self._is_due or changes.tokens
+
+    def woke(self, alarm: Alarm, out: Outbox) -> None:
+        """Judge the tokens that are known, read all of them, and set the next time."""
+        self._is_due = True
+        every_s = self._shared.settings.token_expiry_check_s
+        if every_s is not None:
+            out.add(ReadChildren(ROOT))
+            out.wake(LookForExpiredTokens(), out.now + every_s)
+
+    def propose(self, out: Outbox) -> Sequence[Proposal]:
+        """Delete those whose time is over, each together with the znode that tells the brokers."""
+        if not self._is_due or not self._shared.transactions.may_propose(SUBJECT):
+            return ()
+        now_ms = self._clock_zero_ms + round(out.now * 1000)
+        expired = [
+            (name, token)
+            for name, token in sorted(self._shared.state.tokens.items())
+            if token.times is not None and is_expired(token.times, now_ms)
+        ]
+        self._is_due = len(expired) > AT_ONCE
+        atoms = tuple(
+            Atom(
+                (
+                    Delete(DelegationTokenAddress(name), token.version),
+                    Create(DelegationTokenChangeAddress(), TokenChange(name), is_sequential=True),
+                ),
+                (f"delegation token {name} has expired",),
+            )
+            for name, token in expired[:AT_ONCE]
+        )
+        return (Proposal(SUBJECT, atoms, memo=len(atoms)),) if atoms else ()
+
+    def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
+        """Count what is gone; a token that was renewed meanwhile has been read again."""
+        if isinstance(outcome, Accepted):
+            assert isinstance(proposal.memo, int)
+            out.measured("delegation_tokens_expired", proposal.memo)
+        else:
+            self._is_due = True

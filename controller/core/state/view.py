@@ -1,0 +1,187 @@
+"""What may a rule see? The facts, what was said in this term, and who we are: to be read, not changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from controller.core.state.brokers import Broker
+from controller.core.state.cluster import ClusterState
+from controller.core.state.memory import Memory
+from controller.core.state.topics import DeletionMark, Partition, ReassignmentZnode, TopicView
+from zk_layout.catalog import Address, address_of
+from zk_layout.ids import (
+    BrokerId,
+    ControllerEpoch,
+    PartitionId,
+    Replicas,
+    TopicId,
+    TopicName,
+    TopicPartition,
+    ZnodeVersion,
+    Zxid,
+)
+from zk_layout.znodes.brokers import BrokerAddress
+from zk_layout.znodes.configs import Config, is_unclean_allowed
+from zk_layout.znodes.topics import TopicAddress
+
+Numbers = Mapping[TopicName, Mapping[PartitionId, None]]
+
+
+class Identity(Struct, frozen=True):
+    """Who we are in this term, and what the configuration says to rules.
+
+    Shape:
+        `unclean_election` is the configured default; `/config/brokers/<default>` overrides it, and what brokers have
+        for themselves overrides both. `deletes_topics` is None while it is not known.
+    """
+
+    own_id: BrokerId
+    controller_epoch: ControllerEpoch
+    unclean_election: bool = False
+    has_leader_recovery: bool = True
+    deletes_topics: bool | None = True
+    unclean_election_of_brokers: bool | None = None
+
+
+class Cluster:
+    """A read-only view. Topics and partitions are frozen values, indexes are typed as mappings."""
+
+    def __init__(self, state: ClusterState, memory: Memory, identity: Identity) -> None:
+        """Everything shown follows `state` and `memory` as they change."""
+        self._state, self._memory, self._identity = state, memory, identity
+        self.own_id = identity.own_id
+        self.controller_epoch = identity.controller_epoch
+        self.has_leader_recovery = identity.has_leader_recovery
+        self.deletes_topics = identity.deletes_topics
+        self.topics: Mapping[TopicName, TopicView] = state.topics.views
+        self.topic_names: Mapping[TopicId, TopicName] = state.topics.names
+        self.deletion_marks: Mapping[TopicName, DeletionMark] = state.topics.marks
+        self.alike: Mapping[str, Mapping[TopicName, None]] = state.topics.alike
+        self.hosted: Mapping[BrokerId, Numbers] = state.placement.hosted
+        self.owing: Mapping[BrokerId, Numbers] = state.placement.owing
+        self.moving: Numbers = state.placement.moving
+        self.replica_counts: Mapping[BrokerId, int] = state.placement.replica_counts
+        self.preferred_counts: Mapping[BrokerId, int] = state.placement.preferred_counts
+        self.controllers: Mapping[BrokerId, bool] = memory.controllers
+        self.brokers: Mapping[BrokerId, Broker] = memory.brokers
+        self.shutting_down: Mapping[BrokerId, None] = memory.shutting_down
+        self.offline_replicas: Mapping[TopicPartition, frozenset[BrokerId]] = memory.offline_replicas
+        self.untold: Mapping[TopicPartition, None] = memory.untold
+        self.emptied: Mapping[TopicPartition, frozenset[BrokerId]] = memory.emptied
+        self.caught_up: Mapping[TopicPartition, frozenset[BrokerId]] = memory.caught_up
+        self.confirmed: Mapping[TopicPartition, frozenset[BrokerId]] = memory.confirmed
+        self.out_of_patience: Mapping[TopicPartition, None] = memory.out_of_patience
+        self.gathering: Mapping[TopicName, None] = memory.gathering
+        self.offline: Mapping[TopicPartition, None] = memory.offline
+        self.not_preferred: Mapping[TopicPartition, None] = memory.not_preferred
+        self.preferring: Mapping[TopicPartition, None] = memory.preferring
+        self.withdrawn: Mapping[TopicName, None] = memory.withdrawn
+        self.overwritten: Numbers = memory.overwritten
+
+    @property
+    def legacy(self) -> Mapping[TopicPartition, Replicas]:
+        """The accepted entries of `/admin/reassign_partitions`."""
+        return self._memory.legacy
+
+    @property
+    def legacy_czxid(self) -> Zxid:
+        """When the znode was created from which they came."""
+        return self._memory.legacy_czxid
+
+    def fresh_config(self, at: TopicPartition) -> Config | None:
+        """The settings of its topic; None unless they were read for the decision about this partition."""
+        if at.partition not in self._memory.fresh_configs.get(at.topic, ()):
+            return None
+        held = self._state.topics.config(at.topic)
+        return None if held is None else held.config
+
+    def config_version(self, name: TopicName) -> ZnodeVersion | None:
+        """The version of a topic's settings as last read, -1 where there are none; None where they never were read."""
+        held = self._state.topics.config(name)
+        return None if held is None else held.version
+
+    def is_known_missing(self, name: TopicName, since: Zxid) -> bool:
+        """Whether a topic was seen to be absent at this zxid or later."""
+        return self._state.topics.is_known_missing(name, since)
+
+    def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
+        """Version and sighting of what a topic that is not there still owes; None if nothing."""
+        return self._state.topics.stray_deletions(name)
+
+    def child(self, at: TopicPartition) -> ReassignmentZnode | None:
+        """A partition's child of `/admin/reassignments`."""
+        return self._state.reassignments.child(at)
+
+    @property
+    def unclean_election(self) -> bool:
+        """Whether replicas that are not in sync may lead, where a topic's settings do not say otherwise."""
+        of_brokers = self._identity.unclean_election_of_brokers
+        if of_brokers is not None:
+            return of_brokers
+        return is_unclean_allowed(self._state.broker_defaults, self._identity.unclean_election)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions there are."""
+        return self._state.placement.partition_count
+
+    def is_live(self, broker: BrokerId) -> bool:
+        """Whether a real broker is registered and means to stay; registrations of controllers host nothing."""
+        return self.is_registered(broker) and broker not in self.shutting_down
+
+    def is_registered(self, broker: BrokerId) -> bool:
+        """Whether a real broker can be talked to: live, or shutting down."""
+        return broker in self.brokers and broker not in self.controllers
+
+    def is_online(self, broker: BrokerId, of: TopicPartition) -> bool:
+        """Whether a replica can serve: its broker is live and its log directory is good."""
+        return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())
+
+    def may_have_records(self, replica: BrokerId, of: TopicPartition) -> bool:
+        """Whether a replica was not told to delete its log since it was last in sync, as far as this term knows."""
+        return replica not in self.emptied.get(of, ())
+
+    def is_hidden(self, broker: BrokerId) -> bool:
+        """Whether it is registered, and lives, but nobody can read where: nothing can be said to it."""
+        return broker not in self.brokers and self.is_unreadable(BrokerAddress(broker))
+
+    def is_unreadable(self, address: Address) -> bool:
+        """Whether a znode cannot be read now: what it says may be unknown, or no longer true."""
+        return address.path in self._state.unreadable
+
+    def is_missing(self, at: TopicPartition) -> bool:
+        """Whether there is no such partition, as far as its topic's znode can be read."""
+        return self.partition(at) is None and not self.is_unreadable(TopicAddress(at.topic))
+
+    def has_unreadable_topics(self) -> bool:
+        """Whether there is a topic that cannot be read now, so that its id may be unknown."""
+        unreadable = self._state.unreadable
+        paths = (*unreadable.refusals, *unreadable.malformed) if unreadable else ()
+        return any(isinstance(address_of(path), TopicAddress) for path in paths)
+
+    def still_serves(self, broker: BrokerId, of: TopicPartition) -> bool:
+        """Whether a replica that nobody may elect leads on: its broker shuts down, or nobody can read where it is."""
+        is_there = broker in self.shutting_down or self.is_hidden(broker)
+        return is_there and broker not in self.offline_replicas.get(of, ())
+
+    def may_not_read(self, address: Address) -> bool:
+        """Whether ZooKeeper does not let us read a znode; it is read as soon as it does."""
+        return address.path in self._state.unreadable.refusals
+
+    def live_brokers(self) -> tuple[BrokerId, ...]:
+        """The brokers replicas may be placed on, by id."""
+        return tuple(sorted(b for b in self.brokers if self.is_live(b)))
+
+    def registered_brokers(self) -> tuple[BrokerId, ...]:
+        """The brokers that can be talked to, by id."""
+        return tuple(sorted(b for b in self.brokers if b not in self.controllers))
+
+    def nodes(self) -> tuple[BrokerId, ...]:
+        """Whom brokers and clients may talk to, by id: the real brokers, and ourselves."""
+        return tuple(sorted(b for b in self.brokers if b not in self.controllers or b == self.own_id))
+
+    def partition(self, at: TopicPartition) -> Partition | None:
+        """A partition that its topic's znode lists."""
+        return self._state.topics.partition(at.topic, at.partition)

@@ -1,0 +1,1 @@
+"""What does a process know of ZooKeeper whether or not it leads?"""

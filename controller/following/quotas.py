@@ -1,0 +1,232 @@
+"""Which quotas on changes of topics are in force, whoever leads?
+
+Read in every session of this process, and followed as brokers follow them: by notifications of whoever changes them.
+There may be very many users, most of whom have nothing to say here, and none is worth a watch of its own. Of what a
+user's znode holds, terms hear the quota only: a journal would keep credentials.
+
+Source: Kafka's DynamicConfigManager, UserConfigHandler and ClientIdConfigHandler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from controller.core.messages.effects import Notice, ReadAgain
+from controller.core.messages.events import Event, Observed, QuotasRead, ReadAllowed, ReadRefused
+from controller.runtime.supervision import Troubles, supervised
+from controller.zk.answers import Refused, SessionEnded
+from controller.zk.bridge import Bridge
+from controller.zk.bulk import BulkReader, ChunkSize, Hidden
+from controller.zk.protocol import Node
+from controller.zk.reader import Reader
+from zk_layout import catalog
+from zk_layout.catalog import Address
+from zk_layout.codec import Malformed, one_line
+from zk_layout.watched import CHANGED_CONFIGS
+from zk_layout.znodes.configs import CLIENTS, USERS, Config, clients_of
+from zk_layout.znodes.notifications import ConfigChange
+from zk_layout.znodes.quotas import QuotaEntity, entity_of, rate_of
+
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 60.0
+AT_ONCE: Final = 500
+PART: Final = "following quotas"
+
+Rates = dict[QuotaEntity, float]
+
+
+class QuotasFollower:
+    """Tells each term what limits whom. Before everything was read once, nothing limits anybody.
+
+    When a session ends, what was known in it counts until the next one has read everything.
+    """
+
+    def __init__(
+        self,
+        bridge: Callable[[], Bridge],
+        notice: Callable[[Notice], None] = lambda _: None,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
+        self._troubles = troubles or Troubles()
+        self._bridge = bridge
+        self._notice = notice
+        self._named: dict[str, str] = {}
+        self._rates: Rates = {}
+        self.limits_users = False
+        """Whether it matters to anybody which user a request is from."""
+        self._emit: Callable[[Event], None] | None = None
+
+    def begin_term(self, emit: Callable[[Event], None]) -> None:
+        """Tell a term all that is known, and from now on what changes."""
+        self._emit = emit
+        self._tell(self._rates.items())
+
+    def end_term(self) -> None:
+        """Tell nobody."""
+        self._emit = None
+
+    async def follow(self) -> None:
+        """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
+        # The end of a session is said by whoever cannot do without it.
+        await supervised(PART, self._follow_once, self._troubles, again_after_s=FIRST_WAIT_S, expected=(SessionEnded,))
+
+    async def _follow_once(self) -> None:
+        await _Session(self._bridge(), self._apply, self._name).follow()
+
+    def _apply(self, read: dict[QuotaEntity, float | None], *, is_everything: bool) -> None:
+        if is_everything:
+            self._troubles.right(PART)
+        gone = {entity: None for entity in self._rates if entity not in read} if is_everything else {}
+        changed = {entity: rate for entity, rate in {**gone, **read}.items() if self._rates.get(entity) != rate}
+        for entity, rate in changed.items():
+            if rate is None:
+                del self._rates[entity]
+            else:
+                self._rates[entity] = rate
+        self.limits_users = any(entity.user is not None for entity in self._rates)
+        self._tell(changed.items())
+
+    def _tell(self, changed: Iterable[tuple[QuotaEntity, float | None]]) -> None:
+        told = tuple(changed)
+        for begun in range(0, len(told), AT_ONCE):
+            if self._emit is not None:
+                self._emit(QuotasRead(told[begun : begun + AT_ONCE]))
+
+    def _name(self, path: str, notice: Notice | None) -> None:
+        """Once; what has been mended can be news again."""
+        if notice is None:
+            self._named.pop(path, None)
+        elif self._named.get(path) != notice.text:
+            self._named[path] = notice.text
+            self._notice(notice)
+
+
+class _Session:
+    """All that is read in one session, one thing after the other, so that what was read last is the newest."""
+
+    def __init__(self, bridge: Bridge, apply: Callable[..., None], name: Callable[[str, Notice | None], None]) -> None:
+        self._bridge, self._apply, self._name = bridge, apply, name
+        self._bulk = BulkReader(bridge)
+        self._reader = Reader(bridge, self._hear, what=CHANGED_CONFIGS)
+        self._changed: dict[str, None] = {}
+        self._is_changed = asyncio.Event()
+        self._refused: set[str] = set()
+        self._refused_changes: set[str] = set()
+
+    async def follow(self) -> None:
+        """To its end. What is changed while everything is read is read again after it."""
+        try:
+            await self._reader.load()
+            await self._read_everything()
+            reading, wait_s = asyncio.ensure_future(self._reader.wait()), FIRST_WAIT_S
+            while not reading.done():
+                changing = asyncio.ensure_future(self._is_changed.wait())
+                is_refused = bool(self._refused or self._refused_changes)
+                await asyncio.wait(
+                    [reading, changing], timeout=wait_s if is_refused else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                changing.cancel()
+                if self._is_changed.is_set():
+                    await self._read_changed()
+                elif is_refused:  # a change of ZooKeeper's own ACLs sets no watch off
+                    self._reader.read_again(ReadAgain(tuple(self._refused_changes)))
+                    await self._read_everything()
+                    wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            reading.result()
+        finally:
+            self._reader.stop()
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Observed(facts):
+                changes = (fact.value for fact in facts if isinstance(fact.value, ConfigChange))
+                paths = (f"/config/{change.entity_path}" for change in changes)
+                self._changed.update((path, None) for path in paths if entity_of(catalog.address_of(path)) is not None)
+                if self._changed:
+                    self._is_changed.set()
+            case ReadRefused(path, reason, _):
+                self._refused_changes.add(path)
+                self._name(path, Notice("unreadable znode", f"{reason}; quotas that are changed take no effect"))
+            case ReadAllowed(path):
+                self._refused_changes.discard(path)
+                self._name(path, None)
+            case _:
+                pass  # `load` returns
+
+    async def _read_changed(self) -> None:
+        paths, self._changed = tuple(self._changed), {}
+        self._is_changed.clear()
+        self._apply(await self._read(paths), is_everything=False)
+
+    async def _read_everything(self) -> None:
+        self._refused.clear()
+        users, clients = await self._names(USERS), await self._names(CLIENTS)
+        paths = [f"{CLIENTS}/{name}" for name in clients] + [f"{USERS}/{name}" for name in users]
+        for begun in range(0, len(users), AT_ONCE):
+            folders = await self._present([clients_of(user) for user in users[begun : begun + AT_ONCE]])
+            below = await asyncio.gather(*map(self._names, folders))
+            paths += [f"{folder}/{name}" for folder, names in zip(folders, below, strict=True) for name in names]
+        read: dict[QuotaEntity, float | None] = {}
+        for begun in range(0, len(paths), AT_ONCE):
+            found = await self._read(paths[begun : begun + AT_ONCE])
+            read.update((entity, rate) for entity, rate in found.items() if rate is not None)
+        self._apply(read, is_everything=True)
+
+    async def _present(self, folders: Sequence[str]) -> list[str]:
+        """Those that are there, asked for all at once: most users have none."""
+        present = []
+        for folder, (node, _) in zip(folders, await self._bulk.read(folders, ChunkSize()), strict=True):
+            if isinstance(node, Hidden):
+                self._refuse(folder, node.reason)
+            elif node is not None:
+                present.append(folder)
+        return present
+
+    async def _names(self, folder: str) -> list[str]:
+        try:
+            names, _ = await self._bridge.children(folder)
+        except Refused as error:
+            self._refuse(folder, f"{error} (its children)")
+            return []
+        self._name(folder, None)
+        return names or []
+
+    async def _read(self, paths: Sequence[str]) -> dict[QuotaEntity, float | None]:
+        """The rates in those of these that can hold any; None where there is none, or none that can be read."""
+        entities: dict[Address, QuotaEntity] = {}
+        for path in paths:
+            address = catalog.address_of(path)
+            entity = entity_of(address)
+            if address is not None and entity is not None:
+                entities[address] = entity
+        rates: dict[QuotaEntity, float | None] = dict.fromkeys(entities.values())
+        found = await self._bulk.read([address.path for address in entities], ChunkSize())
+        for (address, entity), (node, _) in zip(entities.items(), found, strict=True):
+            if isinstance(node, Hidden):
+                self._refuse(address.path, node.reason)
+            elif node is None:
+                self._name(address.path, None)
+            else:
+                rates[entity] = self._rate(address, node)
+        return rates
+
+    def _rate(self, address: Address, node: Node) -> float | None:
+        path, value = address.path, catalog.decode(address, node.data)
+        try:
+            if isinstance(value, Malformed):
+                raise ValueError(value.reason)
+            rate = rate_of(value) if isinstance(value, Config) else None
+        except ValueError as error:
+            text = f"{one_line(path)}: {one_line(str(error))}; no quota is taken from it until it is mended"
+            self._name(path, Notice("malformed znode", text))
+            return None
+        self._name(path, None)
+        return rate
+
+    def _refuse(self, path: str, reason: str) -> None:
+        self._refused.add(path)
+        text = f"{one_line(reason)}; no quota is taken from it until it can be read"
+        self._name(path, Notice("unreadable znode", text))

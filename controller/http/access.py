@@ -1,0 +1,121 @@
+"""Who may read the HTTP port of this process? What settings come to, followed while their files change."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from controller.http.web_config import KEY, Seen, WebAccess
+from controller.runtime.supervision import Troubles
+from controller.security.failures import UnusableSecurity
+from controller.settings import Settings
+
+PART: Final = "HTTP port"
+_log = structlog.get_logger(__name__)
+
+
+class HttpAccess:
+    """What the file of `http.web.config.file` says now; a file that cannot be used leaves in force what was good.
+
+    So does one without TLS or users where there were some: it may be half written, and nobody is let in by an accident.
+    """
+
+    def __init__(self, path: Path, troubles: Troubles | None = None) -> None:
+        """Read it. `troubles` hear of a change that cannot be used.
+
+        Raises:
+            UnusableSecurity: with what to change.
+        """
+        self._path, self._troubles = path, troubles or Troubles()
+        self._found = WebAccess(path)
+        self._seen: Seen | None = self._found.seen
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """How connections are encrypted; None where they are not."""
+        return self._found.context
+
+    @property
+    def has_authentication(self) -> bool:
+        """Whether only some may read."""
+        return self._found.has_authentication
+
+    def renew(self) -> bool:
+        """Read the files again if they have changed; whether something else is in force now."""
+        seen = self._found.look()
+        if seen == self._seen:
+            return False
+        try:
+            self._found = self._as_closed(WebAccess(self._path))
+        except UnusableSecurity as unusable:
+            self._seen = None  # tried again: a right to read that is given later changes no file
+            self._troubles.wrong(
+                PART, "access has changed and cannot be used; that of before stays in force", str(unusable)
+            )
+            return False
+        self._seen = self._found.seen
+        self._troubles.right(PART)
+        _log.info("the HTTP port's access was renewed", file=str(self._path))
+        return True
+
+    def _as_closed(self, found: WebAccess) -> WebAccess:
+        if (self.context is not None and found.context is None) or (
+            self.has_authentication and not found.has_authentication
+        ):
+            raise UnusableSecurity(
+                f"{KEY}={self._path} would open what was closed; restart the process, if that is meant"
+            )
+        return found
+
+    def knows(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client is known already; see `WebAccess.knows`."""
+        return self._found.knows(authorization, certificate)
+
+    def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client may read; see `WebAccess.lets_in`."""
+        return self._found.lets_in(authorization, certificate)
+
+
+def http_access(settings: Settings, troubles: Troubles | None = None) -> HttpAccess | None:
+    """Who may read; None where everybody may, unencrypted. `troubles` hear of changes that cannot be used.
+
+    Raises:
+        UnusableSecurity: with what to change.
+    """
+    path, host = settings.values[KEY], settings.text("http.host")
+    found = HttpAccess(Path(str(path)), troubles) if path and settings.number("http.port") else None
+    if not settings.number("http.port") or settings.flag("http.open") or _is_local(host):
+        return found
+    missing = []
+    if found is None or found.context is None:
+        missing.append("TLS (tls_server_config)")
+    if found is None or not found.has_authentication:
+        missing.append("users (basic_auth_users) or client certificates (client_auth_type)")
+    if missing:
+        where = f"{KEY}={path}" if path else KEY
+        raise UnusableSecurity(
+            f"http.host={host} is reached from other hosts: {where} has to give it {' and '.join(missing)}; or let it "
+            "listen on 127.0.0.1 only, or set http.open=true if everybody may read it"
+        )
+    return found
+
+
+def log_openness(settings: Settings, access: HttpAccess | None) -> None:
+    """Say once where everybody may read."""
+    host, port = settings.text("http.host"), settings.number("http.port")
+    if port and not _is_local(host) and (access is None or not access.has_authentication):
+        _log.warning("everybody may read the HTTP port", host=host, port=port, hint=f"set {KEY}")
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

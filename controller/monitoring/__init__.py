@@ -1,0 +1,1 @@
+"""What do operators see: figures, the authorizer's log, the audit trail?"""

@@ -1,0 +1,256 @@
+"""How do the parts' observations become measures?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct, json
+
+from controller import logs
+from controller.core.machine import Machine
+from controller.core.messages.effects import Commit, Effect, Measured, Notice, Tell
+from controller.core.messages.errors import ErrorCode
+from controller.core.messages.events import CommitId, Committed, Conflicted, Event, Fenced, Observed, Unknown
+from controller.core.messages.replies import OngoingMove, ReassignmentsListed, Reply
+from controller.core.messages.requests import Caller, ListReassignments, Request
+from controller.http.server import EVERYBODY, Exporter, Readers
+from controller.http.status import StatusSource
+from controller.runtime.supervision import Troubles, supervised
+from metrics.recorder import Recorder
+from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
+from zk_layout.znodes.reassignment_status import MoveProgress
+
+GAUGES_EVERY_S = 1.0
+PART = "figures"
+OF_MOVES_BY_BROKER = ("reassignment_remaining_bytes", "reassignment_bytes_per_second")
+OF_MOVES = ("reassignment_longest_stage_seconds", "open_reassignment_requests")
+
+_OUTCOMES: dict[type, str] = {
+    Committed: "committed",
+    Conflicted: "conflicted",
+    Fenced: "fenced",
+    Unknown: "unknown",
+}
+
+
+CALLER = Caller(listener="HTTP", address="")
+
+
+class ListedMove(Struct, frozen=True):
+    """One move in progress, as it is shown over HTTP."""
+
+    topic: TopicName
+    partition: PartitionId
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+    progress: MoveProgress | None
+
+
+def _encoded(moves: Sequence[OngoingMove]) -> bytes:
+    return json.encode([ListedMove(*m.topic_partition, m.replicas, m.adding, m.removing, m.progress) for m in moves])
+
+
+class Turns:
+    """Observes the machine's turns."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._sent: dict[CommitId, float] = {}
+
+    def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:
+        """Count one turn."""
+        record = self._recorder.record
+        record("turn_seconds", took_s)
+        record("turn_events", len(events))
+        record("event_queue_depth", left)
+        for event in events:
+            self._received(event, now)
+        for effect in effects:
+            if isinstance(effect, Tell):
+                record("broker_commands", 1, (type(effect.command).__name__,))
+            elif isinstance(effect, Commit):
+                self._sent[effect.commit] = now
+                for write in effect.writes:
+                    record("zookeeper_writes", 1, (type(write.address).__name__.removesuffix("Address"),))
+
+    def _received(self, event: Event, now: float) -> None:
+        if isinstance(event, Observed):
+            self._recorder.record("zookeeper_znodes_read", len(event.facts))
+        elif isinstance(event, Committed | Conflicted | Fenced | Unknown):
+            self._recorder.record("zookeeper_transactions", 1, (_OUTCOMES[type(event)],))
+            sent = self._sent.pop(event.commit, None)
+            if sent is not None:
+                self._recorder.record("zookeeper_transaction_seconds", now - sent)
+
+    def forget(self) -> None:
+        """A term is over: what it sent gets no outcome any more."""
+        self._sent.clear()
+
+
+class LinkMeasures:
+    """Observes the links to brokers."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._record = recorder.record
+
+    def depth_changed(self, broker: BrokerId, depth: int) -> None:
+        """Show how much a broker has not acknowledged."""
+        self._record("broker_queue_depth", depth, (str(broker),))
+
+    def delivered(self, broker: BrokerId, size_bytes: int) -> None:
+        """Count the bytes."""
+        self._record("broker_request_bytes", size_bytes, (str(broker),))
+
+    def acknowledged(self, broker: BrokerId, command: str, took_s: float) -> None:  # noqa: ARG002 (by kind is enough)
+        """Time the answer."""
+        self._record("broker_command_seconds", took_s, (command,))
+
+    def failed(self, broker: BrokerId, reason: str) -> None:  # noqa: ARG002 (the link logs it)
+        """Count the attempt that will be repeated; the link logs why."""
+        self._record("broker_delivery_retries", 1, (str(broker),))
+
+
+class ServerMeasures:
+    """Observes the listeners."""
+
+    def __init__(self, recorder: Recorder, api_name: Callable[[int], str]) -> None:
+        self._record = recorder.record
+        self._api_name = api_name
+
+    def answered(self, listener: str, api_key: int, took_s: float) -> None:
+        """Count and time one answer."""
+        self._record("requests", 1, (self._api_name(api_key), listener))
+        self._record("request_seconds", took_s, (self._api_name(api_key),))
+
+    def connections_changed(self, count: int) -> None:
+        """Show the open connections."""
+        self._record("connections", count)
+
+    def client_disconnected(self, reason: str) -> None:
+        """Count a client that was disconnected or turned away."""
+        self._record("clients_disconnected", 1, (reason,))
+
+
+class Monitoring:
+    """All observers of one process, and the HTTP server that shows what they saw."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        source: StatusSource,
+        api_name: Callable[[int], str],
+        readers: Readers = EVERYBODY,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Nothing listens yet. `readers` says who may read the pages; `troubles` are counted."""
+        self.recorder = Recorder()
+        self.turns = Turns(self.recorder)
+        self.links = LinkMeasures(self.recorder)
+        self.troubles = troubles or Troubles()
+        self.troubles.count = lambda part: self.recorder.record("part_failures", 1, (part,))
+        self.server = ServerMeasures(self.recorder, api_name)
+        self._exporter = Exporter(self.recorder, source, address, moves=self, readers=readers)
+        self.set_aside: tuple[str, ...] = ()
+        self.refuses_clients: Callable[[], bool] = lambda: False
+        """Whether brokers judge by an authorizer that this process does not have."""
+        self._machine: Machine | None = None
+        self._ask: Callable[[Request, Caller], Awaitable[Reply]] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._dropped: dict[str, int] = {}
+
+    def ask_through(self, ask: Callable[[Request, Caller], Awaitable[Reply]]) -> None:
+        """Whoever asks over HTTP what moves is answered as clients are, through this."""
+        self._ask = ask
+
+    async def start(self) -> None:
+        """Listen, and take the gauges from now on.
+
+        Raises:
+            OSError: the address is taken or not ours.
+        """
+        await self._exporter.start()
+        beating = supervised(PART, self._beat, self.troubles, again_after_s=GAUGES_EVERY_S)
+        self._task = asyncio.create_task(beating)
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+        await self._exporter.stop()
+
+    async def moves(self) -> bytes | None:
+        """What moves now, as JSON; None without a term."""
+        reply = await self._list(ListReassignments(None))
+        if reply is None:
+            return None
+        return await asyncio.to_thread(_encoded, reply.moves)  # there may be very many
+
+    async def request(self, number: int) -> bytes | None:
+        """What has become of a request, as JSON; None where it is not known."""
+        reply = await self._list(ListReassignments((), RequestId(number)))
+        return None if reply is None or reply.request_status is None else json.encode(reply.request_status)
+
+    async def _list(self, request: ListReassignments) -> ReassignmentsListed | None:
+        """Asked as any client asks; None where this process does not lead, or is still loading."""
+        if self._machine is None or not self._machine.snapshot().is_loaded or self._ask is None:
+            return None
+        reply = await self._ask(request, CALLER)
+        return reply if isinstance(reply, ReassignmentsListed) and reply.error is ErrorCode.NONE else None
+
+    def noticed(self, notice: Notice) -> None:
+        """Count a notice."""
+        self.recorder.record("notices", 1, (notice.kind,))
+
+    def measured(self, figure: Measured) -> None:
+        """Take over a figure of the machine."""
+        self.recorder.record(figure.measure, figure.value, figure.labels)
+
+    def term_began(self, epoch: ControllerEpoch, machine: Machine) -> None:
+        """A term begins: its machine's figures are the gauges."""
+        self._machine = machine
+        self.recorder.record("elections_won")
+        self.recorder.record("is_leader", 1)
+        self.recorder.record("controller_epoch", epoch)
+        self.recorder.record("term_started_timestamp_seconds", time.time())
+
+    def take_gauges(self) -> None:
+        """Show the figures of this moment, as far as they are known: a term that serves is never shown without."""
+        snapshot = None if self._machine is None else self._machine.snapshot()
+        if self._machine is not None and snapshot is not None and snapshot.is_loaded:
+            for name, value in self._machine.figures().items():
+                self.recorder.record(name, value)
+            self.set_aside = self._machine.set_aside()
+            self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
+
+    def term_ended(self) -> None:
+        """A term is over: a process that does not lead shows nothing of the cluster, as a Kafka broker does."""
+        if self._machine is not None:
+            for name in self._machine.figures():
+                self.recorder.record(name, 0)
+            self.recorder.record("terms_ended")
+            for name in OF_MOVES_BY_BROKER:
+                self.recorder.forget(name)
+            for name in OF_MOVES:
+                self.recorder.record(name, 0)
+        self._machine, self.set_aside = None, ()
+        self.turns.forget()
+        for name in (
+            "is_leader",
+            "term_started_timestamp_seconds",
+            "zookeeper_transactions_in_flight",
+            "event_queue_depth",
+        ):
+            self.recorder.record(name, 0)
+
+    async def _beat(self) -> None:
+        """Once; a figure that cannot be taken must not make a process that lives look stuck."""
+        self._exporter.beat()
+        for reason, count in logs.lost().items():
+            self.recorder.record("log_lines_dropped", count - self._dropped.get(reason, 0), (reason,))
+            self._dropped[reason] = count
+        self.recorder.record("failing_parts", len(self.troubles.now()))
+        self.take_gauges()
+        self.recorder.record("clients_refused", int(self.refuses_clients()))

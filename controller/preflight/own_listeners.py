@@ -1,0 +1,48 @@
+"""How does this process knock at its own listeners? As far as to be heard: whoever knocks need not be let in.
+
+A listener hears ApiVersions before a login. On the listeners over which brokers come, its certificate is judged as a
+broker judges it that trusts whom this process trusts; on others clients decide, and nobody knows whom they trust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Collection, Mapping
+from math import inf
+
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context
+from controller.settings.security import TlsSettings
+from zk_layout.znodes.brokers import Endpoint
+
+
+class OwnDoorDialer:
+    """Connections to our own listeners."""
+
+    def __init__(self, tls: Mapping[str, TlsSettings], judged: Collection[str]) -> None:
+        """`tls` is by listener; those that are `judged` must have a certificate that brokers can trust."""
+        self._tls = tls
+        self._judged = judged
+
+    async def open_connection(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One new connection, on which nobody has logged in.
+
+        Raises:
+            OSError: nobody listens there, or with a certificate that brokers would not trust.
+        """
+        settings = self._tls.get(endpoint.listener)
+        if settings is None:
+            return await asyncio.open_connection(endpoint.host, endpoint.port)
+        try:
+            context = client_context(settings)
+        except UnusableStore as unusable:
+            raise ConnectionError(str(unusable)) from None
+        if endpoint.listener not in self._judged:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context, server_hostname=endpoint.host)
+
+    def lasts_s(self, writer: asyncio.StreamWriter) -> float:  # noqa: ARG002 (nobody has logged in)
+        """For ever."""
+        return inf

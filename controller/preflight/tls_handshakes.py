@@ -1,0 +1,48 @@
+"""Would brokers and this replica let each other in, as far as the settings tell? What `run --check-config` tries.
+
+Nothing is connected to: each listener over which brokers come shakes hands, in memory, with this process as a broker,
+which trusts whom this process trusts, and reaches it at the address that it advertises.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from controller.security.tls.handshake import shake_hands
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import client_context, server_context
+from controller.settings import Settings
+
+OK = "ok"
+
+
+def handshakes(settings: Settings) -> dict[str, str]:
+    """By listener with TLS over which brokers come: `ok`, or what is missing."""
+    found = {}
+    for endpoint in settings.advertised_endpoints:
+        name = endpoint.listener
+        secured = settings.security.get(name)
+        if name in (settings.inter_broker_listener, settings.control_plane_listener) and secured and secured.tls:
+            try:
+                shake_hands(server_context(secured.tls), client_context(secured.tls), endpoint.host)
+                found[name] = OK
+            except (ssl.SSLError, UnusableStore) as error:
+                found[name] = _missing(error, endpoint.host)
+    return found
+
+
+def _missing(error: ssl.SSLError | UnusableStore, host: str) -> str:
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return f"the handshake fails: {getattr(error, 'reason', None) or error}"
+    reason = error.verify_message
+    if "mismatch" in reason or "not valid for" in reason:
+        return (
+            f"the certificate of ssl.keystore.location is not for {host}, which advertised.listeners has: {reason}; "
+            "have one issued with this name or address, or advertise another"
+        )
+    if "expired" in reason or "not yet valid" in reason:
+        return f"the certificate of ssl.keystore.location cannot be used now: {reason}"
+    return (
+        f"ssl.truststore.location does not trust the authority of ssl.keystore.location: {reason}; if brokers trust "
+        "the same authorities, they will not trust this replica either"
+    )

@@ -1,0 +1,392 @@
+"""How do the parts become one process? Builds and connects them; what the process does is decided by its candidacy."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import logging
+import os
+import signal as os_signal
+import time
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+import structlog
+
+from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
+from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
+from controller.core.candidacy.orders import (
+    Abandon,
+    BeginTerm,
+    Claim,
+    Drain,
+    Exit,
+    Release,
+    Renew,
+    Say,
+    Serve,
+    TermOrder,
+    WakeAt,
+)
+from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.clients.authorization import anybody
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Notice
+from controller.following.credentials import CredentialsFollower
+from controller.following.quotas import QuotasFollower
+from controller.following.registered_brokers import RegisteredBrokers
+from controller.following.rights import RightsFollower
+from controller.http.access import http_access, log_openness
+from controller.http.server import Readers
+from controller.http.status import Status
+from controller.monitoring.authorizer_log import AccessLog, no_reason
+from controller.monitoring.monitoring import Monitoring
+from controller.preflight.configured import preflight_of, tolerated
+from controller.preflight.findings import Check
+from controller.process.claimant import Claimant
+from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
+from controller.process.machine_settings import authorizer_settings, own_configs
+from controller.process.replica_znode import Announcing
+from controller.process.terms import Leading
+from controller.runtime import stacks
+from controller.runtime.last_resort import LastResort
+from controller.runtime.service_manager import ServiceManager
+from controller.runtime.supervision import Troubles
+from controller.server.api_names import api_name
+from controller.server.limits import Limits, by_address, connections_within
+from controller.server.listener import ListenerSettings, Server
+from controller.server.relay import READ_AHEAD_BYTES, Brokers
+from controller.settings import Settings
+from controller.settings.kinds import counts_in
+from zk_layout.ids import BrokerId
+from zk_layout.znodes.controller import ControllerClaim
+
+_log = structlog.get_logger(__name__)
+
+STOP_SIGNALS = (os_signal.SIGTERM, os_signal.SIGINT, os_signal.SIGHUP)
+TELL_SIGNALS = (os_signal.SIGUSR1, os_signal.SIGUSR2, os_signal.SIGQUIT)
+_CLOSE_WITHIN_S = 10.0
+# Collections of the middle generation stay short, and those of the oldest rare.
+COLLECTION_THRESHOLDS = (10_000, 4, 6_000)
+
+
+def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
+    """Run the daemon until it is told to stop; the exit code. An empty ZooKeeper is led only as a new cluster."""
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
+    # It warns at every attempt; what a person has to know of the connection is said here, once.
+    logging.getLogger("kazoo.client").setLevel(logging.ERROR)
+    # Where it was, should the service manager end it with SIGABRT.
+    faulthandler.enable()
+    last_resort = LastResort()
+    try:
+        return asyncio.run(Daemon(settings, last_resort, is_new_cluster=is_new_cluster).live())
+    except Exception:
+        _log.exception("the process ends because of an error that nobody handled")
+        return FAILED
+    finally:
+        last_resort.cancel()
+
+
+def listeners_of(settings: Settings, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
+    """Where to listen, and whom to let in there."""
+    doors = doors_of(settings, users, troubles)
+    return [ListenerSettings(at.name, at.host, at.port, door=doors[at.name]) for at in settings.listeners]
+
+
+def _limits(settings: Settings) -> Limits:
+    """What clients may take, and no more connections than there can be open files."""
+    wanted, queued_bytes = settings.number("max.connections"), settings.number("queued.max.request.bytes")
+    most_connections = connections_within(wanted, is_relaying=True)
+    if most_connections < wanted:
+        _log.warning(
+            "the limit of open files leaves room for fewer connections than max.connections",
+            limit=most_connections,
+            wanted=wanted,
+            hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
+        )
+    return Limits(
+        settings.number("socket.request.max.bytes"),
+        settings.seconds("connections.max.idle.ms"),
+        most_connections,
+        queued_bytes=2**62 if queued_bytes < 0 else queued_bytes,
+        most_per_address=settings.number("max.connections.per.ip"),
+        most_for_address=by_address(counts_in(str(settings.values["max.connections.per.ip.overrides"] or ""))),
+        most_per_listener=settings.most_connections,
+        most_new_per_s=settings.number("max.connection.creation.rate"),
+        send_buffer_bytes=settings.number("socket.send.buffer.bytes"),
+        receive_buffer_bytes=settings.number("socket.receive.buffer.bytes"),
+        failed_login_delay_s=settings.seconds("connection.failed.authentication.delay.ms"),
+    )
+
+
+class Daemon:
+    """One process: one of several replicas, of which one leads."""
+
+    def __init__(
+        self, settings: Settings, last_resort: LastResort | None = None, *, is_new_cluster: bool = False
+    ) -> None:
+        """Build what lives as long as the process."""
+        self._is_new_cluster = is_new_cluster
+        self._last_resort = last_resort
+        self._service_manager = ServiceManager(os.environ)
+        self._is_told_to_stop = False
+        self._end_within_s = _CLOSE_WITHIN_S + sum(
+            settings.number(key) / 1000 for key in ("controller.drain.timeout.ms", "request.timeout.ms")
+        )
+        self._own_id = BrokerId(settings.broker_id)
+        self._candidacy = Candidacy(
+            CandidacySettings(
+                TakeOver(settings.text("controller.takeover")),
+                settings.number("zookeeper.session.timeout.ms") / 1000,
+            )
+        )
+        self._since = time.time()
+        self._troubles = Troubles()
+        self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._assemble(settings)
+
+    def _assemble(self, settings: Settings) -> None:
+        """Build the parts that touch the world outside."""
+        http = settings.text("http.host"), settings.number("http.port")
+        hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
+        troubles = self._troubles
+        access = http_access(settings, troubles)
+        log_openness(settings, access)
+        self._monitoring = Monitoring(http, self, api_name, Readers(tuple(hosts), access), troubles)
+        judging = authorizer_settings(settings)
+        self._rights = (
+            RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable, troubles)
+            if judging
+            else None
+        )
+        self._quotas = QuotasFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
+        self._users = (
+            CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
+            if wants_users(settings)
+            else None
+        )
+        self._server = Server(
+            self._own_id,
+            listeners_of(settings, self._users or NoUsers(), troubles),
+            brokers=Brokers(
+                self._own_id,
+                self._live_brokers,
+                dialer_of(settings, READ_AHEAD_BYTES, troubles),
+                settings.number("request.timeout.ms") / 1000,
+                self._rights.is_allowed if self._rights is not None else anybody,
+                self._leader,
+            ),
+            limits=_limits(settings),
+            inter_broker_listener=settings.inter_broker_listener,
+            observer=self._monitoring.server,
+        )
+        self._server.report_to(troubles)
+        self._server.ask_for_quotas(lambda: self._quotas.limits_users)
+        rights = self._rights
+        self._access_log = AccessLog(
+            lambda after_s, ring: asyncio.get_running_loop().call_later(after_s, ring),
+            rights.reason if rights is not None else no_reason,
+        )
+        if rights is not None:
+            self._server.judge(rights.is_allowed_for_any, self._access_log.judged)
+        self._monitoring.ask_through(self._server.ask)
+        if Check.AUTHORIZER not in tolerated(settings):
+            self._server.withhold(lambda: self._claimant.withheld)
+            self._monitoring.refuses_clients = self._refuses_clients
+        dialer = dialer_of(settings, troubles=troubles)
+        preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
+        self._claimant = Claimant(settings, preflight, self._happened, troubles=troubles)
+        self._server.show(lambda: own_configs(self._claimant.settings, self._claimant.protocol))
+        self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
+        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
+        self._leading.decided = self._access_log.tell
+        self._announcing = Announcing(
+            self._own_id,
+            lambda: self._claimant.bridge if self._claimant.has_passed else None,
+            self.status,
+            http,
+            troubles,
+        )
+
+    async def live(self) -> int:
+        """Stand by, lead, stand by again, until told to stop; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            # nohup, for one, has SIGHUP ignored.
+            if os_signal.getsignal(number) is not os_signal.SIG_IGN:
+                loop.add_signal_handler(number, self._told_to_stop, f"{number.name} received")
+        for number in TELL_SIGNALS:
+            loop.add_signal_handler(number, self._tell_where_it_is, number.name)
+        try:
+            if not await self._listen():
+                return FAILED
+            self._service_manager.ready(loop)
+            return await self._live()
+        finally:
+            await self._close()
+
+    def status(self) -> Status:
+        """How this process stands."""
+        candidacy = self._candidacy
+        phase, seen = candidacy.phase, candidacy.holder
+        return Status(
+            phase=phase,
+            broker=self._own_id,
+            controller=self._leader_id(),
+            controller_epoch=seen.epoch if seen is not None else None,
+            is_leader=phase is Phase.ACTIVE,
+            is_ready=candidacy.is_ready and not self._server.cannot_accept,
+            since=self._since,
+            reason=candidacy.reason,
+            set_aside=self._monitoring.set_aside,
+            warnings=self._claimant.warnings,
+            failing=self._troubles.now(),
+        )
+
+    def _refuses_clients(self) -> bool:
+        withheld = self._claimant.withheld
+        return withheld is not None and withheld.is_known
+
+    async def _live_brokers(self) -> Sequence[LiveBroker]:
+        live = self._leading.live_brokers()
+        return await self._registered_brokers() if live is None else live
+
+    async def _leader(self) -> LiveBroker | None:
+        """Who holds `/controller`, as far as is known, and where to reach it."""
+        leader = self._leader_id()
+        return None if leader is None else await self._registered_brokers.get(leader)
+
+    def _leader_id(self) -> BrokerId | None:
+        claim = self._candidacy.holder.holder if self._candidacy.holder is not None else None
+        return claim.broker if isinstance(claim, ControllerClaim) else None
+
+    def _rights_unreadable(self, notice: Notice) -> None:
+        self._monitoring.noticed(notice)
+        _log.warning(notice.text, kind=notice.kind)
+
+    def _told_to_stop(self, reason: str) -> None:
+        """Once: in good order. Again: as fast as possible."""
+        self._service_manager.stopping()
+        if self._is_told_to_stop:
+            self._leading.hasten()
+            if self._last_resort is not None:
+                self._last_resort.end_within(_CLOSE_WITHIN_S, FAILED)
+        self._is_told_to_stop = True
+        self._happened(StopAsked(reason))
+
+    def _tell_where_it_is(self, signal: str) -> None:
+        """How it stands, and where each task and thread is, for a person who asks."""
+        _log.info(f"{signal} received", **msgspec.structs.asdict(self.status()))
+        for place, count in stacks.of_tasks():
+            _log.info("tasks", count=count, at=place)
+        for name, place in stacks.of_threads():
+            _log.info("thread", name=name, at=place)
+
+    async def _listen(self) -> bool:
+        try:
+            await self._monitoring.start()
+            await self._server.start()
+        except OSError as error:
+            hint = "change listeners or http.port, or stop the process that uses the port"
+            _log.error("cannot listen", reason=str(error), hint=hint)
+            return False
+        return True
+
+    async def _live(self) -> int:
+        async with asyncio.TaskGroup() as tasks:
+            parts = [self._claimant.reach(), self._announcing.keep(), self._quotas.follow()]
+            if self._rights is not None:
+                parts.append(self._rights.follow())
+            if self._users is not None:
+                parts.append(self._users.follow())
+            beside = [tasks.create_task(part) for part in parts]
+            code = await self._carry_out_orders(tasks)
+            for task in beside:
+                task.cancel()
+        return code
+
+    def _happened(self, event: Event) -> None:
+        """Let the candidacy decide what follows; only what takes time waits for its turn."""
+        before = self._candidacy.phase
+        orders = self._candidacy.step((event,), asyncio.get_running_loop().time())
+        if self._candidacy.phase is not before:
+            self._since = time.time()
+            self._service_manager.status(f"{self._candidacy.phase}: {self._candidacy.reason}")
+        for order in orders:
+            match order:
+                case Say(severity, text, details):
+                    _log.log(severity, text, **details)
+                case WakeAt(at):
+                    self._wake_at(at)
+                case Exit(code):
+                    if self._last_resort is not None:
+                        self._last_resort.end_within(self._end_within_s, code)
+                    self._orders.put_nowait(order)
+                case Claim() | BeginTerm() | Serve() | Drain() | Release() | Renew() | Abandon():
+                    self._orders.put_nowait(order)
+                case _:
+                    assert_never(order)
+
+    def _wake_at(self, at: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(at, self._happened, Woken())
+
+    async def _carry_out_orders(self, tasks: asyncio.TaskGroup) -> int:
+        """One after the other; a claim goes on by itself, so that an exit need not wait for what it comes to."""
+        claiming: asyncio.Task[None] | None = None
+        while True:
+            order = await self._orders.get()
+            match order:
+                case Claim():
+                    claiming = tasks.create_task(self._claim(order))
+                case Exit(code):
+                    if claiming is not None:
+                        claiming.cancel()
+                    return code
+                case BeginTerm() | Serve() | Drain() | Release() | Renew() | Abandon():
+                    await self._carry_out(order)
+                case _:
+                    assert_never(order)
+
+    async def _claim(self, order: Claim) -> None:
+        try:
+            outcome = await self._claimant.claim(
+                replace=order.replace, raise_by=order.raise_by, replaces_ours=order.replaces_ours
+            )
+        except Exception as error:
+            _log.exception("a claim failed; it is made again later")
+            outcome = Lost(f"{type(error).__name__}: {error}", needs_mending=True)
+        if isinstance(outcome, Claimed):
+            self._leading.won(outcome)
+        self._happened(outcome)
+
+    async def _carry_out(self, order: TermOrder) -> None:
+        match order:
+            case BeginTerm():
+                self._leading.begin(self._server)
+            case Serve():
+                self._leading.serve(self._server)
+            case Drain():
+                self._leading.drain()
+            case Release():
+                await self._leading.end(self._server, is_graceful=True)
+            case Renew():
+                await self._leading.end(self._server, is_graceful=False, keeps_claim=True)
+            case Abandon():
+                await self._leading.end(self._server, is_graceful=False)
+            case _:
+                assert_never(order)
+
+    async def _close(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._server.close()
+        await self._claimant.close()
+        await self._monitoring.stop()
+        self._access_log.close()
+        self._leading.close()
+        self._service_manager.close()

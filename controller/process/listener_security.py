@@ -1,0 +1,224 @@
+"""Who is let in at each listener, and as whom does this process go to brokers? What settings come to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from controller.brokers.dialing import READ_AHEAD_BYTES, ListenerDialer
+from controller.http.access import http_access
+from controller.runtime.supervision import Troubles
+from controller.security.failures import UnusableSecurity
+from controller.security.identity_providers import encrypting
+from controller.security.jaas import parse_jaas
+from controller.security.listener_mechanisms import Sources, listener_mechanisms
+from controller.security.login import Login
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls_listener import RENEWED, UNUSABLE, ListenerTls, Say
+from controller.security.tokens.bearer_tokens import NO_TOKEN, TOKEN_FETCHED
+from controller.security.tokens.key_sets import KEYS_FETCHED, NO_KEYS, URL, KeySource
+from controller.security.towards_brokers import TowardsBrokers
+from controller.server.service import Door
+from controller.settings import BadSettings, Settings
+from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
+from controller.zk import client as zookeeper
+from zk_layout.znodes.delegation_tokens import Token
+from zk_layout.znodes.scram import Credential
+
+_log = structlog.get_logger(__name__)
+# What something that is renewed says: what it is about, and whether that is well.
+_SUBJECTS = {
+    RENEWED: ("certificates", True),
+    UNUSABLE: ("certificates", False),
+    KEYS_FETCHED: ("keys for tokens", True),
+    NO_KEYS: ("keys for tokens", False),
+    TOKEN_FETCHED: ("token", True),
+    NO_TOKEN: ("token", False),
+}
+_REALM = re.compile(r"^\s*default_realm\s*=\s*(\S+)", re.MULTILINE)
+
+
+class KnownUsers(Protocol):
+    """Who may log in by SCRAM: `controller.following.credentials.CredentialsFollower`."""
+
+    async def is_ready(self) -> None:
+        """Wait until they are known."""
+
+    def user(self, mechanism: str, name: str) -> Credential | None:
+        """What a user's password is checked by."""
+
+    def token(self, token_id: str) -> Token | None:
+        """A delegation token."""
+
+
+class NoUsers:
+    """Nobody may log in by SCRAM."""
+
+    async def is_ready(self) -> None:
+        """At once."""
+
+    def user(self, mechanism: str, name: str) -> None:
+        """Nothing."""
+
+    def token(self, token_id: str) -> None:
+        """Nothing."""
+
+
+def check(settings: Settings) -> None:
+    """Read every store and login module once, and who may read the HTTP port.
+
+    Raises:
+        BadSettings: with everything that cannot be used.
+    """
+    problems: list[str] = []
+    for name, secured in settings.security.items():
+        _try(name, partial(_door, settings, secured, NoUsers()), problems)
+    for name, towards in settings.towards_brokers.items():
+        _try(name, partial(_towards, settings, name, towards, _silent), problems)
+    try:
+        zookeeper.check(settings.zookeeper)
+    except (UnusableStore, UnusableSecurity) as error:
+        problems.append(str(error))
+    try:
+        http_access(settings)
+    except UnusableSecurity as error:
+        problems.append(str(error))
+    if problems:
+        raise BadSettings(tuple(dict.fromkeys(problems)))
+
+
+def doors_of(settings: Settings, users: KnownUsers, troubles: Troubles | None = None) -> Mapping[str, Door]:
+    """How each listener lets clients in, by its name. `troubles` hear of what cannot be renewed.
+
+    Raises:
+        UnusableStore, UnusableSecurity, ValueError: what `check` would have told.
+    """
+    for name, secured in settings.security.items():
+        if (
+            secured.sasl is not None
+            and "OAUTHBEARER" in secured.sasl.enabled_mechanisms
+            and URL not in secured.sasl.options_of("OAUTHBEARER")
+        ):
+            _log.warning(
+                "tokens that nobody has signed are taken, as by Kafka's default", listener=name, hint=f"set {URL}"
+            )
+    return {
+        name: _door(settings, secured, users, _saying(troubles, f"listener {name}"))
+        for name, secured in settings.security.items()
+    }
+
+
+def dialer_of(
+    settings: Settings, read_ahead_bytes: int = READ_AHEAD_BYTES, troubles: Troubles | None = None
+) -> ListenerDialer:
+    """How this process connects to brokers. `troubles` hear of what cannot be renewed.
+
+    Raises:
+        UnusableStore, UnusableSecurity: what `check` would have told.
+    """
+    towards = {
+        name: _towards(settings, name, secured, _saying(troubles, f"connections to brokers on {name}"))
+        for name, secured in settings.towards_brokers.items()
+    }
+    return ListenerDialer({name: one for name, one in towards.items() if one is not None}, read_ahead_bytes)
+
+
+def wants_users(settings: Settings) -> bool:
+    """Whether anybody logs in by what ZooKeeper knows of users."""
+    return any(
+        mechanism.startswith("SCRAM")
+        for secured in settings.security.values()
+        if secured.sasl is not None
+        for mechanism in secured.sasl.enabled_mechanisms
+    )
+
+
+def _try(listener: str, make: Callable[[], object], problems: list[str]) -> None:
+    try:
+        make()
+    except (UnusableStore, UnusableSecurity, ValueError) as error:
+        problems.append(f"listener {listener}: {error}")
+
+
+def _towards(settings: Settings, name: str, secured: BrokerSecurity, say: Say) -> TowardsBrokers | None:
+    """None where nothing depends on it, and the login module only says whom to let in."""
+    try:
+        return TowardsBrokers(secured, time.monotonic, say)
+    except UnusableSecurity:
+        if name in (settings.inter_broker_listener, settings.control_plane_listener):
+            raise
+        return None
+
+
+def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None) -> Door:
+    """Without `say` nothing is fetched by which tokens are judged."""
+    tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, say or _silent)
+    if secured.sasl is None:
+        return Door(tls)
+    has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
+    login = _logins(settings, secured.sasl, users, say)
+    return Door(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
+
+
+def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, say: Say | None) -> Callable[[], Login]:
+    keys, of_tokens = None, sasl.options_of("OAUTHBEARER")
+    if URL in of_tokens and "OAUTHBEARER" in sasl.enabled_mechanisms:
+        context = _towards_key_set(of_tokens[URL], sasl)
+        keys = _no_keys if say is None else KeySource(of_tokens, say, context)
+    sources = Sources(_now_ms, users.user, users.token, settings.token_key, keys, _default_realm())
+    return partial(Login, listener_mechanisms(sasl, sources), _now_ms, sasl.max_reauth_ms)
+
+
+def _towards_key_set(url: str, sasl: SaslSettings) -> Callable[[], ssl.SSLContext] | None:
+    """What encrypts it, by the options of the listener's login module."""
+    jaas = sasl.jaas.get("OAUTHBEARER")
+    if jaas is None or not url.lower().startswith("https:"):
+        return None
+    module = parse_jaas(jaas, "oauthbearer.sasl.jaas.config")
+    return encrypting({key: secret.reveal() for key, secret in module.options.items()})
+
+
+def _no_keys(_: str | None) -> tuple[Mapping[str, object], ...]:
+    return ()
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def _default_realm() -> str:
+    """Of this host's Kerberos, by the first of its files that names one; empty where none does."""
+    for path in os.environ.get("KRB5_CONFIG", "/etc/krb5.conf").split(os.pathsep):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            found = _REALM.search(Path(path).read_text())
+            if found is not None:
+                return found[1]
+    return ""
+
+
+def _silent(*_: str) -> None:
+    """Nothing is renewed."""
+
+
+def _saying(troubles: Troubles | None, part: str) -> Say:
+    """Whatever is renewed for this part of the process says here how that went."""
+    hearing = troubles or Troubles()
+
+    def say(what: str, detail: str) -> None:
+        subject, is_well = _SUBJECTS[what]
+        if not is_well:
+            hearing.wrong(f"{part}, {subject}", what, detail)
+            return
+        _log.info(what, part=part, detail=detail)
+        hearing.right(f"{part}, {subject}")
+
+    return say

@@ -1,0 +1,92 @@
+"""How does a replica tell people and tools that it runs, and how it stands? By an ephemeral znode of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from importlib import metadata
+
+from controller.http.status import Status
+from controller.runtime.supervision import Troubles, reason_of
+from controller.zk import preparation, protocol
+from controller.zk.answers import Disconnected, Refused, SessionEnded
+from controller.zk.bridge import Bridge
+from zk_layout.ids import BrokerId, SessionId
+from zk_layout.znodes import replicas
+from zk_layout.znodes.replicas import Replica, ReplicaAddress
+
+LOOK_EVERY_S = 1.0
+WAIT_S = 10.0
+PART = "announcing"
+
+
+class Announcing:
+    """Keeps `/kafka_zk_controller/replicas/<id>` as this process stands, in whatever session it has.
+
+    Nothing waits for it, and nothing fails with it: a replica that may not write there leads all the same.
+    """
+
+    def __init__(
+        self,
+        own_id: BrokerId,
+        bridge: Callable[[], Bridge | None],
+        status: Callable[[], Status],
+        http: tuple[str, int],
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Nothing was written yet. `bridge` is the way to ZooKeeper, None while nothing may be written there."""
+        self._address = ReplicaAddress(own_id)
+        self._bridge = bridge
+        self._status = status
+        host, port = http
+        self._http = f"{f'[{host}]' if ':' in host else host}:{port}" if port else ""
+        self._host = socket.gethostname()
+        self._release = metadata.version("kafka-zk-controller")
+        self._written: tuple[SessionId, Replica] | None = None
+        self._troubles = troubles or Troubles()
+
+    async def keep(self) -> None:
+        """Tell whatever changes, until it is cancelled."""
+        while True:
+            wait_s = LOOK_EVERY_S
+            try:
+                await self._tell()
+            except (Disconnected, SessionEnded):
+                pass  # the next session begins anew
+            except Exception as error:
+                wait_s = WAIT_S
+                self._troubles.wrong(PART, "this replica is not shown by `status`", reason_of(error))
+            await asyncio.sleep(wait_s)
+
+    async def _tell(self) -> None:
+        bridge, status = self._bridge(), self._status()
+        wanted = Replica(
+            status.phase,
+            status.is_ready,
+            int(status.since * 1000),
+            status.reason,
+            self._release,
+            self._host,
+            self._http,
+        )
+        if bridge is None or not bridge.session or self._written == (bridge.session, wanted):
+            return
+        session, path = bridge.session, self._address.path
+        found, _ = await bridge.exists(path)
+        data = replicas.encode(wanted)
+        if found is None:
+            create = protocol.Create(bridge.full(path), data, ephemeral=True, acl=bridge.acl(path))
+            reply = await bridge.read(create)
+            if reply.code == protocol.NO_NODE:
+                await preparation.create_missing(bridge, replicas.ROOT)
+                reply = await bridge.read(create)
+        elif found.owner == session:
+            reply = await bridge.read(protocol.SetData(bridge.full(path), data, found.version))
+        else:
+            return  # our own former session has it, or a replica with our id: that one is told elsewhere
+        if reply.code == protocol.OK:
+            self._written = session, wanted
+            self._troubles.right(PART)
+        elif reply.code not in (protocol.NODE_EXISTS, protocol.NO_NODE, protocol.BAD_VERSION):
+            raise Refused(path, reply.code)

@@ -1,0 +1,330 @@
+"""What happens between a won election and its end? One machine, and the parts that carry out what it decides."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+from msgspec import Struct
+
+from controller.brokers.links import Links
+from controller.brokers.log_dirs import LogDirs
+from controller.brokers.observing import LinkObserver
+from controller.connections.broker import Dialer
+from controller.core.candidacy.events import (
+    Claimed,
+    TermDrained,
+    TermEvent,
+    TermFailed,
+    TermLoaded,
+    TermSessionEnded,
+)
+from controller.core.machine import Machine
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import (
+    Answer,
+    Commit,
+    Connect,
+    Decided,
+    DescribeLogDirs,
+    Disconnect,
+    Drained,
+    Measured,
+    Notice,
+    Read,
+    ReadAgain,
+    ReadChildren,
+    Recorded,
+    StepDown,
+    Survey,
+    Tell,
+)
+from controller.core.messages.events import ClockShown, Event, ResignationAsked
+from controller.core.seeded_random import SeededRandom
+from controller.core.settings import MachineSettings
+from controller.monitoring.audit_trail import AuditTrail
+from controller.runtime import journal
+from controller.runtime.clock import Clock
+from controller.runtime.pump import Pump, TurnObserver
+from controller.runtime.reclaiming import spare
+from controller.wire.commands import CommandEncoder
+from controller.wire.versions import InterBrokerProtocol
+from controller.zk.answers import SessionEnded
+from controller.zk.bridge import Bridge
+from controller.zk.bulk import BulkReader
+from controller.zk.reader import Reader
+from controller.zk.writer import Writer
+from zk_layout.ids import ControllerEpoch
+from zk_layout.watched import watched
+
+_log = structlog.get_logger(__name__)
+
+Happened = Callable[[TermEvent], None]
+
+
+class Counter(Protocol):
+    """Where figures go: notices by kind, and whatever the machine measures."""
+
+    def noticed(self, notice: Notice) -> None:
+        """A notice was given."""
+
+    def measured(self, figure: Measured) -> None:
+        """The machine measured something."""
+
+
+class Channels(Protocol):
+    """How commands reach brokers: `controller.brokers.links.Links`."""
+
+    def connect(self, connect: Connect) -> None:
+        """Open a link to a life of a broker."""
+
+    def disconnect(self, disconnect: Disconnect) -> None:
+        """Close it, and drop what is queued."""
+
+    def tell(self, tell: Tell) -> None:
+        """Queue a command."""
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until everything told has been acknowledged; whether that came true in time."""
+
+    def hasten(self) -> None:
+        """Wait for no broker any more."""
+
+    async def close(self) -> None:
+        """Close every link."""
+
+
+class Inspector(Protocol):
+    """How brokers are asked for the sizes of replicas: `controller.brokers.log_dirs.LogDirs`."""
+
+    def describe(self, asked: DescribeLogDirs) -> None:
+        """Ask one broker."""
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+
+
+def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes) -> Machine:
+    """The machine of a term."""
+    return Machine(settings, epoch, SeededRandom(seed))
+
+
+def new_links(parts: TermParts, emit: Callable[[Event], None], on_broken: Callable[[BaseException], None]) -> Channels:
+    """Links over which brokers are told, as its settings have it."""
+    own_id, listener = parts.machine_settings.own_id, parts.inter_broker_listener
+    encoder = CommandEncoder(own_id, parts.protocol, listener)
+    return Links(
+        encoder,
+        listener,
+        emit,
+        parts.link_observer,
+        parts.request_timeout_s,
+        dialer=parts.dialer,
+        on_broken=on_broken,
+        control_plane_listener=parts.control_plane_listener,
+    )
+
+
+def new_log_dirs(parts: TermParts, emit: Callable[[Event], None]) -> Inspector:
+    """Who asks brokers for the sizes of replicas."""
+    client_id = f"controller-{parts.machine_settings.own_id}"
+    version = parts.protocol.describe_log_dirs
+    return LogDirs(parts.inter_broker_listener, version, client_id, emit, dialer=parts.dialer)
+
+
+class Quotas(Protocol):
+    """What limits changes of topics: `controller.following.quotas.QuotasFollower`."""
+
+    def begin_term(self, emit: Callable[[Event], None]) -> None:
+        """Tell a term all that is known, and from now on what changes."""
+
+    def end_term(self) -> None:
+        """Tell nobody."""
+
+
+class TermParts(Struct):
+    """What a term needs of the process that holds it.
+
+    Shape:
+        Brokers are told over `control_plane_listener`, where it is not empty and they have it.
+
+    Units:
+        `request_timeout_s` and `drain_timeout_s` are in seconds.
+    """
+
+    bridge: Bridge
+    machine_settings: MachineSettings
+    protocol: InterBrokerProtocol
+    inter_broker_listener: str
+    request_timeout_s: float
+    request_limit_bytes: int
+    drain_timeout_s: float
+    answer: Callable[[Answer], None]
+    counter: Counter
+    link_observer: LinkObserver
+    turn_observers: tuple[TurnObserver, ...]
+    journal: journal.Journal | None = None
+    dialer: Dialer | None = None
+    quotas: Quotas | None = None
+    control_plane_listener: str = ""
+    decided: Callable[[Decided], None] = lambda _: None
+    new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
+    new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
+    new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs
+    random_bytes: Callable[[int], bytes] = os.urandom
+    wall_clock: Callable[[], float] = time.time
+
+
+class Term:
+    """One term. `happened` hears when all is loaded, and once why it must not go on; the caller then ends it."""
+
+    def __init__(self, parts: TermParts, claimed: Claimed, happened: Happened) -> None:
+        """Everything is built, nothing runs."""
+        self.epoch = claimed.epoch
+        self.fence = claimed.fence_version
+        self._is_over = False
+        self._parts = parts
+        self._happened = happened
+        seed = parts.random_bytes(32)
+        self.machine = parts.new_machine(parts.machine_settings, claimed.epoch, seed)
+        if parts.journal is not None:
+            parts.journal.begin(journal.Term(parts.machine_settings, claimed.epoch, seed))
+        self._reader = Reader(
+            parts.bridge,
+            self.emit,
+            notice=self._notice,
+            bulk=BulkReader(parts.bridge, request_bytes=parts.request_limit_bytes // 2),
+            what=watched(
+                follows_reassignments=parts.machine_settings.keeps_reassignment_znodes,
+                follows_rights=parts.machine_settings.authorizer is not None,
+            ),
+        )
+        self._writer = Writer(
+            parts.bridge,
+            self.emit,
+            fence_version=claimed.fence_version,
+            max_request_bytes=parts.request_limit_bytes,
+            deleted=self._reader.forget,
+            lives=self._reader.lives,
+        )
+        self.links = parts.new_links(parts, self.emit, self._broken)
+        self._log_dirs = parts.new_log_dirs(parts, self.emit)
+        self._audit = AuditTrail(asyncio.get_running_loop().call_later)
+        self._pump = Pump(
+            self.machine,
+            {
+                Commit: self._commit,
+                Read: self._reader.read,
+                ReadChildren: self._read_children,
+                ReadAgain: self._reader.read_again,
+                Survey: self._reader.survey,
+                Connect: self.links.connect,
+                Disconnect: self.links.disconnect,
+                Tell: self.links.tell,
+                DescribeLogDirs: self._log_dirs.describe,
+                Answer: parts.answer,
+                Notice: self._notice,
+                Measured: parts.counter.measured,
+                Recorded: self._audit.record,
+                Decided: parts.decided,
+                StepDown: lambda step_down: self._end(TermFailed(step_down.reason, step_down.is_outranked)),
+                Drained: lambda _: self._end(TermDrained()),
+            },
+            Clock(asyncio.get_running_loop()),
+            self._broken,
+            observers=(*parts.turn_observers, self._audit, *([parts.journal] if parts.journal is not None else [])),
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        """Start deciding, and load what ZooKeeper holds; `TermLoaded` follows."""
+        if self._parts.quotas is not None:
+            self._parts.quotas.begin_term(self.emit)
+        self._tasks = [asyncio.create_task(self._pump.run()), asyncio.create_task(self._load())]
+
+    def emit(self, event: Event) -> None:
+        """Hand the machine an event: a client's request, or what the parts of this term have to say."""
+        self._pump.emit(event)
+
+    def resign(self) -> None:
+        """Decide nothing new; `TermDrained` follows when nothing is in flight any more."""
+        self._pump.emit(ResignationAsked())
+
+    def live_brokers(self) -> Sequence[LiveBroker] | None:
+        """The real brokers that are live, as far as the facts tell; None while they are loaded."""
+        snapshot = self.machine.snapshot()
+        return snapshot.live_brokers if snapshot.is_loaded else None
+
+    async def end(self, *, is_graceful: bool) -> None:
+        """Stop everything; gracefully, brokers first get what was told to them."""
+        if self._parts.quotas is not None:
+            self._parts.quotas.end_term()
+        self._reader.stop()
+        self._pump.stop()
+        if is_graceful and not await self.links.drain(self._parts.drain_timeout_s):
+            _log.warning("some brokers have not acknowledged all commands", waited_s=self._parts.drain_timeout_s)
+        await self.links.close()
+        await self._log_dirs.close()
+        self._audit.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _load(self) -> None:
+        started = self._now()
+        gc.disable()
+        try:
+            await self._reader.load()
+        except SessionEnded as error:
+            self._end(TermSessionEnded(str(error)))
+            return
+        except Exception as error:
+            self._broken(error)
+            return
+        finally:
+            gc.enable()
+        spare()
+        self._parts.counter.measured(Measured("term_loading_seconds", self._now() - started))
+        self._happened(TermLoaded(f"loaded in {self._now() - started:.2f} s"))
+        try:
+            await self._reader.wait()
+        except SessionEnded as error:
+            self._end(TermSessionEnded(str(error)))
+        except Exception as error:
+            self._broken(error)
+
+    def _read_children(self, effect: ReadChildren) -> None:
+        self.emit(ClockShown(round(self._parts.wall_clock() * 1000)))
+        self._reader.read_children(effect)
+
+    def _commit(self, commit: Commit) -> None:
+        for why in commit.why[:3]:
+            _log.debug("commit", commit=commit.commit, why=why)
+        if len(commit.why) > len(commit.why[:3]):
+            _log.debug("commit", commit=commit.commit, more=len(commit.why) - 3)
+        self._writer.submit(commit)
+
+    def _notice(self, notice: Notice) -> None:
+        self._parts.counter.noticed(notice)
+        _log.warning(notice.text, kind=notice.kind)
+
+    def _broken(self, error: BaseException) -> None:
+        _log.error("an invariant is broken; this process steps down", exc_info=error)
+        self._end(TermFailed(f"{type(error).__name__}: {error}"))
+
+    def _end(self, event: TermEvent) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._reader.stop()
+        self._pump.stop()
+        self._happened(event)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,143 @@
+"""What does this process do from a claim that was accepted to the end of that term? It begins, serves, drains, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from controller import logs
+from controller.connections.broker import Dialer
+from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
+from controller.core.messages.commands import LiveBroker
+from controller.core.messages.effects import Decided, Notice
+from controller.monitoring.monitoring import Monitoring
+from controller.process.claimant import Claimant
+from controller.process.machine_settings import machine_settings
+from controller.process.term import Quotas, Term, TermParts
+from controller.runtime.journal import Journal
+from controller.runtime.reclaiming import collect, dismantle
+from controller.server.listener import Server
+from controller.settings import Settings
+
+_log = structlog.get_logger(__name__)
+
+
+class Leading:
+    """At most one term at a time, and what it shares with the next one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        claimant: Claimant,
+        monitoring: Monitoring,
+        tell: Callable[[TermEvent | NotGivenUp], None],
+        dialer: Dialer | None = None,
+        quotas: Quotas | None = None,
+    ) -> None:
+        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers; `quotas` limit clients."""
+        self._dialer = dialer
+        self._quotas = quotas
+        self.decided: Callable[[Decided], None] = lambda _: None
+        """Hears what is decided about the rights of requests."""
+        self._settings = settings
+        self._claimant = claimant
+        self._monitoring = monitoring
+        self._tell = tell
+        directory = settings.values["journal.dir"]
+        self._journal = Journal(Path(str(directory)), self._journal_stopped) if directory else None
+        self._claimed: Claimed | None = None
+        self._term: Term | None = None
+        self._ending: Term | None = None
+
+    def won(self, claimed: Claimed) -> None:
+        """`/controller` is ours from now on, until `end`."""
+        self._claimed = claimed
+        logs.term(claimed.epoch)
+
+    def begin(self, server: Server) -> None:
+        """Build everything that the term needs, and load what ZooKeeper holds."""
+        assert self._claimed is not None
+        self._term = Term(self._parts(server), self._claimed, self._tell)
+        self._monitoring.term_began(self._claimed.epoch, self._term.machine)
+        self._term.begin()
+
+    def serve(self, server: Server) -> None:
+        """Let clients in."""
+        if self._term is not None:
+            self._monitoring.take_gauges()
+            server.begin_term(self._term.emit)
+
+    def drain(self) -> None:
+        """Decide nothing new; `TermDrained` follows."""
+        if self._term is not None:
+            self._term.resign()
+
+    async def end(self, server: Server, *, is_graceful: bool, keeps_claim: bool = False) -> None:
+        """End the term, if it has begun, and give up what was won; gracefully, brokers first hear the rest.
+
+        With `keeps_claim` `/controller` stays ours, for another term of this process to be claimed over it.
+        """
+        term, self._term = self._term, None
+        server.refuse_all()
+        if term is not None:
+            self._ending = term
+            await term.end(is_graceful=is_graceful)
+            self._ending = None
+            self._monitoring.term_ended()
+        if not is_graceful:
+            self._claimant.doubt()
+        if self._claimed is not None and not keeps_claim:
+            if await self._claimant.give_up(self._claimed):
+                self._claimed = None
+            else:
+                self._tell(NotGivenUp())
+        logs.term(None)
+        if term is not None:
+            await dismantle(term.machine)  # after others can take over
+            term = None
+            collect()
+
+    def hasten(self) -> None:
+        """Whatever is ended waits for nobody any more."""
+        for term in (self._term, self._ending):
+            if term is not None:
+                term.links.hasten()
+        self._claimant.hasten()
+
+    def live_brokers(self) -> Sequence[LiveBroker] | None:
+        """The brokers that are live, as far as this term knows; None without one that is loaded."""
+        return self._term.live_brokers() if self._term is not None else None
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def _journal_stopped(self, reason: str) -> None:
+        notice = Notice("stopped journal", reason)
+        self._monitoring.noticed(notice)
+        _log.warning(notice.text, kind=notice.kind)
+
+    def _parts(self, server: Server) -> TermParts:
+        # A term keeps what is in force when it begins.
+        settings, protocol, monitoring = self._claimant.settings, self._claimant.protocol, self._monitoring
+        return TermParts(
+            bridge=self._claimant.bridge,
+            machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited),
+            protocol=protocol,
+            inter_broker_listener=settings.inter_broker_listener,
+            request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
+            request_limit_bytes=settings.number("jute.maxbuffer"),
+            drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
+            answer=server.answer,
+            counter=monitoring,
+            link_observer=monitoring.links,
+            turn_observers=(monitoring.turns, server),
+            journal=self._journal,
+            dialer=self._dialer,
+            quotas=self._quotas,
+            control_plane_listener=settings.control_plane_listener,
+            decided=self.decided,
+        )

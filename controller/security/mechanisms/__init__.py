@@ -1,0 +1,1 @@
+"""Which SASL mechanisms are there, but for OAuth's?"""

@@ -1,0 +1,1 @@
+"""How do both sides of a TLS connection know each other?"""

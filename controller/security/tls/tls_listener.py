@@ -1,0 +1,133 @@
+"""How does a listener with TLS see its clients, while certificates are renewed and people look at the log?"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from controller.security.failures import AuthenticationFailed
+from controller.security.tls.distinguished_name import subject_name
+from controller.security.tls.principal_mapping import NoRuleApplies, PrincipalMapping
+from controller.security.tls.stores import UnusableStore
+from controller.security.tls.tls import server_context
+from controller.settings.security import TlsSettings
+
+LOOKS_EVERY_S: Final = 5.0
+RENEWED: Final = "certificates renewed"
+UNUSABLE: Final = "certificates have changed and cannot be used; those of before stay in force"
+
+Say = Callable[[str, str], None]
+"""Takes what happened, and to which files or why."""
+
+_T = TypeVar("_T")
+_Seen = tuple[tuple[int, int, int] | None, ...]
+
+_REASONS = {
+    "HTTP_REQUEST": "the client speaks HTTP",
+    "WRONG_VERSION_NUMBER": "the client does not speak TLS; security.protocol may be wrong there",
+    "UNSUPPORTED_PROTOCOL": "the client knows no version of TLS that is enabled here",
+    "NO_SHARED_CIPHER": "the client knows no cipher suite that is enabled here",
+    "NO_SUITABLE_SIGNATURE_ALGORITHM": "the client knows no algorithm of this certificate's key",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client shows no certificate, and ssl.client.auth is required",
+    "CERTIFICATE_VERIFY_FAILED": "the client's certificate is not trusted",
+    "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust this certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client does not trust this certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the client does not trust this certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client finds this certificate expired",
+}
+
+
+class Renewed(Generic[_T]):
+    """Something that is made from files, and made again when one of them has changed; what was good stays meanwhile."""
+
+    def __init__(self, make: Callable[[], _T], paths: Sequence[str], now: Callable[[], float], say: Say) -> None:
+        """It is made at once. `now` counts seconds; `say` hears of each renewal, and of each that came to nothing.
+
+        Raises:
+            UnusableStore: it cannot be made.
+        """
+        self._make, self._paths = make, tuple(paths)
+        self._now, self._say = now, say
+        self._seen: _Seen | None = self._look()
+        self._value = make()
+        self._failure = ""
+        self._due = now() + LOOKS_EVERY_S
+
+    def get(self) -> _T:
+        """As the files are now or were a few seconds ago, or when they last were good."""
+        if self._paths and self._now() >= self._due:
+            self._due = self._now() + LOOKS_EVERY_S
+            seen = self._look()
+            if seen != self._seen:
+                self._renew(seen)
+        return self._value
+
+    def _renew(self, seen: _Seen) -> None:
+        """What cannot be used is tried again at each look: a right to read that is given later changes no file."""
+        try:
+            self._value = self._make()
+        except Exception as error:  # whatever is in the files, what was good stays
+            failure = str(error) if isinstance(error, UnusableStore) else f"{type(error).__name__}: {error}"
+            if (self._seen, self._failure) != (None, failure):
+                self._say(UNUSABLE, failure)
+            self._seen, self._failure = None, failure
+        else:
+            self._seen, self._failure = seen, ""
+            self._say(RENEWED, ", ".join(self._paths))
+
+    def _look(self) -> _Seen:
+        return tuple(map(_state, self._paths))
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):  # the latter: no file can have this name
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def files_of(settings: TlsSettings) -> tuple[str, ...]:
+    """Those that can change."""
+    stores = (settings.key_store, settings.trust_store)
+    return tuple(dict.fromkeys(s.location for s in stores if s is not None and s.location is not None))
+
+
+class ListenerTls:
+    """TLS on one listener."""
+
+    def __init__(self, settings: TlsSettings, now: Callable[[], float], say: Say) -> None:
+        """Read the stores.
+
+        Raises:
+            UnusableStore: with the setting to be changed.
+            ValueError: `ssl.principal.mapping.rules` cannot be read.
+        """
+        self._mapping = PrincipalMapping(settings.principal_mapping_rules)
+        self._context = Renewed(lambda: server_context(settings), files_of(settings), now, say)
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        return self._context.get()
+
+    def principal(self, certificate: bytes) -> str:
+        """Whom the certificate of a client (DER) stands for, such as User:CN=ann.
+
+        Raises:
+            AuthenticationFailed: by the mapping rules it stands for nobody.
+        """
+        name = subject_name(certificate)
+        try:
+            return f"User:{self._mapping.user(name)}"
+        except NoRuleApplies:
+            raise AuthenticationFailed(f"no rule of ssl.principal.mapping.rules applies to {name}") from None
+
+    def reason(self, error: ssl.SSLError) -> str:
+        """Why a handshake failed, for who reads the log."""
+        known = _REASONS.get(error.reason or "")
+        detail = getattr(error, "verify_message", "")
+        if known is None:
+            return error.reason or str(error)
+        return f"{known}: {detail}" if detail else known

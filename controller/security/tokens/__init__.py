@@ -1,0 +1,1 @@
+"""Whose is a token of OAuth, and where do our own come from?"""

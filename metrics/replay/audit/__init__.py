@@ -1,0 +1,1 @@
+"""Was each write right, and which rule explains it?"""

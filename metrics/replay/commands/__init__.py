@@ -1,0 +1,1 @@
+"""What can a person or a notebook ask of the replay?"""

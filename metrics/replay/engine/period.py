@@ -1,0 +1,26 @@
+"""From when to when do writes count?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]  # has no types
+from msgspec import Struct
+
+from metrics.replay.events.schemas import TIME
+
+
+class Period(Struct, frozen=True):
+    """From when to when writes count."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def of(self, column: str) -> Any:
+        """That a column's time lies within."""
+        is_in: Any = pc.field(column).is_valid()
+        for limit_ms, within in ((self.since_ms, pc.greater_equal), (self.until_ms, pc.less_equal)):
+            if limit_ms is not None:
+                is_in &= within(pc.field(column), pa.scalar(limit_ms, pa.timestamp("ms", tz="UTC")).cast(TIME))
+        return is_in

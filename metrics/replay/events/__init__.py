@@ -1,0 +1,1 @@
+"""What do ZooKeeper's transactions mean to Kafka?"""

@@ -1,0 +1,1 @@
+"""Where do the bytes come from, and where do the tables go?"""

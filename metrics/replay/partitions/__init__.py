@@ -1,0 +1,1 @@
+"""What became of one partition, one broker or one controller over time?"""

@@ -1,0 +1,1 @@
+"""Which tables are sums over many rows, and no fold of one partition?"""

@@ -1,0 +1,153 @@
+"""Do rights stay known for as long as the process lives, through lost sessions and whatever cannot be read?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from controller.core.messages.effects import Notice
+from controller.core.settings import AuthorizerSettings
+from controller.following.rights import RightsFollower
+from controller.zk.bridge import Bridge
+from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
+from tests.unit.zk.simulated import Ensemble, Process
+from zk_layout.znodes.acls import FOLDERS, AclOperation, ResourcePattern, ResourceType
+
+PATH = "/kafka-acl/Topic/orders"
+DENYING = b'{"version":1,"acls":[{"principal":"User:ann","permissionType":"Deny","operation":"Read","host":"*"}]}'
+ALLOWING = DENYING.replace(b"Deny", b"Allow")
+
+
+class Following:
+    """A process that follows rights; everyone may do what nobody has rights for."""
+
+    def __init__(self) -> None:
+        self.ensemble = Ensemble()
+        for folder in FOLDERS:
+            self.ensemble.zookeeper.make_path(folder)
+        self.process = Process(self.ensemble)
+        self.notices: list[Notice] = []
+        settings = AuthorizerSettings(("User:admin",), allows_everyone_if_no_acl_is_found=True)
+        self.follower = RightsFollower(lambda: self.process.bridge, settings, self.notices.append)
+
+    def begin(self) -> None:
+        self.process._loop.start(self.follower.follow())
+
+    def may_read(self, principal: str = "User:ann", name: str = "orders") -> bool:
+        topic = ResourcePattern(ResourceType.TOPIC, name)
+        return self.follower.authorizer.is_allowed(principal, "10.0.0.1", AclOperation.READ, topic)
+
+    def until(self, is_allowed: bool, name: str = "orders") -> None:
+        self.ensemble.until(lambda: self.may_read(name=name) is is_allowed)
+
+    def expire(self) -> None:
+        """The session ends; another one is opened."""
+        self.ensemble.zookeeper.close_session(self.process.bridge.session)
+
+    def wait(self, seconds: float) -> None:
+        end = self.ensemble.clock.now + seconds
+        self.ensemble.until(lambda: self.ensemble.clock.now >= end)
+
+
+@pytest.fixture
+def following() -> Iterator[Following]:
+    made = Following()
+    yield made
+    made.process.end()
+
+
+def test_before_anything_was_read_only_super_users_may_do_anything(following: Following) -> None:
+    assert not following.may_read()
+    assert following.may_read("User:admin")
+
+    following.begin()
+
+    following.until(True)
+
+
+def test_each_change_counts(following: Following) -> None:
+    following.begin()
+    following.until(True)
+
+    following.ensemble.write(MakeNode(PATH, DENYING))
+    following.until(False)
+    assert following.may_read(name="other")
+
+    following.ensemble.write(SetData(PATH, ALLOWING))
+    following.until(True)
+
+    following.ensemble.write(SetData(PATH, DENYING))
+    following.until(False)
+    following.ensemble.write(RemoveNode(PATH))
+    following.until(True)
+
+
+def test_a_session_that_ends_opens_nothing_and_the_next_one_sees_what_has_gone(following: Following) -> None:
+    following.ensemble.write(MakeNode(PATH, DENYING))
+    following.begin()
+    following.until(True, name="other")
+
+    following.expire()
+    following.ensemble.write(MakeNode(f"{PATH}2", DENYING))
+    while following.may_read(name="orders2"):
+        assert not following.may_read()
+        following.wait(0.1)
+
+    following.expire()
+    following.ensemble.write(RemoveNode(PATH))
+    following.until(True)
+    assert not following.may_read(name="orders2")
+
+
+def test_a_znode_that_nobody_can_read_is_closed_named_once_and_tried_again(following: Following) -> None:
+    following.ensemble.write(MakeNode(PATH, ALLOWING))
+    following.ensemble.zookeeper.acls[PATH] = Permission.ALL & ~Permission.READ
+    following.begin()
+    following.until(True, name="other")
+    assert not following.may_read()
+    following.wait(10)
+    following.expire()
+    following.wait(25)
+    assert [notice.kind for notice in following.notices] == ["unreadable znode"]
+    assert PATH in following.notices[0].text
+
+    following.ensemble.zookeeper.acls[PATH] = Permission.ALL
+    following.until(True)
+
+
+def test_malformed_rights_are_closed_and_named_once_until_they_are_mended(following: Following) -> None:
+    following.ensemble.write(MakeNode(PATH, b"{"))
+    following.begin()
+    following.until(True, name="other")
+    assert not following.may_read()
+    following.wait(25)
+    assert [notice.kind for notice in following.notices] == ["malformed znode"]
+
+    following.ensemble.write(SetData(PATH, ALLOWING))
+    following.until(True)
+
+
+def test_a_folder_that_may_not_be_listed_closes_its_type(following: Following) -> None:
+    following.ensemble.zookeeper.acls["/kafka-acl-extended/prefixed/Topic"] = Permission.ALL & ~Permission.READ
+    following.begin()
+    following.wait(5)
+    assert not following.may_read()
+    assert len(following.notices) == 1
+
+    following.ensemble.zookeeper.acls.clear()
+    following.until(True)
+
+
+def test_an_error_that_nobody_expected_is_contained(following: Following) -> None:
+    errors = iter([ZeroDivisionError("a bug")])
+
+    def bridge() -> Bridge:
+        for error in errors:
+            raise error
+        return following.process.bridge
+
+    following.follower = RightsFollower(bridge, AuthorizerSettings(allows_everyone_if_no_acl_is_found=True))
+    following.begin()
+
+    following.until(True)

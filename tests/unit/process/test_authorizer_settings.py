@@ -1,0 +1,24 @@
+"""What the settings of an authorizer mean to the machine."""
+
+from __future__ import annotations
+
+from controller.core.settings import AuthorizerSettings
+from controller.process.machine_settings import authorizer_settings
+from tests.unit.settings.given import settings
+
+NAME = "kafka.security.authorizer.AclAuthorizer"
+
+
+def test_without_an_authorizer_nobody_judges() -> None:
+    assert authorizer_settings(settings({"super.users": "User:ann"})) is None
+
+
+def test_an_authorizer_knows_who_may_do_everything() -> None:
+    written = {
+        "authorizer.class.name": NAME,
+        "super.users": "User:bob;User:ann;",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+
+    assert authorizer_settings(settings(written)) == AuthorizerSettings(("User:ann", "User:bob"), True)
+    assert authorizer_settings(settings({"authorizer.class.name": NAME})) == AuthorizerSettings((), False)

@@ -1,0 +1,74 @@
+"""What does an operator hear while ZooKeeper cannot be reached, and what is looked at again before a claim?"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from controller.core.candidacy.events import Claimed, Event, Reconnected, Unreachable, Watching
+from controller.process.claimant import Claimant
+from controller.settings import load
+from controller.wire.versions import parse_wanted
+from controller.zk import bridge
+from controller.zk.bridge import Bridge
+from controller.zk.connect_settings import ZooKeeperSettings
+from tests.simulation.controllers import NothingWrong
+from tests.simulation.kazoo_client import kazoo_client
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.network import Line
+from tests.simulation.zookeeper import RemoveNode
+from tests.simulation.zookeeper_server import ServerConnection
+from tests.unit.zk.simulated import Ensemble
+from zk_layout.znodes import reassignment_status
+
+ADDRESS = "127.0.0.1:1"
+GIVEN = (f"zookeeper.connect={ADDRESS}", "broker.id=901", "listeners=PLAINTEXT://127.0.0.1:9095")
+SETTINGS = load(None, GIVEN, {}, {"inter.broker.protocol.version": parse_wanted})
+
+
+def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "SILENT_S", 0.01)
+    told: list[Event] = []
+    nobody: Any = None
+
+    async def wait() -> None:
+        reaching = asyncio.create_task(Claimant(SETTINGS, nobody, told.append).reach())
+        async with asyncio.timeout(10):
+            while not told:
+                await asyncio.sleep(0.01)
+        reaching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reaching
+
+    asyncio.run(wait())
+
+    assert told == [Unreachable(f"no ZooKeeper server has answered at {ADDRESS} for 0.01 s")]
+
+
+def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() -> None:
+    """ZooKeeper may have been restored from a copy that is older than this controller."""
+    ensemble, told = Ensemble(), list[Event]()
+    loop = SimulatedLoop(ensemble.clock)  # type: ignore[abstract]  # it asks for no more
+
+    def dial(line: Line) -> ServerConnection:
+        return ServerConnection(ensemble.zookeeper, line.answer, line.hang_up)
+
+    def new_bridge(settings: ZooKeeperSettings) -> Bridge:
+        return Bridge(settings, kazoo_client(settings, ensemble.network, loop, dial))
+
+    claimant = Claimant(SETTINGS, NothingWrong(), told.append, new_bridge=new_bridge)
+    loop.start(claimant.reach())
+    ensemble.until(lambda: Watching() in told)
+
+    ensemble.zookeeper.close_session(claimant.bridge.session)
+    ensemble.write(RemoveNode(reassignment_status.ROOT))
+    ensemble.until(lambda: Reconnected() in told)
+    claim = loop.start(claimant.claim(replace=False))
+    ensemble.until(claim.done)
+
+    assert isinstance(claim.result(), Claimed)
+    assert reassignment_status.ROOT in ensemble.zookeeper.nodes
+    loop.kill()
