@@ -208,8 +208,8 @@ MUTANTS = (
     Mutant(
         "forgets the requests of a step that was refused",
         STEPS,
-        "            case Refused(is_waiting, about):\n                requests.put_back(step.accepted)\n",
-        "            case Refused(is_waiting, about):\n",
+        "                requests.put_back(item for item in step.accepted if item not in done)\n",
+        "",
         (unit("steps"),),
     ),
     Mutant(
