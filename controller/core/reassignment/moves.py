@@ -60,7 +60,11 @@ class Moves(TopicDuty):
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
         """Replicas on the controller's own id, and moves in progress."""
-        return ((Precedence.OWN_REPLICA, own_replica.next_step), (Precedence.REASSIGNMENT, self._next_step))
+        return (
+            (Precedence.OWN_REPLICA, own_replica.next_step),
+            (Precedence.REASSIGNMENT, self._next_step),
+            (Precedence.NEW_EPOCH, rule.new_epoch),
+        )
 
     # ---- requests -------------------------------------------------------------------------------------------
 

@@ -30,6 +30,13 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     return _let_go(case, cluster) if where is Stage.LETTING_GO else _settle_owed(case)
 
 
+def new_epoch(case: Case, cluster: Cluster) -> Next:
+    """A leader that may not know what is in force hears of it: until then no replica joins its ISR."""
+    if not case.is_untold or case.state is None or not case.state.isr:
+        return None
+    return _tell(case, case.state, cluster)
+
+
 def begin(
     case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE, *, may_wait: bool = False
 ) -> Change | Refusal | None:

@@ -86,6 +86,7 @@ class Precedence(IntEnum):
     UNLISTED = 5
     REASSIGNMENT = 6
     PREFERENCE = 7
+    NEW_EPOCH = 8
 
 
 def raised(

@@ -48,10 +48,11 @@ from zk_layout.znodes.topics import TopicAddress
 
 Noticed = dict[str, list[Notice]]
 
-# While a topic's znode cannot be read, its partitions keep their leaders by what it said before.
-WITHOUT_TOPIC_ZNODE = (Precedence.LEADER,)
+# While a topic's znode cannot be read, its partitions keep their leaders and ISRs by what it said before.
+WITHOUT_TOPIC_ZNODE = (Precedence.LEADER, Precedence.NEW_EPOCH)
 # These write states, and nothing else.
 ELECTIONS = (Precedence.FIRST_LEADER, Precedence.LEADER)
+STATES_ONLY = (*ELECTIONS, Precedence.NEW_EPOCH)
 OF_THE_WHOLE = TopicAddress | PartitionsAddress | ReplicaDeletionsAddress
 MOST_SINGLE = 8
 
@@ -74,6 +75,7 @@ class Steps(Duty):
         rules = sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
         self._rules: tuple[Rule, ...] = tuple(rule for _, rule in rules)
         self._elections = tuple(rule for rank, rule in rules if rank in ELECTIONS)
+        self._states_only = tuple(rule for rank, rule in rules if rank in STATES_ONLY)
         self._rules_without_topic = tuple(rule for rank, rule in rules if rank in WITHOUT_TOPIC_ZNODE)
         self._electing = tuple(d for d in deciders if any(rank in ELECTIONS for rank, _ in d.rules))
         self._blocked: dict[Subject, dict[TopicName, Numbers]] = {}
@@ -271,7 +273,7 @@ class Steps(Duty):
             if case is None or limit is Limit.NOTHING:
                 continue
             step.at = number
-            rules = self._elections if is_election or limit is Limit.ELECTIONS else self._rules
+            rules = self._states_only if limit is Limit.ELECTIONS else self._elections if is_election else self._rules
             _follow(case, self._rules_without_topic if topic.is_malformed else rules, step, cluster, noticed)
             if is_election and draft.touches(number):
                 step.elected[number] = None

@@ -46,6 +46,15 @@ def test_what_was_asked_for_before_a_followers_broker_died_does_not_count_when_i
     assert not some(play.do(late), "isr=[1, 3, 2]")
 
 
+@pytest.mark.parametrize("trouble", ["refuse /brokers/topics/orders", "malformed /brokers/topics/orders"])
+def test_a_topic_that_can_be_neither_written_nor_read_keeps_no_replica_out_of_the_isr(trouble: str) -> None:
+    """The higher leader epoch is in the state, which is a znode of its own."""
+    play = behind(trouble) if trouble.startswith("refuse") else behind()
+    play.do(trouble, "ask reassign orders-0 to=1,3", "time +5s", "broker 2 bounces", "time +5s")
+
+    assert some(play.do(asked_now(play)), "answer orders-0 NONE", "isr=[1, 3, 2]")
+
+
 @pytest.mark.parametrize("how", [("broker 2 bounces",), ("broker 2 dies", "broker 2 returns")])
 def test_its_leader_hears_of_a_higher_leader_epoch_before_the_broker_is_back(how: tuple[str, ...]) -> None:
     lines = behind().do(*how, "time +1s")
