@@ -32,6 +32,7 @@ from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.configs import TopicConfigAddress
+from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 
 DURING_DELETE = LeaderEpoch(-2)  # obeyed whatever leader epoch a broker knows
 NOTICE = "delayed topic deletion"
@@ -73,6 +74,7 @@ class _Deletion(Struct):
     is_surveying: bool = False
     found: tuple[tuple[Address, ZnodeVersion], ...] | None = None
     noticed: set[BrokerId] = field(default_factory=set)
+    is_unknown_noticed: bool = False
 
     def tell_again(self, audience: frozenset[BrokerId] = NOBODY) -> None:
         """Go through all partitions once more."""
@@ -295,7 +297,8 @@ class TopicDeletions:
         deletion = self._deletions.get(name)
         if deletion is None or deletion.rounds:
             return ()
-        if topic.is_malformed or self._unconfirmed(deletion):
+        is_owed_unknown = cluster.is_unreadable(ReplicaDeletionsAddress(name))
+        if topic.is_malformed or is_owed_unknown or self._unconfirmed(deletion):
             self._say_what_is_awaited(topic, deletion, out)
             return ()
         if deletion.needs_config:
@@ -322,6 +325,11 @@ class TopicDeletions:
         return {broker: len(left[broker]) for broker in sorted(left) if broker not in controllers}
 
     def _say_what_is_awaited(self, topic: TopicView, deletion: _Deletion, out: Outbox) -> None:
+        owed = ReplicaDeletionsAddress(topic.name)
+        if self._cluster.is_unreadable(owed) and not deletion.is_unknown_noticed:
+            deletion.is_unknown_noticed = True
+            why = f"{owed.path} cannot be read: which brokers still have former replicas is not known"
+            out.notice(NOTICE, f"topic {topic.name} cannot be deleted yet: {why}")
         for broker, count in self._unconfirmed(deletion).items():
             if self._is_eligible(broker, deletion) or broker in deletion.noticed:
                 continue

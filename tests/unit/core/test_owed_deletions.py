@@ -189,3 +189,19 @@ def test_a_deletion_owed_from_before_is_forgotten_where_the_replica_is_wanted_ag
     assert not some(lines, "StopReplica")
     assert play.data(OWED) is None
     assert some(play.do("isr orders-0 1,3"), "tell 1  StopReplica orders-0", "delete")
+
+
+def test_no_topic_is_deleted_while_it_cannot_be_read_which_brokers_have_former_replicas() -> None:
+    play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "broker 2 dies", "ask reassign orders-0 to=1")
+    owed = play.data(OWED)
+
+    lines = play.do(f"malformed {OWED}", "elect 101", "delete topic orders", "time +60s")
+
+    assert some(lines, "notice (delayed topic deletion)", OWED)
+    assert not some(lines, "topic orders is deleted")
+
+    play.do(f"znode {OWED} {owed}", "time +60s")
+    lines = play.do("broker 2 returns", "time +60s")
+
+    assert some(lines, "tell 2  StopReplica orders-0", "delete")
+    assert some(lines, "topic orders is deleted")
