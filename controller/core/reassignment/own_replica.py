@@ -62,15 +62,19 @@ def _replaced(case: Case, cluster: Cluster) -> Replicas:
     """The target with brokers in the place of controllers, as far as there are any."""
     target: list[BrokerId] = []
     for replica in case.assignment.target:
-        taken = (*case.assignment.replicas, *target)
+        taken = (*case.assignment.target, *target)
         instead = _replacement(case, taken, cluster) if replica in cluster.controllers else replica
         target.append(replica if instead is None else instead)
     return tuple(target)
 
 
 def _replacement(case: Case, taken: Replicas, cluster: Cluster) -> BrokerId | None:
-    """The live broker with the fewest replicas; neighbours among equals differ by partition, to spread them."""
-    candidates: Replicas = tuple(b for b in cluster.live_brokers() if b not in taken)
+    """The live broker with the fewest replicas; neighbours among equals differ by partition, to spread them.
+
+    One that is being removed stays where there is no other: the move could not end without a replica in that place.
+    """
+    free: Replicas = tuple(b for b in cluster.live_brokers() if b not in taken)
+    candidates = tuple(b for b in free if b not in case.assignment.removing) or free
     if not candidates:
         return None
     fewest = min(cluster.replica_counts.get(b, 0) for b in candidates)

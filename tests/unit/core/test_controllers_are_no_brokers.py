@@ -59,6 +59,16 @@ def test_what_was_placed_on_it_moves_to_a_broker() -> None:
     assert replicas(play) == {"0": [1, 2]}
 
 
+def test_a_move_that_a_native_controller_began_to_it_ends_at_a_broker_that_was_to_leave() -> None:
+    """All other brokers are among the replicas already: without this the move would never end."""
+    moving = '{"version":2,"partitions":{"0":[101,2,1]},"adding_replicas":{"0":[101,2]},"removing_replicas":{"0":[1]}}'
+    play = Play("brokers 1,2", "controllers 101", "topic clicks 0=1", f"znode {CLICKS} {moving}", "elect")
+
+    play.do("isr clicks-0 1,2 leader_epoch=1", "time +10s")
+
+    assert replicas(play) == {"0": [1, 2]}
+
+
 def test_a_partition_whose_only_replica_is_on_it_gets_a_broker() -> None:
     play = Play("brokers 1,2", "controllers 101", "topic clicks 0=101")
 
