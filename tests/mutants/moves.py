@@ -16,6 +16,22 @@ FOREIGN = "controller/core/reassignment/foreign_writes.py"
 
 MUTANTS = (
     Mutant(
+        "raises no leader epoch of a topic that it cannot write",
+        STEPS,
+        "STATES_ONLY = (*ELECTIONS, Precedence.NEW_EPOCH)",
+        "STATES_ONLY = ELECTIONS",
+        (trap("former_lives"),),
+        unseen="one world of a thousand takes the right to write a topic for good where a broker dies that lags",
+    ),
+    Mutant(
+        "asks again for a move that is written, because the rest of its decision was refused",
+        STEPS,
+        "done = self._carried_out(step, out)",
+        "done = self._carried_out(step, out)[:0]",
+        (unit("refused_writes"),),
+        unseen="two requests for one partition are cut in two, and the later one times out, in one world of a thousand",
+    ),
+    Mutant(
         "lets go when one replica of the target is in sync",
         STAGE,
         "if set(target).issubset(state.isr):",

@@ -34,9 +34,17 @@ MUTANTS = (
     Mutant(
         "removes a topic before its logs are deleted",
         DELETION,
-        "if topic.is_malformed or self._unconfirmed(deletion):",
-        "if topic.is_malformed:",
+        "if topic.is_malformed or is_owed_unknown or self._unconfirmed(deletion):",
+        "if topic.is_malformed or is_owed_unknown:",
         (unit("topic_deletions"),),
+    ),
+    Mutant(
+        "removes a topic while it cannot be read who has former replicas",
+        DELETION,
+        "if topic.is_malformed or is_owed_unknown or self._unconfirmed(deletion):",
+        "if topic.is_malformed or self._unconfirmed(deletion):",
+        (unit("owed_deletions"),),
+        unseen="the account of what is owed is hidden in one world of a thousand",
     ),
     Mutant(
         "takes a refused deletion for a confirmed one",
