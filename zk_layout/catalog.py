@@ -1,15 +1,17 @@
-"""Which znode is it, and how are its bytes read and written? The only list of known znodes."""
+"""Which znode is it, and how are its bytes read and written? The only table of known znodes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from types import NoneType
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from zk_layout.bounds import INT32_MAX
 from zk_layout.codec import Malformed, Undecodable, one_line
-from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName
+from zk_layout.ids import ControllerEpoch
 from zk_layout.znodes import (
     acls,
     admin,
@@ -98,88 +100,38 @@ Value = (
     | acls.AclChange
 )
 
-_DECODERS: dict[type, Callable[[bytes], Value | None]] = {
-    brokers.BrokerAddress: brokers.decode,
-    topics.TopicAddress: topics.decode,
-    partition_state.StateAddress: partition_state.decode,
-    controller.ControllerAddress: controller.decode_claim,
-    controller.ControllerEpochAddress: controller.decode_epoch,
-    controller_ids.ControllerIdsAddress: controller_ids.decode,
-    admin.LegacyReassignmentAddress: admin.decode_reassignment,
-    admin.PreferredElectionAddress: admin.decode_election,
-    notifications.IsrChangeAddress: notifications.decode_isr_change,
-    notifications.LogDirEventAddress: notifications.decode_log_dir_event,
-    notifications.ConfigChangeAddress: notifications.decode_config_change,
-    configs.TopicConfigAddress: configs.decode,
-    configs.DefaultBrokerConfigAddress: configs.decode,
-    configs.UserConfigAddress: configs.decode_user,
-    configs.UserClientConfigAddress: configs.decode_user,
-    configs.ClientConfigAddress: configs.decode_user,
-    features.FeatureAddress: features.decode,
-    replica_deletions.ReplicaDeletionsAddress: replica_deletions.decode,
-    producer_ids.ProducerIdBlockAddress: producer_ids.decode,
-    reassignment_status.ReassignmentStatusAddress: reassignment_status.decode,
-    reassignments.ReassignmentsAddress: reassignments.decode_keeper,
-    reassignments.ReassignmentAddress: reassignments.decode,
-    release.ReleaseAddress: release.decode,
-    replicas.ReplicaAddress: replicas.decode,
-    switchover.SwitchoverAddress: switchover.decode,
-    reassignment_status.StatusRootAddress: reassignment_status.decode_root,
-    delegation_tokens.DelegationTokenAddress: delegation_tokens.decode,
-    delegation_tokens.DelegationTokenChangeAddress: delegation_tokens.decode_change,
-    acls.AclAddress: acls.decode,
-    acls.AclChangeAddress: acls.decode_change,
-    acls.ExtendedAclChangeAddress: acls.decode_extended_change,
-}
+AddressT = TypeVar("AddressT", bound=Address)
+ValueT = TypeVar("ValueT", bound=Value | None)
 
-_ENCODERS: dict[type, Callable[[Any], bytes]] = {
-    brokers.Registration: brokers.encode,
-    topics.Topic: topics.encode,
-    partition_state.PartitionState: partition_state.encode,
-    controller.ControllerClaim: controller.encode_claim,
-    controller_ids.ControllerIds: controller_ids.encode,
-    int: controller.encode_epoch,
-    admin.LegacyReassignment: admin.encode_reassignment,
-    admin.PreferredElection: admin.encode_election,
-    notifications.IsrChange: notifications.encode_isr_change,
-    notifications.LogDirEvent: notifications.encode_log_dir_event,
-    notifications.ConfigChange: notifications.encode_config_change,
-    configs.Config: configs.encode,
-    features.Features: features.encode,
-    replica_deletions.ReplicaDeletions: replica_deletions.encode,
-    producer_ids.ProducerIdBlock: producer_ids.encode,
-    reassignment_status.RequestStatus: reassignment_status.encode,
-    reassignments.FolderKeeper: reassignments.encode_keeper,
-    reassignments.Reassignment: reassignments.encode,
-    release.Release: release.encode,
-    replicas.Replica: replicas.encode,
-    switchover.Switchover: switchover.encode,
-    reassignment_status.StatusRoot: reassignment_status.encode_root,
-    delegation_tokens.TokenTimes: delegation_tokens.encode,
-    delegation_tokens.TokenChange: delegation_tokens.encode_change,
-    acls.Acls: acls.encode,
-    acls.AclChange: acls.encode_change,
-    type(None): lambda _: b"",
-}
 
-_FIXED: dict[str, Address] = {
-    address.path: address
-    for address in (
-        controller.ControllerAddress(),
-        controller.ControllerEpochAddress(),
-        controller_ids.ControllerIdsAddress(),
-        admin.LegacyReassignmentAddress(),
-        admin.PreferredElectionAddress(),
-        features.FeatureAddress(),
-        configs.DefaultBrokerConfigAddress(),
-        producer_ids.ProducerIdBlockAddress(),
-        reassignment_status.StatusRootAddress(),
-        reassignments.ReassignmentsAddress(),
-        release.ReleaseAddress(),
-        switchover.SwitchoverAddress(),
-        delegation_tokens.DelegationTokenChangeAddress(),
-    )
-}
+class Family(Struct, Generic[AddressT, ValueT], frozen=True):
+    """All znodes of one kind: where they are, and what they hold.
+
+    Shape:
+        `pattern` is a regular expression of the whole path. Its groups, of which the last may be a number, are the
+        fields of `address`, unless `made_from` makes the address of them. Without a pattern no path names the znode.
+    """
+
+    pattern: str | None
+    address: type[AddressT]
+    value: type[ValueT]
+    decode: Callable[[bytes], ValueT | None]
+    encode: Callable[[ValueT], bytes]
+    made_from: Callable[..., AddressT] | None = None
+
+    @property
+    def kind(self) -> str:
+        """What metrics call it."""
+        return self.address.__name__.removesuffix("Address")
+
+
+def _decode_nothing(_: bytes) -> None:
+    """Whatever lies in a znode that carries no data does not matter."""
+
+
+def _encode_nothing(_: None) -> bytes:
+    return b""
+
 
 # What Kafka takes, 249 letters of these, or 255 before 0.10: a broker names a folder after the topic, and one that it
 # cannot make costs it the whole log directory.
@@ -189,56 +141,119 @@ _NAME = "([a-zA-Z0-9._=-]{1,255})"
 _SPELT = r"(<default>|(?!\.{1,2}(?:/|\Z))[a-zA-Z0-9._%-]+)"  # any name of a user or client, by Kafka's Sanitizer
 # Names of groups and transactional ids are anybody's: all that ZooKeeper takes in a path.
 _ACL_NAME = r"((?!\.{1,2}\Z)[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+)"
-_ACL_TYPE = f"({'|'.join(acls.ResourceType)})"
 _NUMBER = "(?P<number>0|[1-9][0-9]{0,9})"  # as Kafka writes them into paths: without leading zeros
 
-
-def _acl(pattern_type: acls.PatternType, resource_type: str, name: str) -> acls.AclAddress:
-    return acls.AclAddress(acls.ResourcePattern(acls.ResourceType(resource_type), name, pattern_type))
-
-
-_PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
-    (re.compile(rf"{pattern}\Z"), build)
-    for pattern, build in (
-        (
-            rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}/state",
-            lambda t, p: partition_state.StateAddress(TopicName(t), PartitionId(int(p))),
-        ),
-        (rf"{topics.ROOT}/{_TOPIC}", lambda t: topics.TopicAddress(TopicName(t))),
-        (rf"{replicas.ROOT}/{_NUMBER}", lambda b: replicas.ReplicaAddress(BrokerId(int(b)))),
-        (rf"{brokers.ROOT}/{_NUMBER}", lambda b: brokers.BrokerAddress(BrokerId(int(b)))),
-        (
-            rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}",
-            lambda t, p: partition_state.PartitionAddress(TopicName(t), PartitionId(int(p))),
-        ),
-        (rf"{topics.ROOT}/{_TOPIC}/partitions", lambda t: partition_state.PartitionsAddress(TopicName(t))),
-        (rf"{notifications.ISR_CHANGES}/{_NAME}", notifications.IsrChangeAddress),
-        (rf"{notifications.LOG_DIR_EVENTS}/{_NAME}", notifications.LogDirEventAddress),
-        (rf"{notifications.CONFIG_CHANGES}/{_NAME}", notifications.ConfigChangeAddress),
-        (rf"{admin.DELETE_TOPICS}/{_TOPIC}", lambda t: admin.TopicDeletionAddress(TopicName(t))),
-        (rf"{configs.USERS}/{_SPELT}", configs.UserConfigAddress),
-        (rf"{configs.USERS}/{_SPELT}/clients/{_SPELT}", configs.UserClientConfigAddress),
-        (rf"{configs.CLIENTS}/{_SPELT}", configs.ClientConfigAddress),
-        (rf"/config/topics/{_TOPIC}", lambda t: configs.TopicConfigAddress(TopicName(t))),
-        (
-            rf"{replica_deletions.ROOT}/{_TOPIC}",
-            lambda t: replica_deletions.ReplicaDeletionsAddress(TopicName(t)),
-        ),
-        (
-            rf"{reassignments.ROOT}/{_TOPIC}-{_NUMBER}",
-            lambda t, p: reassignments.ReassignmentAddress(TopicName(t), PartitionId(int(p))),
-        ),
-        (
-            rf"{reassignment_status.ROOT}/{_NUMBER}",
-            lambda r: reassignment_status.ReassignmentStatusAddress(RequestId(int(r))),
-        ),
-        (rf"{delegation_tokens.ROOT}/{_NAME}", delegation_tokens.DelegationTokenAddress),
-        (rf"{acls.ROOTS[acls.PatternType.LITERAL]}/{_ACL_TYPE}/{_ACL_NAME}", partial(_acl, acls.PatternType.LITERAL)),
-        (rf"{acls.ROOTS[acls.PatternType.PREFIXED]}/{_ACL_TYPE}/{_ACL_NAME}", partial(_acl, acls.PatternType.PREFIXED)),
-        (rf"{acls.CHANGES[acls.PatternType.LITERAL]}/{_NAME}", acls.AclChangeAddress),
-        (rf"{acls.CHANGES[acls.PatternType.PREFIXED]}/{_NAME}", acls.ExtendedAclChangeAddress),
-    )
+# Those that there are most of come first: paths are compared with one pattern after the other.
+# fmt: off
+_ROWS = (
+    Family(rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}/state",
+        partition_state.StateAddress, partition_state.PartitionState, partition_state.decode, partition_state.encode),
+    Family(rf"{topics.ROOT}/{_TOPIC}",
+        topics.TopicAddress, topics.Topic, topics.decode, topics.encode),
+    Family(rf"{replicas.ROOT}/{_NUMBER}",
+        replicas.ReplicaAddress, replicas.Replica, replicas.decode, replicas.encode),
+    Family(rf"{brokers.ROOT}/{_NUMBER}",
+        brokers.BrokerAddress, brokers.Registration, brokers.decode, brokers.encode),
+    Family(rf"{topics.ROOT}/{_TOPIC}/partitions/{_NUMBER}",
+        partition_state.PartitionAddress, NoneType, _decode_nothing, _encode_nothing),
+    Family(rf"{topics.ROOT}/{_TOPIC}/partitions",
+        partition_state.PartitionsAddress, NoneType, _decode_nothing, _encode_nothing),
+    Family(None, topics.TopicRemnantAddress, NoneType, _decode_nothing, _encode_nothing),
+    Family(rf"{notifications.ISR_CHANGES}/{_NAME}",
+        notifications.IsrChangeAddress, notifications.IsrChange,
+        notifications.decode_isr_change, notifications.encode_isr_change),
+    Family(rf"{notifications.LOG_DIR_EVENTS}/{_NAME}",
+        notifications.LogDirEventAddress, notifications.LogDirEvent,
+        notifications.decode_log_dir_event, notifications.encode_log_dir_event),
+    Family(rf"{notifications.CONFIG_CHANGES}/{_NAME}",
+        notifications.ConfigChangeAddress, notifications.ConfigChange,
+        notifications.decode_config_change, notifications.encode_config_change),
+    Family(rf"{admin.DELETE_TOPICS}/{_TOPIC}",
+        admin.TopicDeletionAddress, NoneType, _decode_nothing, _encode_nothing),
+    Family("/admin/reassign_partitions",
+        admin.LegacyReassignmentAddress, admin.LegacyReassignment,
+        admin.decode_reassignment, admin.encode_reassignment),
+    Family("/admin/preferred_replica_election",
+        admin.PreferredElectionAddress, admin.PreferredElection, admin.decode_election, admin.encode_election),
+    Family(rf"{configs.USERS}/{_SPELT}",
+        configs.UserConfigAddress, configs.Config, configs.decode_user, configs.encode),
+    Family(rf"{configs.USERS}/{_SPELT}/clients/{_SPELT}",
+        configs.UserClientConfigAddress, configs.Config, configs.decode_user, configs.encode),
+    Family(rf"{configs.CLIENTS}/{_SPELT}",
+        configs.ClientConfigAddress, configs.Config, configs.decode_user, configs.encode),
+    Family(rf"/config/topics/{_TOPIC}",
+        configs.TopicConfigAddress, configs.Config, configs.decode, configs.encode),
+    Family("/config/brokers/<default>",
+        configs.DefaultBrokerConfigAddress, configs.Config, configs.decode, configs.encode),
+    Family(rf"{replica_deletions.ROOT}/{_TOPIC}",
+        replica_deletions.ReplicaDeletionsAddress, replica_deletions.ReplicaDeletions,
+        replica_deletions.decode, replica_deletions.encode),
+    Family(reassignments.ROOT,
+        reassignments.ReassignmentsAddress, reassignments.FolderKeeper,
+        reassignments.decode_keeper, reassignments.encode_keeper),
+    Family(rf"{reassignments.ROOT}/{_TOPIC}-{_NUMBER}",
+        reassignments.ReassignmentAddress, reassignments.Reassignment, reassignments.decode, reassignments.encode),
+    Family(reassignment_status.ROOT,
+        reassignment_status.StatusRootAddress, reassignment_status.StatusRoot,
+        reassignment_status.decode_root, reassignment_status.encode_root),
+    Family(rf"{reassignment_status.ROOT}/{_NUMBER}",
+        reassignment_status.ReassignmentStatusAddress, reassignment_status.RequestStatus,
+        reassignment_status.decode, reassignment_status.encode),
+    Family("/controller",
+        controller.ControllerAddress, controller.ControllerClaim, controller.decode_claim, controller.encode_claim),
+    Family("/controller_epoch",
+        controller.ControllerEpochAddress, ControllerEpoch, controller.decode_epoch, controller.encode_epoch),
+    Family("/kafka_zk_controller/controller_ids",
+        controller_ids.ControllerIdsAddress, controller_ids.ControllerIds,
+        controller_ids.decode, controller_ids.encode),
+    Family("/kafka_zk_controller/released",
+        release.ReleaseAddress, release.Release, release.decode, release.encode),
+    Family("/kafka_zk_controller/switchover",
+        switchover.SwitchoverAddress, switchover.Switchover, switchover.decode, switchover.encode),
+    Family("/feature",
+        features.FeatureAddress, features.Features, features.decode, features.encode),
+    Family("/latest_producer_id_block",
+        producer_ids.ProducerIdBlockAddress, producer_ids.ProducerIdBlock, producer_ids.decode, producer_ids.encode),
+    Family(rf"{delegation_tokens.ROOT}/{_NAME}",
+        delegation_tokens.DelegationTokenAddress, delegation_tokens.TokenTimes,
+        delegation_tokens.decode, delegation_tokens.encode),
+    Family(rf"{delegation_tokens.CHANGES}/token_change_",
+        delegation_tokens.DelegationTokenChangeAddress, delegation_tokens.TokenChange,
+        delegation_tokens.decode_change, delegation_tokens.encode_change),
+    Family(rf"({'|'.join(acls.ROOTS.values())})/({'|'.join(acls.ResourceType)})/{_ACL_NAME}",
+        acls.AclAddress, acls.Acls, acls.decode, acls.encode, acls.address_below),
+    Family(rf"{acls.CHANGES[acls.PatternType.LITERAL]}/{_NAME}",
+        acls.AclChangeAddress, acls.AclChange, acls.decode_change, acls.encode_change),
+    Family(rf"{acls.CHANGES[acls.PatternType.PREFIXED]}/{_NAME}",
+        acls.ExtendedAclChangeAddress, acls.AclChange, acls.decode_extended_change, acls.encode_change),
 )
+# fmt: on
+# The rows have no annotation of their own: with this one, mypy would not check that a row's types fit together.
+FAMILIES: Final[tuple[Family[Any, Any], ...]] = _ROWS
+
+_DECODERS: dict[type[Address], Callable[[bytes], Value | None]] = {row.address: row.decode for row in FAMILIES}
+# An epoch is an int while it runs.
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    getattr(row.value, "__supertype__", row.value): row.encode for row in FAMILIES
+}
+_KINDS: dict[type[Address], str] = {row.address: row.kind for row in FAMILIES}
+_FIXED: dict[str, Address] = {
+    row.pattern: row.address() for row in FAMILIES if row.pattern and not row.address.__struct_fields__
+}
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., Address]], ...] = tuple(
+    (re.compile(rf"{row.pattern}\Z"), row.made_from or row.address)
+    for row in FAMILIES
+    if row.pattern and row.address.__struct_fields__
+)
+
+
+def kind_of(address: Address) -> str:
+    """What metrics call the family of a znode.
+
+    >>> kind_of(controller.ControllerEpochAddress())
+    'ControllerEpoch'
+    """
+    return _KINDS[type(address)]
 
 
 def address_of(path: str) -> Address | None:
@@ -252,11 +267,13 @@ def address_of(path: str) -> Address | None:
     fixed = _FIXED.get(path)
     if fixed is not None:
         return fixed
-    for pattern, build in _PATTERNS:
+    for pattern, make in _PATTERNS:
         match = pattern.match(path)
         if match is not None:
-            is_sendable = int(match.groupdict().get("number", 0)) <= INT32_MAX
-            return build(*match.groups()) if is_sendable else None
+            if match.lastgroup != "number":
+                return make(*match.groups())
+            *names, number = match.groups()
+            return make(*names, int(number)) if int(number) <= INT32_MAX else None
     return None
 
 
@@ -267,9 +284,7 @@ def decode(address: Address, data: bytes) -> Value | Malformed | None:
     Bytes that are not what Kafka writes there become `Malformed`, never an exception: a fact about a bad znode is
     still a fact. What a decoder did not think of says its type.
     """
-    decoder = _DECODERS.get(type(address))
-    if decoder is None:
-        return None
+    decoder = _DECODERS[type(address)]
     try:
         return decoder(data)
     except Undecodable as error:

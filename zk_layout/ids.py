@@ -20,6 +20,7 @@ RequestId = NewType("RequestId", int)  # of an accepted reassignment request (KI
 
 NO_LEADER = BrokerId(-1)
 NO_BROKER_EPOCH = BrokerEpoch(-1)
+ABSENT = ZnodeVersion(-1)  # of a znode that does not exist
 
 Replicas = tuple[BrokerId, ...]
 

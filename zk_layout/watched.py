@@ -1,6 +1,6 @@
-"""Which znodes must stand before a controller works, and which of them does it watch?
+"""Which znodes must exist before a controller works, which of them does it watch, and which hold secrets?
 
-Source: Kafka's ZkData.PersistentZkPaths.
+Source: Kafka's ZkData.PersistentZkPaths and sensitivePath.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ PERSISTENT: Final = (
     replica_deletions.ROOT,
     reassignment_status.ROOT,
 )
+
+# What is below these is for its creator alone.
+SENSITIVE: Final = (configs.USERS, "/config/brokers", delegation_tokens.ROOT)
 
 
 class Watched(NamedTuple):

@@ -19,6 +19,7 @@ from controller.http.server import EVERYBODY, Exporter, Readers
 from controller.http.status import StatusSource
 from controller.runtime.supervision import Troubles, supervised
 from metrics.recorder import Recorder
+from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, Replicas, RequestId, TopicName
 from zk_layout.znodes.reassignment_status import MoveProgress
 
@@ -74,7 +75,7 @@ class Turns:
             elif isinstance(effect, Commit):
                 self._sent[effect.commit] = now
                 for write in effect.writes:
-                    record("zookeeper_writes", 1, (type(write.address).__name__.removesuffix("Address"),))
+                    record("zookeeper_writes", 1, (catalog.kind_of(write.address),))
 
     def _received(self, event: Event, now: float) -> None:
         if isinstance(event, Observed):

@@ -10,6 +10,7 @@ import struct
 from typing import Final
 
 from controller.zk.protocol import OPEN_TO_ALL, text
+from zk_layout.watched import SENSITIVE
 
 _ALL, _READ = 31, 1
 _int = struct.Struct(">i")
@@ -17,7 +18,6 @@ _CREATOR: Final = _int.pack(_ALL) + text("auth") + text("")
 _READERS: Final = _int.pack(_READ) + text("world") + text("anyone")
 _CREATOR_ONLY: Final = _int.pack(1) + _CREATOR
 _READABLE: Final = _int.pack(2) + _CREATOR + _READERS
-_SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 _CONSUMERS: Final = "/consumers"
 """Consumers of old wrote below it."""
 
@@ -29,4 +29,4 @@ def acl_of(path: str, *, is_protected: bool) -> bytes:
     """
     if not is_protected or path == _CONSUMERS:
         return OPEN_TO_ALL
-    return _CREATOR_ONLY if path.startswith(_SENSITIVE) else _READABLE
+    return _CREATOR_ONLY if path.startswith(SENSITIVE) else _READABLE

@@ -21,6 +21,8 @@ from zk_layout.znodes import admin, brokers, configs, notifications, topics
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.controller import ControllerAddress, ControllerEpochAddress
 from zk_layout.znodes.controller_ids import ControllerIds, ControllerIdsAddress
+from zk_layout.znodes.features import FeatureAddress
+from zk_layout.znodes.producer_ids import ProducerIdBlockAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
 
 _CLUSTER_ID: Final = "/cluster/id"
@@ -51,8 +53,8 @@ _USEFUL: Final = (
     (notifications.ISR_CHANGES, Right.READ | Right.DELETE),
     (notifications.LOG_DIR_EVENTS, Right.READ | Right.DELETE),
     (configs.DefaultBrokerConfigAddress().path, Right.READ),
-    ("/latest_producer_id_block", Right.READ | Right.WRITE),
-    ("/feature", Right.READ | Right.WRITE),
+    (ProducerIdBlockAddress().path, Right.READ | Right.WRITE),
+    (FeatureAddress().path, Right.READ | Right.WRITE),
     ("/kafka_zk_controller", Right.CREATE | Right.DELETE),
 )
 _WORDS: Final = {

@@ -17,16 +17,16 @@ _MOST_OF_A_KIND = 40
 
 @cache
 def captured() -> dict[str, tuple[bytes, ...]]:
-    """By family of znodes (the name of its address), what was written there: each value once, some of each."""
+    """By kind of znode, what was written there: each value once, some of each."""
     found: dict[str, dict[bytes, None]] = {}
     for file in sorted(FIXTURES.glob("*/log.*.gz")):
         for path, data in _writes(gzip.decompress(file.read_bytes())):
             address = catalog.address_of(path.removeprefix("/kafka"))
             if address is not None and data:
-                values = found.setdefault(type(address).__name__, {})
+                values = found.setdefault(catalog.kind_of(address), {})
                 if len(values) < _MOST_OF_A_KIND:
                     values[data] = None
-    return {family: tuple(values) for family, values in sorted(found.items())}
+    return {kind: tuple(values) for kind, values in sorted(found.items())}
 
 
 def _writes(log: bytes) -> list[tuple[str, bytes]]:

@@ -43,10 +43,10 @@ def test_a_world_that_breaks_a_promise_tells_its_story(monkeypatch: pytest.Monke
 def test_whatever_is_made_of_a_capture_is_read_or_malformed() -> None:
     random = Random(1)
     outcomes = {"read": 0, "malformed": 0}
-    for family, path in znodes.PLACES:
+    for path in znodes.PLACES:
         address = catalog.address_of(path)
         assert address is not None
-        for sound in captured().get(family, ()):
+        for sound in captured().get(catalog.kind_of(address), ()):
             for _ in range(20):
                 value = catalog.decode(address, hostile(random, sound))
                 outcomes["malformed" if isinstance(value, Malformed) else "read"] += 1
@@ -56,5 +56,5 @@ def test_whatever_is_made_of_a_capture_is_read_or_malformed() -> None:
 
 
 def test_captures_are_what_real_brokers_wrote() -> None:
-    assert {"TopicAddress", "StateAddress", "BrokerAddress", "LegacyReassignmentAddress"} <= captured().keys()
-    assert all(json.loads(data)["version"] for data in captured()["TopicAddress"])
+    assert {"Topic", "State", "Broker", "LegacyReassignment"} <= captured().keys()
+    assert all(json.loads(data)["version"] for data in captured()["Topic"])

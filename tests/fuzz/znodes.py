@@ -39,43 +39,43 @@ SOUND = ("sound", "sound_2")
 TRUSTY = (1, 2, 3)  # broker 4 is the one whose registration is written to
 REST = "time +40s"
 
-# Where what is written by which family.
-PLACES: tuple[tuple[str, str], ...] = (
-    ("TopicAddress", "/brokers/topics/sick"),
-    ("TopicAddress", "/brokers/topics/sick-2"),
-    ("StateAddress", "/brokers/topics/sick/partitions/0/state"),
-    ("StateAddress", "/brokers/topics/sick/partitions/1/state"),
-    ("StateAddress", "/brokers/topics/sick/partitions/2147483647/state"),
-    ("StateAddress", "/brokers/topics/sick-2/partitions/0/state"),
-    ("BrokerAddress", "/brokers/ids/4"),
-    ("BrokerAddress", "/brokers/ids/5"),
-    ("BrokerAddress", "/brokers/ids/2147483647"),
-    ("BrokerAddress", f"/brokers/ids/{OWN_ID}"),
-    ("LegacyReassignmentAddress", "/admin/reassign_partitions"),
-    ("PreferredElectionAddress", "/admin/preferred_replica_election"),
-    ("TopicDeletionAddress", "/admin/delete_topics/sick"),
-    ("TopicDeletionAddress", "/admin/delete_topics/nobody"),
-    ("IsrChangeAddress", "/isr_change_notification/isr_change_0000000000"),
-    ("LogDirEventAddress", "/log_dir_event_notification/log_dir_event_0000000000"),
-    ("ConfigChangeAddress", "/config/changes/config_change_0000000000"),
-    ("TopicConfigAddress", "/config/topics/sick"),
-    ("TopicConfigAddress", "/config/topics/sound"),
-    ("ReplicaDeletionsAddress", "/kafka_zk_controller/replica_deletions/sound"),
-    ("ReassignmentAddress", "/admin/reassignments/sound-0"),
-    ("DefaultBrokerConfigAddress", "/config/brokers/<default>"),
-    ("FeatureAddress", "/feature"),
-    ("ReplicaDeletionsAddress", "/kafka_zk_controller/replica_deletions/sick"),
-    ("ReplicaDeletionsAddress", "/kafka_zk_controller/replica_deletions/nobody"),
-    ("ProducerIdBlockAddress", "/latest_producer_id_block"),
-    ("StatusRootAddress", "/admin/reassign_partitions_status"),
-    ("ReassignmentStatusAddress", "/admin/reassign_partitions_status/1"),
-    ("ReassignmentStatusAddress", "/admin/reassign_partitions_status/2147483647"),
-    ("ReassignmentsAddress", "/admin/reassignments"),
-    ("ReassignmentAddress", "/admin/reassignments/sick-0"),
-    ("ReassignmentAddress", "/admin/reassignments/nobody-7"),
-    ("DelegationTokenAddress", "/delegation_token/tokens/a"),
-    ("AclAddress", "/kafka-acl/Topic/sick"),
-    ("AclAddress", "/kafka-acl-extended/prefixed/Cluster/kafka"),
+# Where something is written.
+PLACES = (
+    "/brokers/topics/sick",
+    "/brokers/topics/sick-2",
+    "/brokers/topics/sick/partitions/0/state",
+    "/brokers/topics/sick/partitions/1/state",
+    "/brokers/topics/sick/partitions/2147483647/state",
+    "/brokers/topics/sick-2/partitions/0/state",
+    "/brokers/ids/4",
+    "/brokers/ids/5",
+    "/brokers/ids/2147483647",
+    f"/brokers/ids/{OWN_ID}",
+    "/admin/reassign_partitions",
+    "/admin/preferred_replica_election",
+    "/admin/delete_topics/sick",
+    "/admin/delete_topics/nobody",
+    "/isr_change_notification/isr_change_0000000000",
+    "/log_dir_event_notification/log_dir_event_0000000000",
+    "/config/changes/config_change_0000000000",
+    "/config/topics/sick",
+    "/config/topics/sound",
+    "/kafka_zk_controller/replica_deletions/sound",
+    "/admin/reassignments/sound-0",
+    "/config/brokers/<default>",
+    "/feature",
+    "/kafka_zk_controller/replica_deletions/sick",
+    "/kafka_zk_controller/replica_deletions/nobody",
+    "/latest_producer_id_block",
+    "/admin/reassign_partitions_status",
+    "/admin/reassign_partitions_status/1",
+    "/admin/reassign_partitions_status/2147483647",
+    "/admin/reassignments",
+    "/admin/reassignments/sick-0",
+    "/admin/reassignments/nobody-7",
+    "/delegation_token/tokens/a",
+    "/kafka-acl/Topic/sick",
+    "/kafka-acl-extended/prefixed/Cluster/kafka",
 )
 STRANGERS = (
     "/brokers/topics/{}",
@@ -120,41 +120,38 @@ FOLDERS = (
     "/kafka-acl/Topic",
 )
 
+# What captures lack, by kind of znode.
 _OURS = {
-    "TopicDeletionAddress": (b"",),
-    "LogDirEventAddress": (b'{"version":1,"broker":4,"event":1}',),
-    "DefaultBrokerConfigAddress": (b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}',),
-    "ReplicaDeletionsAddress": (b'{"version":1,"topic_id":null,"replicas":{"0":[4],"1":[1,4]}}',),
-    "StatusRootAddress": (b'{"version":1,"last_request_id":3}',),
-    "ReassignmentStatusAddress": (
+    "TopicDeletion": (b"",),
+    "LogDirEvent": (b'{"version":1,"broker":4,"event":1}',),
+    "DefaultBrokerConfig": (b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}',),
+    "ReplicaDeletions": (b'{"version":1,"topic_id":null,"replicas":{"0":[4],"1":[1,4]}}',),
+    "StatusRoot": (b'{"version":1,"last_request_id":3}',),
+    "ReassignmentStatus": (
         b'{"request_id":1,"origin":"o","requested_ms":1,"updated_ms":2,"finished_ms":null,"counts":{"in progress":1},'
         b'"topics":[{"topic":"sick","partitions":[{"partition":0,"replicas":[1,4],"progress":{"request_id":1,'
         b'"stage":"copying","since_ms":1,"replicas":[{"broker":4,"copied_bytes":1}]}}]}],"version":1}',
     ),
-    "ReassignmentsAddress": (b'{"version":1,"controller_epoch":0}',),
-    "ReassignmentAddress": (b'{"version":1,"assignment":[4,1]}',),
-    "DelegationTokenAddress": (b'{"version":1,"owner":"User:a","expiryTimestamp":1,"maxTimestamp":9,"tokenId":"a"}',),
-    "AclAddress": (
-        b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Deny","operation":"Alter","host":"*"}]}',
-    ),
-    "LegacyReassignmentAddress": (b'{"version":1,"partitions":[{"topic":"sick","partition":0,"replicas":[4,1]}]}',),
-    "PreferredElectionAddress": (b'{"version":1,"partitions":[{"topic":"sick","partition":0}]}',),
-    "IsrChangeAddress": (b'{"version":1,"partitions":[{"topic":"sick","partition":0}]}',),
-    "TopicAddress": (
+    "Reassignments": (b'{"version":1,"controller_epoch":0}',),
+    "Reassignment": (b'{"version":1,"assignment":[4,1]}',),
+    "DelegationToken": (b'{"version":1,"owner":"User:a","expiryTimestamp":1,"maxTimestamp":9,"tokenId":"a"}',),
+    "Acl": (b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Deny","operation":"Alter","host":"*"}]}',),
+    "LegacyReassignment": (b'{"version":1,"partitions":[{"topic":"sick","partition":0,"replicas":[4,1]}]}',),
+    "PreferredElection": (b'{"version":1,"partitions":[{"topic":"sick","partition":0}]}',),
+    "IsrChange": (b'{"version":1,"partitions":[{"topic":"sick","partition":0}]}',),
+    "Topic": (
         b'{"version":2,"partitions":{"0":[4,1],"1":[1,2],"2147483647":[3]},"adding_replicas":{"0":[4]},'
         b'"removing_replicas":{"1":[2]}}',
     ),
-    "StateAddress": (
+    "State": (
         b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":1,"isr":[1,2]}',
         b'{"controller_epoch":1,"leader":4,"version":1,"leader_epoch":2147483645,"isr":[4]}',
     ),
-    "ConfigChangeAddress": (b'{"version":2,"entity_path":"topics/sick"}',),
-    "TopicConfigAddress": (b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}',),
-    "ProducerIdBlockAddress": (b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}',),
-    "FeatureAddress": (b'{"features":{},"version":1,"status":1}',),
-    "BrokerAddress": (
-        b'{"version":5,"endpoints":["PLAINTEXT://h:9"],"listener_security_protocol_map":{},"features":{}}',
-    ),
+    "ConfigChange": (b'{"version":2,"entity_path":"topics/sick"}',),
+    "TopicConfig": (b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}',),
+    "ProducerIdBlock": (b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}',),
+    "Feature": (b'{"features":{},"version":1,"status":1}',),
+    "Broker": (b'{"version":5,"endpoints":["PLAINTEXT://h:9"],"listener_security_protocol_map":{},"features":{}}',),
 }
 
 
@@ -259,7 +256,7 @@ class World:
             case 6:
                 self._do(random.choice(("lose reply", "lose request")))
             case 7:
-                path = random.choice([path for _, path in PLACES if "sound" not in path])
+                path = random.choice([path for path in PLACES if "sound" not in path])
                 self._do(f"{random.choice(('refuse', 'refuse', 'allow'))} {path}")
             case 8:
                 self._do(f"time +{random.choice((1, 10, 70))}s")
@@ -275,16 +272,17 @@ class World:
 
     def _write_something(self) -> None:
         random = self._random
-        kind = random.random()
-        if kind < 0.15:
+        chance = random.random()
+        if chance < 0.15:
             self._put(random.choice(STRANGERS).format(random.choice(NAMES)), random.choice((b"", b"{}", b"\xff")))
-        elif kind < 0.3:
-            path = random.choice((*FOLDERS, *(path for _, path in PLACES)))
+        elif chance < 0.3:
+            path = random.choice((*FOLDERS, *PLACES))
             self._make(path)
             self._hide(path)
         else:
-            family, path = random.choice(PLACES)
-            sound = random.choice((*captured().get(family, ()), *_OURS.get(family, ())))
+            path = random.choice(PLACES)
+            kind = catalog.kind_of(_address(path))
+            sound = random.choice((*captured().get(kind, ()), *_OURS.get(kind, ())))
             for name in (b'"orders"', b'"sick"'):
                 sound = sound.replace(name, json.dumps(random.choice((*SOUND, "sick", "nobody"))).encode())
             self._put(path, hostile(random, sound) if random.random() < 0.9 else sound)
@@ -359,9 +357,13 @@ class World:
         return value
 
     def _value(self, path: str) -> object:
-        address = catalog.address_of(path)
-        assert address is not None
-        return catalog.decode(address, self._stage.zookeeper.nodes[path].data)
+        return catalog.decode(_address(path), self._stage.zookeeper.nodes[path].data)
+
+
+def _address(path: str) -> catalog.Address:
+    address = catalog.address_of(path)
+    assert address is not None
+    return address
 
 
 class Tally(Struct):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from types import NoneType
+from typing import Any, get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zk_layout import catalog
-from zk_layout.bounds import HIGHEST_REQUEST_ID
+from zk_layout.bounds import HIGHEST_REQUEST_ID, INT32_MAX
 from zk_layout.codec import Malformed
 from zk_layout.ids import BrokerId, ControllerEpoch, PartitionId, RequestId, TopicName, TopicPartition
 from zk_layout.znodes import brokers, notifications, release, replica_deletions, switchover, topics
@@ -126,6 +131,7 @@ acl_entries = st.builds(
     st.sampled_from(AclOperation),
     st.sampled_from(PermissionType),
 )
+acls_of_one = st.lists(acl_entries, unique=True, max_size=4).map(lambda entries: Acls(tuple(entries)))
 
 
 def acl_changes(pattern_type: PatternType) -> st.SearchStrategy[AclChange]:
@@ -149,7 +155,7 @@ def producer_id_blocks(draw: st.DrawFn) -> ProducerIdBlock:
     return ProducerIdBlock(draw(ids), first, last)
 
 
-FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
+VALUES: dict[catalog.Address, st.SearchStrategy[object]] = {
     brokers.BrokerAddress(BrokerId(3)): registrations,
     topics.TopicAddress(TopicName("t")): st.builds(
         topics.Topic, st.dictionaries(ids, assignments(), max_size=4), st.none() | topic_ids
@@ -192,9 +198,8 @@ FAMILIES: dict[catalog.Address, st.SearchStrategy[object]] = {
     ReassignmentAddress(TopicName("a-1"), PartitionId(2)): st.none() | st.builds(Reassignment, replicas),
     DelegationTokenAddress("abc"): st.builds(TokenTimes, st.integers(-1, 2**45), st.integers(-1, 2**45)),
     DelegationTokenChangeAddress(): st.builds(TokenChange, texts),
-    AclAddress(ResourcePattern(ResourceType.GROUP, "größe *")): st.lists(acl_entries, unique=True, max_size=4).map(
-        lambda entries: Acls(tuple(entries))
-    ),
+    AclAddress(ResourcePattern(ResourceType.GROUP, "größe *")): acls_of_one,
+    AclAddress(ResourcePattern(ResourceType.TOPIC, "größe", PatternType.PREFIXED)): acls_of_one,
     AclChangeAddress("acl_changes_0000000001"): acl_changes(PatternType.LITERAL),
     ExtendedAclChangeAddress("acl_changes_0000000001"): acl_changes(PatternType.PREFIXED),
 }
@@ -203,23 +208,33 @@ WITHOUT_DATA: tuple[catalog.Address, ...] = (
     PartitionsAddress(TopicName("t")),
     TopicDeletionAddress(TopicName("t")),
 )
-ALL = (*FAMILIES, *WITHOUT_DATA)
+ALL = (*VALUES, *WITHOUT_DATA)
+KINDS = (
+    "Acl AclChange Broker ClientConfig ConfigChange Controller ControllerEpoch ControllerIds DefaultBrokerConfig "
+    "DelegationToken DelegationTokenChange ExtendedAclChange Feature IsrChange LegacyReassignment LogDirEvent "
+    "Partition Partitions PreferredElection ProducerIdBlock Reassignment ReassignmentStatus Reassignments Release "
+    "Replica ReplicaDeletions State StatusRoot Switchover Topic TopicConfig TopicDeletion TopicRemnant "
+    "UserClientConfig UserConfig"
+)
 
 
-@pytest.mark.parametrize("address", FAMILIES, ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize("address", VALUES, ids=lambda a: type(a).__name__)
 @given(data=st.data())
 def test_what_is_written_is_read_back(address: catalog.Address, data: st.DataObject) -> None:
-    value = data.draw(FAMILIES[address])
+    value = data.draw(VALUES[address])
 
     assert catalog.decode(address, catalog.encode(value)) == value
 
 
 @pytest.mark.parametrize("address", ALL, ids=lambda a: type(a).__name__)
 def test_a_path_names_the_address_it_came_from(address: catalog.Address) -> None:
+    takers = [row.address for row in catalog.FAMILIES if row.pattern and re.fullmatch(row.pattern, address.path)]
+
     assert catalog.address_of(address.path) == address
+    assert takers == [type(address)]
 
 
-@pytest.mark.parametrize("address", FAMILIES, ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize("address", VALUES, ids=lambda a: type(a).__name__)
 @given(data=st.binary(max_size=60) | st.from_regex(rb'[\[\]{}":,0-9a-z -]{0,60}', fullmatch=True))
 def test_whatever_lies_there_is_a_value_or_a_reason(address: catalog.Address, data: bytes) -> None:
     value = catalog.decode(address, data)
@@ -238,8 +253,37 @@ def test_what_lies_in_a_znode_without_data_does_not_matter(address: catalog.Addr
     assert catalog.decode(address, data) is None
 
 
-def test_every_known_family_has_its_round_trip() -> None:
+def path_of(row: catalog.Family[Any, Any]) -> st.SearchStrategy[tuple[catalog.Family[Any, Any], str]]:
+    return st.tuples(st.just(row), st.from_regex(row.pattern or "", fullmatch=True))
+
+
+@given(case=st.sampled_from([row for row in catalog.FAMILIES if row.pattern]).flatmap(path_of))
+def test_a_path_is_that_of_one_family(case: tuple[catalog.Family[Any, Any], str]) -> None:
+    row, path = case
+    address = catalog.address_of(path)
+
+    assert [each for each in catalog.FAMILIES if each.pattern and re.fullmatch(each.pattern, path)] == [row]
+    assert (type(address), address.path) == (row.address, path) if address else number_of(path) > INT32_MAX
+
+
+def number_of(path: str) -> int:
+    digits = re.findall(r"\d+(?=\Z|/state\Z)", path)
+    return int(digits[0]) if digits else 0
+
+
+def test_each_address_has_one_row_and_each_value_one_encoder() -> None:
+    encoders = {(row.value, row.encode) for row in catalog.FAMILIES}
+
+    assert Counter(row.address for row in catalog.FAMILIES) == Counter(get_args(catalog.Address))
+    assert Counter(value for value, _ in encoders) == Counter((*get_args(catalog.Value), NoneType))
+
+
+def test_every_family_has_its_round_trip() -> None:
     tested = {type(address) for address in ALL}
 
     # A topic's remnant is found by a survey, never by its path.
-    assert tested | {topics.TopicRemnantAddress} == set(catalog.Address.__args__)
+    assert tested | {topics.TopicRemnantAddress} == {row.address for row in catalog.FAMILIES}
+
+
+def test_metrics_call_a_family_what_they_always_have() -> None:
+    assert " ".join(sorted(row.kind for row in catalog.FAMILIES)) == KINDS

@@ -72,6 +72,7 @@ ROOTS: MappingProxyType[PatternType, str] = MappingProxyType(
 CHANGES: MappingProxyType[PatternType, str] = MappingProxyType(
     {PatternType.LITERAL: "/kafka-acl-changes", PatternType.PREFIXED: "/kafka-acl-extended-changes"}
 )
+_TYPES_BELOW: Final = {root: pattern_type for pattern_type, root in ROOTS.items()}
 FOLDERS: Final = tuple(f"{root}/{resource_type}" for root in ROOTS.values() for resource_type in ResourceType)
 
 
@@ -92,6 +93,11 @@ class AclAddress(Struct, frozen=True, gc=False):
     def path(self) -> str:
         """Where ZooKeeper keeps it."""
         return f"{ROOTS[self.resource.pattern_type]}/{self.resource.resource_type}/{self.resource.name}"
+
+
+def address_below(root: str, resource_type: str, name: str) -> AclAddress:
+    """The rights to this name, below one of `ROOTS`."""
+    return AclAddress(ResourcePattern(ResourceType(resource_type), name, _TYPES_BELOW[root]))
 
 
 class AclChangeAddress(Struct, frozen=True, gc=False):

@@ -18,11 +18,10 @@ from controller.core.messages.effects import Create, Delete, Set, Write
 from controller.core.messages.outbox import Outbox
 from controller.core.progress.ledger import OpenRequest, RequestLedger
 from controller.core.progress.status_text import StatusText
-from controller.core.state.statuses import ABSENT
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable
 from controller.core.turn.shared import Shared
-from zk_layout.ids import RequestId
+from zk_layout.ids import ABSENT, RequestId
 from zk_layout.znodes.reassignment_status import (
     ReassignmentStatusAddress,
     RequestStatus,

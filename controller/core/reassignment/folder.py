@@ -21,13 +21,12 @@ from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import alter_reassignments
 from controller.core.state.changes import Changes
-from controller.core.state.reassignment_znodes import ABSENT
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.transactions.back_off import AT_ONCE
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Subject, Unwritable, topic_subject
 from controller.core.turn.shared import Shared
-from zk_layout.ids import PartitionId, Replicas, TopicName, TopicPartition, Zxid
+from zk_layout.ids import ABSENT, PartitionId, Replicas, TopicName, TopicPartition, Zxid
 from zk_layout.znodes.reassignments import ROOT, FolderKeeper, Reassignment, ReassignmentAddress, ReassignmentsAddress
 from zk_layout.znodes.topics import TopicAddress
 

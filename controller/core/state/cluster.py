@@ -65,7 +65,6 @@ from zk_layout.znodes.replicas import ReplicaAddress
 from zk_layout.znodes.switchover import SwitchoverAddress
 from zk_layout.znodes.topics import TopicAddress, TopicRemnantAddress
 
-ABSENT = ZnodeVersion(-1)
 EVERYTHING = 1_000_000_000
 NOTHING: Mapping[TopicName, None] = MappingProxyType({})
 

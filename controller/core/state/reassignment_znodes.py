@@ -6,10 +6,9 @@ from controller.core.state.changes import Changes
 from controller.core.state.topics import ReassignmentZnode
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact
-from zk_layout.ids import ControllerEpoch, PartitionId, TopicName, TopicPartition, ZnodeVersion
+from zk_layout.ids import ABSENT, ControllerEpoch, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress
 
-ABSENT = ZnodeVersion(-1)
 NOBODY = ControllerEpoch(-1)
 
 

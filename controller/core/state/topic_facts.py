@@ -14,7 +14,6 @@ from controller.core.state.changes import Changes
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.topic_names import look_of
 from controller.core.state.topics import (
-    ABSENT,
     BLANK,
     HIDDEN_MARK,
     NEVER,
@@ -27,7 +26,7 @@ from controller.core.state.topics import (
 )
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, is_newer
-from zk_layout.ids import PartitionEpoch, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
+from zk_layout.ids import ABSENT, PartitionEpoch, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.configs import readable
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.replica_deletions import ReplicaDeletions

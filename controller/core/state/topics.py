@@ -7,13 +7,12 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from zk_layout.ids import PartitionEpoch, PartitionId, Replicas, TopicId, TopicName, ZnodeVersion, Zxid
+from zk_layout.ids import ABSENT, PartitionEpoch, PartitionId, Replicas, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.configs import Config
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
 NEVER = Zxid(-1)
-ABSENT = ZnodeVersion(-1)
 NO_EPOCH = PartitionEpoch(-1)
 UNASSIGNED = Assignment(())
 NOTHING_OWED: Mapping[PartitionId, Replicas] = MappingProxyType({})

@@ -13,12 +13,10 @@ from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
 from controller.core.transactions.proposal import Atom
-from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
+from zk_layout.ids import ABSENT, NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletions, ReplicaDeletionsAddress
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
-
-ABSENT = ZnodeVersion(-1)
 
 
 class Draft:

@@ -21,11 +21,9 @@ from controller.core.topics import create_topics
 from controller.core.topics.create_topics import Plan
 from controller.core.transactions.proposal import Atom
 from controller.core.turn.shared import Shared
-from zk_layout.ids import TopicName, ZnodeVersion
+from zk_layout.ids import ABSENT, TopicName
 from zk_layout.znodes.configs import Config, TopicConfigAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
-
-ABSENT = ZnodeVersion(-1)
 
 
 class TopicCreation:

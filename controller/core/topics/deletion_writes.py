@@ -12,14 +12,13 @@ from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.state.view import Cluster
 from controller.core.transactions.proposal import Atom
 from zk_layout.catalog import Address
-from zk_layout.ids import TopicName, ZnodeVersion
+from zk_layout.ids import ABSENT, TopicName, ZnodeVersion
 from zk_layout.znodes.admin import TopicDeletionAddress
 from zk_layout.znodes.configs import TopicConfigAddress
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, StateAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
 
-ABSENT = ZnodeVersion(-1)
 UNTOUCHED = ZnodeVersion(0)  # nobody writes data into znodes that carry none
 
 Found = Iterable[tuple[Address, ZnodeVersion]]

@@ -14,9 +14,10 @@ import msgspec
 from metrics.replay.commands.shown import setting
 from zk_layout.codec import Undecodable
 from zk_layout.storage.tree import Node
-from zk_layout.znodes import acls, configs
+from zk_layout.znodes import acls, configs, delegation_tokens
+from zk_layout.znodes.features import FeatureAddress
 
-_CONFIGS, _TOKENS, _FEATURE = "/config/", "/delegation_token/tokens/", "/feature"
+_CONFIGS, _TOKENS, _FEATURE = "/config/", f"{delegation_tokens.ROOT}/", FeatureAddress().path
 _ENTITIES = {"topics": "topic", "brokers": "broker", "users": "user", "clients": "client", "ips": "address"}
 _DEFAULT = "<default>"
 _ENTITY = re.compile(rf"{_CONFIGS}({'|'.join(_ENTITIES)})/.")

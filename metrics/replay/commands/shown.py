@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
+from zk_layout.watched import SENSITIVE
+
 HIDDEN = "(hidden)"
 # Names of settings, and of members of Kafka's JSON.
 _SECRET = re.compile(
     r"password|passphrase|secret|hmac|jaas|keystore\.key|^SCRAM-|credential|salt|stored_key|server_key", re.IGNORECASE
 )
 _ITERATIONS = re.compile(r"iterations=(\d+)")
-_WITH_SECRETS = ("/delegation_token/tokens/", "/config/users/", "/config/brokers/")
 
 
 def content(path: str, data: bytes | None) -> Any:
@@ -50,7 +51,7 @@ def setting(name: str, value: str) -> str:
 
 
 def _text(path: str, data: bytes) -> str:
-    if any(place in path for place in _WITH_SECRETS):
+    if any(f"{folder}/" in path for folder in SENSITIVE):
         return HIDDEN  # what cannot be read may hold anything
     try:
         return data.decode()
