@@ -54,7 +54,7 @@ class PartitionState(Struct, frozen=True):
 
 
 class Move(Struct, frozen=True):
-    """One move that has not ended."""
+    """One move that has not ended. The adding replicas of one that has not begun are not among its replicas."""
 
     replicas: Replicas
     adding: Replicas = ()
@@ -63,8 +63,13 @@ class Move(Struct, frozen=True):
 
     @property
     def target(self) -> Replicas:
-        """The replicas when it is done."""
-        return tuple(r for r in self.replicas if r not in self.removing)
+        """The replicas when it is done.
+
+        >>> Move((3, 2, 1), adding=(3,), removing=(1,)).target, Move((1, 2), adding=(3,), removing=(1,)).target
+        ((3, 2), (2, 3))
+        """
+        kept = tuple(r for r in self.replicas if r not in self.removing)
+        return kept + tuple(r for r in self.adding if r not in kept)
 
     @property
     def original(self) -> Replicas:

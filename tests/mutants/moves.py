@@ -13,6 +13,7 @@ LEGACY = "controller/core/reassignment/legacy_znode.py"
 STEPS = "controller/core/steps/steps.py"
 FOLDER = "controller/core/reassignment/folder.py"
 FOREIGN = "controller/core/reassignment/foreign_writes.py"
+LEDGER = "controller/core/progress/ledger.py"
 
 MUTANTS = (
     Mutant(
@@ -30,6 +31,22 @@ MUTANTS = (
         "done = self._carried_out(step, out)[:0]",
         (unit("refused_writes"),),
         unseen="two requests for one partition are cut in two, and the later one times out, in one world of a thousand",
+    ),
+    Mutant(
+        "calls a move that has not begun cancelled",
+        LEDGER,
+        "return CANCELLED if entry.waits_in is None else WAITING",
+        "return CANCELLED",
+        (unit("waiting_moves"),),
+        unseen="no move waits yet",
+    ),
+    Mutant(
+        "lets a topic that is created again inherit what waits",
+        LEDGER,
+        "(topic is None or not entry.waits_in.is_of(topic))",
+        "topic is None",
+        (unit("waiting_moves"),),
+        unseen="no move waits yet",
     ),
     Mutant(
         "lets go when one replica of the target is in sync",

@@ -43,6 +43,14 @@ MUTANTS = (
         unseen="only turns become long, and worlds measure none",
     ),
     Mutant(
+        "counts a redirected move for the brokers of its former target",
+        PLACEMENT,
+        "self._forget_move(name, number, before)",
+        "pass",
+        (law("folding"),),
+        unseen="only tests read the index so far",
+    ),
+    Mutant(
         "applies an older fact",
         FACTS,
         "return fact.as_of > held_as_of",
@@ -84,7 +92,7 @@ MUTANTS = (
     Mutant(
         "counts a replica where it has left",
         PLACEMENT,
-        "_discard(self.hosted[broker], name, number)",
+        "discard(self.hosted[broker], name, number)",
         "pass",
         (law("folding"),),
     ),

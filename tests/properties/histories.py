@@ -229,6 +229,8 @@ def picture(state: ClusterState) -> object:
             "hosted": placement.hosted,
             "owing": placement.owing,
             "moving": placement.moving,
+            "adding": placement.adding,
+            "removing": placement.removing,
             "counts": {b: c for b, c in placement.replica_counts.items() if c},
             "preferred": {b: c for b, c in placement.preferred_counts.items() if c},
             "partitions": placement.partition_count,

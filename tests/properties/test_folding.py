@@ -14,6 +14,7 @@ from controller.core.state.cluster import ClusterState
 from tests.properties.clusters import BROKERS
 from tests.properties.histories import ADDRESSES, IDS, NAMES, ZooKeeper, histories, picture
 from zk_layout.facts import Fact
+from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.topics import Topic, TopicAddress
 
 LONG_HISTORIES = 900
@@ -66,6 +67,48 @@ def test_seeing_something_again_changes_nothing(facts: list[Fact], random: Rando
     assert not changes.isr_changes
 
 
+def _moves(state: ClusterState) -> tuple[Counter[tuple[BrokerId, TopicPartition]], ...]:
+    """By broker, the partitions that moves add to it, and that they remove from it, as the index has them."""
+    indexes = state.placement.adding, state.placement.removing
+    return tuple(Counter((broker, at) for broker, moves in index.items() for at in moves) for index in indexes)
+
+
+def _moves_recounted(state: ClusterState) -> tuple[Counter[tuple[BrokerId, TopicPartition]], ...]:
+    """The same from all partitions."""
+    moving = [
+        (TopicPartition(name, number), held.assignment)
+        for name, view in state.topics.views.items()
+        for number, held in view.partitions.items()
+        if not view.is_queued_for_deletion
+    ]
+    adding = Counter((broker, at) for at, assignment in moving for broker in assignment.adding)
+    return adding, Counter((broker, at) for at, assignment in moving for broker in assignment.removing)
+
+
+@pytest.mark.parametrize("seed", range(0, LONG_HISTORIES, A_BATCH))
+def test_after_every_fact_each_broker_has_the_moves_that_a_recount_finds(seed: int) -> None:
+    for random in map(Random, range(seed, seed + A_BATCH)):
+        facts = _long_history(random, random.randint(2, 60))
+        state = ClusterState()
+        for fact in random.sample(facts, len(facts)):
+            state.apply(fact)
+            if random.random() < 0.1:
+                _put_back(state, random)
+            assert _moves(state) == _moves_recounted(state), facts
+        while state.let_go(5):
+            pass
+        assert not any(_moves(state)), facts
+
+
+def _put_back(state: ClusterState, random: Random) -> None:
+    """What the znode of some topic says of a partition is replaced by an assignment from before."""
+    views = [view for view in state.topics.views.values() if view.partitions]
+    if views:
+        view = random.choice(views)
+        donor = random.choice(list(random.choice(views).partitions.values()))
+        state.topics.put_back(view.name, random.choice(list(view.partitions)), donor.assignment)
+
+
 @given(histories(), st.randoms(use_true_random=False))
 def test_the_indexes_say_what_a_slow_count_says(facts: list[Fact], random: Random) -> None:
     state = _fold(random.sample(facts, len(facts)))
@@ -85,6 +128,7 @@ def test_the_indexes_say_what_a_slow_count_says(facts: list[Fact], random: Rando
     assert {(t, n) for t, numbers in placement.moving.items() for n in numbers} == {
         (t, n) for t, n, p in listed if p.assignment.is_moving and not views[t].is_queued_for_deletion
     }
+    assert _moves(state) == _moves_recounted(state)
     assert placement.partition_count == len(listed)
     assert state.topics.names == {view.topic_id: t for t, view in views.items() if view.topic_id is not None}
     assert {t for names in state.topics.alike.values() for t in names} == set(views)

@@ -106,9 +106,8 @@ def decide_more(term: Term, target: Replicas) -> Iterator[object]:
             yield deletion_writes.dropped(name, mark, topic, cluster)
             if topic is not None:
                 yield list(deletion_writes.end(topic, mark, cluster.config_version(name)))
-    yield [
-        list_reassignments.move(at, cluster, None) for at in list_reassignments.asked(ListReassignments(None), cluster)
-    ]
+    listed = list_reassignments.asked(ListReassignments(None), cluster, {})
+    yield [list_reassignments.move(at, cluster, None) for at in listed]
     yield list(preferred_leader.unbalanced(cluster, list(cluster.preferring), 10))
     for broker in (*BROKERS, OWN):
         shutdown = ControlledShutdown(broker, BrokerEpoch(broker))

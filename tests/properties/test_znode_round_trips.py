@@ -106,7 +106,21 @@ move_progress = st.builds(
     st.lists(st.builds(ReplicaProgress, ids, sizes, sizes, rates, rates, st.none() | texts), max_size=2).map(tuple),
 )
 partition_statuses = st.builds(
-    PartitionStatus, ids, replicas, st.booleans(), st.none() | texts, st.none() | move_progress
+    PartitionStatus,
+    ids,
+    replicas,
+    st.booleans(),
+    st.none() | texts,
+    st.none() | move_progress,
+    sizes,
+    st.booleans(),
+)
+topic_statuses = st.builds(
+    TopicStatus,
+    names,
+    st.lists(partition_statuses, max_size=2).map(tuple),
+    st.none() | st.integers(0, 2**63 - 1),
+    st.none() | topic_ids,
 )
 request_statuses = st.builds(
     RequestStatus,
@@ -116,7 +130,7 @@ request_statuses = st.builds(
     st.integers(0, 2**45),
     st.none() | st.integers(0, 2**45),
     st.dictionaries(texts, ids, max_size=3),
-    st.lists(st.builds(TopicStatus, names, st.lists(partition_statuses, max_size=2).map(tuple)), max_size=2).map(tuple),
+    st.lists(topic_statuses, max_size=2).map(tuple),
     sizes,
     sizes,
     rates,

@@ -13,14 +13,15 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from zk_layout.bounds import Broker, Brokers, Count, LastRequest, Millis, Partition, Request
+from zk_layout.bounds import INT64_MAX, Broker, Brokers, Count, Id, LastRequest, Millis, Partition, Request
 from zk_layout.codec import Undecodable, decode_json, encode_json, json_decoder
-from zk_layout.ids import RequestId, TopicName
+from zk_layout.ids import RequestId, TopicName, Zxid
 
 ROOT: Final = "/admin/reassign_partitions_status"
 
 # JSON writes a number beyond this as one that nobody can read back.
 _Figure = Annotated[float, Meta(ge=-1e300, le=1e300)]
+_Zxid = Annotated[Zxid, Meta(ge=0, le=INT64_MAX)]
 
 
 class StatusRootAddress(Struct, frozen=True, gc=False):
@@ -82,10 +83,10 @@ class PartitionStatus(Struct, frozen=True, omit_defaults=True):
     """What became of one partition of a request.
 
     Shape:
-        `replicas` is where it goes; `is_cancel` says that the request only took a move back. `outcome` is absent while
-        the partition moves, then "completed", "cancelled", "superseded" or "deleted"; `progress` is absent before
-        the first measurement and after the end. `copied_bytes` is what all its receiving replicas together had copied
-        at the end.
+        `replicas` is where it goes; `is_cancel` says that the request only took a move back. `is_waiting` says that the
+        move is accepted and has not begun. `outcome` is absent while the partition waits or moves, then "completed",
+        "cancelled", "superseded" or "deleted"; `progress` is absent before the first measurement and after the end.
+        `copied_bytes` is what all its receiving replicas together had copied at the end.
     """
 
     partition: Partition
@@ -94,13 +95,20 @@ class PartitionStatus(Struct, frozen=True, omit_defaults=True):
     outcome: str | None = None
     progress: MoveProgress | None = None
     copied_bytes: Count | None = None
+    is_waiting: bool = False
 
 
-class TopicStatus(Struct, frozen=True):
-    """The partitions of one topic."""
+class TopicStatus(Struct, frozen=True, omit_defaults=True):
+    """The partitions of one topic.
+
+    Shape:
+        `czxid` and `topic_id` are there while a partition waits: they tell the topic from a later one of the same name.
+    """
 
     topic: TopicName
     partitions: tuple[PartitionStatus, ...]
+    czxid: _Zxid | None = None
+    topic_id: Id | None = None
 
 
 class RequestStatus(Struct, frozen=True):
@@ -108,8 +116,8 @@ class RequestStatus(Struct, frozen=True):
 
     Shape:
         `origin` is "AlterPartitionReassignments", the path of the znode that asked for it, or "found under way".
-        `counts` has the number of partitions by outcome, "in progress" among them. Partitions that did not fit into
-        the znode, or were completed and are of no further interest, are counted but not listed.
+        `counts` has the number of partitions by outcome, "waiting" and "in progress" among them. Partitions that did
+        not fit into the znode, or were completed and are of no further interest, are counted but not listed.
 
     Units:
         Times are Unix milliseconds; `remaining_seconds` is the longest of all receiving brokers.

@@ -195,7 +195,9 @@ class RequestProgress(Duty):
         request = asked.request
         if not isinstance(request, ListReassignments):
             raise TypeError(f"{type(request).__name__} is not served here")
-        self._listings.append(_Listing(asked.call, request, list_reassignments.asked(request, self._cluster)))
+        self._listings.append(
+            _Listing(asked.call, request, list_reassignments.asked(request, self._cluster, self._ledger.waiting))
+        )
         if len(self._listings) == 1:
             self._list(out)
 
@@ -207,6 +209,7 @@ class RequestProgress(Duty):
             for at in islice(listing.left, most):
                 most -= 1
                 move = list_reassignments.move(at, self._cluster, self._progress.of(at, out.now))
+                move = move or list_reassignments.waiting_move(at, self._cluster, self._ledger)
                 if move is not None:
                     listing.moves.append(move)
             if not most:

@@ -3,7 +3,8 @@
 Every accepted request gets an id that only ever rises: the version that `/admin/reassign_partitions_status` gets in the
 transaction that also creates the request's status below it. An id is told to the client once that is written. Moves
 that nobody asked us for by request, those of the legacy znode among them, are taken together under an id of their own.
-What each partition came to is judged by the facts, so that a successor comes to the same end.
+What each partition came to is judged by the facts, so that a successor comes to the same end. An accepted partition may
+wait before its move begins; that alone is no fact, so its entry says it.
 
 Source: KIP-179 "Implementation".
 """
@@ -19,35 +20,52 @@ from msgspec import Struct, field
 from controller.core.messages.events import CallId
 from controller.core.messages.replies import ReassignmentsAltered
 from controller.core.state.memory import Memory
-from controller.core.state.topics import Partition
+from controller.core.state.placement import Numbers, discard
+from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
-from zk_layout.ids import Replicas, RequestId, TopicPartition
-from zk_layout.znodes.reassignment_status import RequestStatus
+from zk_layout.ids import Replicas, RequestId, TopicId, TopicPartition, Zxid
+from zk_layout.znodes.reassignment_status import PartitionStatus, RequestStatus, TopicStatus
 
 BY_REQUEST = "AlterPartitionReassignments"
 BY_LEGACY_ZNODE = "/admin/reassign_partitions"
 BY_MOVE_ZNODE = "/admin/reassignments"
 FOUND = "found under way"
 
-IN_PROGRESS, COMPLETED, CANCELLED = "in progress", "completed", "cancelled"
-SUPERSEDED, DELETED = "superseded", "deleted"
+WAITING, IN_PROGRESS = "waiting", "in progress"
+COMPLETED, CANCELLED, SUPERSEDED, DELETED = "completed", "cancelled", "superseded", "deleted"
+
+
+class TopicIdentity(Struct, frozen=True):
+    """Tells a topic from a later one of the same name."""
+
+    czxid: Zxid
+    topic_id: TopicId | None = None
+
+    def is_of(self, topic: TopicView) -> bool:
+        """Whether this is the topic: the same znode, or in a copied tree the same id."""
+        return self.czxid == topic.czxid or (self.topic_id is not None and self.topic_id == topic.topic_id)
 
 
 class Entry(Struct):
-    """One partition of a request: where it goes, and what became of it."""
+    """One partition of a request: where it goes, and what became of it.
+
+    Shape:
+        `waits_in` is the topic while the move has not begun, else None.
+    """
 
     replicas: Replicas
     is_cancel: bool = False
     outcome: str | None = None
     copied_bytes: int | None = None
+    waits_in: TopicIdentity | None = None
 
 
 class OpenRequest(Struct, eq=False):
     """A request that is not done, or whose end is not written yet.
 
     Shape:
-        `ended` counts the entries by what they came to, and `copied_bytes` is the sum of theirs: at the end of a
-        request of 100,000 partitions nobody goes through all of them.
+        `ended` counts the entries by what they came to, `waiting` those whose move has not begun, and `copied_bytes`
+        is the sum of theirs: at the end of a request of 100,000 partitions nobody goes through all of them.
 
     Units:
         `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
@@ -58,6 +76,7 @@ class OpenRequest(Struct, eq=False):
     entries: dict[TopicPartition, Entry]
     ended: Counter[str] = field(default_factory=Counter)
     copied_bytes: int = 0
+    waiting: int = 0
     unfinished: int = 0
     request: RequestId | None = None
     call: CallId | None = None
@@ -71,11 +90,20 @@ class OpenRequest(Struct, eq=False):
     @property
     def counts(self) -> dict[str, int]:
         """How many partitions came to what."""
-        under_way = {IN_PROGRESS: len(self.entries) - self.ended.total()}
-        return {outcome: count for outcome, count in sorted({**self.ended, **under_way}.items()) if count}
+        begun = len(self.entries) - self.ended.total() - self.waiting
+        counts = {**self.ended, IN_PROGRESS: begun, WAITING: self.waiting}
+        return {outcome: count for outcome, count in sorted(counts.items()) if count}
+
+    def begin(self, at: TopicPartition) -> None:
+        """Note that the move of one partition no longer waits."""
+        entry = self.entries[at]
+        if entry.waits_in is not None:
+            entry.waits_in, self.has_news = None, True
+            self.waiting -= 1
 
     def end(self, at: TopicPartition, outcome: str, copied_bytes: int | None) -> None:
         """Note what one partition came to, and what was copied for it."""
+        self.begin(at)
         entry = self.entries[at]
         entry.outcome, entry.copied_bytes = outcome, copied_bytes
         self.ended[outcome] += 1
@@ -94,20 +122,18 @@ class RequestLedger:
         self._registering: deque[tuple[OpenRequest, Iterator[tuple[TopicPartition, Entry]]]] = deque()
         self._through: list[OpenRequest] = []
         self._budget = self._left = budget
+        self.waiting: Numbers = {}
         self.orphans: dict[TopicPartition, None] = {}
         self.open: dict[RequestId, OpenRequest] = {}
         self.finished: list[OpenRequest] = []
 
     def reopen(self, status: RequestStatus, request: RequestId, now_ms: int) -> None:
         """Go on with a request of an earlier term; what happened to its partitions meanwhile shows in the facts."""
-        entries = {
-            TopicPartition(topic.topic, p.partition): Entry(p.replicas, p.is_cancel, p.outcome, p.copied_bytes)
-            for topic in status.topics
-            for p in topic.partitions
-        }
+        entries = {TopicPartition(t.topic, p.partition): _kept(p, t) for t in status.topics for p in t.partitions}
         ended = Counter(entry.outcome for entry in entries.values() if entry.outcome is not None)
         copied = sum(entry.copied_bytes or 0 for entry in entries.values())
-        reopened = OpenRequest(status.origin, status.requested_ms, entries, ended, copied, request=request)
+        waiting = sum(entry.waits_in is not None for entry in entries.values())
+        reopened = OpenRequest(status.origin, status.requested_ms, entries, ended, copied, waiting, request=request)
         self.open[request] = reopened
         self.register(reopened, now_ms)
 
@@ -144,13 +170,16 @@ class RequestLedger:
 
     def _take_over(self, asked: OpenRequest, at: TopicPartition, entry: Entry, now_ms: int) -> None:
         self.orphans.pop(at, None)
-        if asked.request is None:
-            for earlier in tuple(self._of.get(at, ())):
-                if earlier.entries[at].replicas != entry.replicas and not entry.is_cancel:
-                    self._settle(at, earlier, SUPERSEDED, None, now_ms)
+        for earlier in tuple(self._of.get(at, ())):
+            outcome = _overridden(earlier.entries[at], entry) if _may_override(asked, earlier, at) else None
+            if outcome is not None:
+                self._settle(at, earlier, outcome, None, now_ms)
         if entry.outcome is None:
             asked.unfinished += 1
             self._of.setdefault(at, []).append(asked)
+        if entry.waits_in is not None:
+            asked.waiting += asked.request is None
+            self.waiting.setdefault(at.topic, {})[at.partition] = None
         self.see(at, self._cluster.partition(at), now_ms)
 
     def _finish_one(self, asked: OpenRequest, now_ms: int) -> None:
@@ -203,6 +232,11 @@ class RequestLedger:
         """The last request that moves a partition."""
         return max((asked.request for asked in self._of.get(at, ()) if asked.request is not None), default=None)
 
+    def waiting_request(self, at: TopicPartition) -> OpenRequest | None:
+        """The last request for which a partition waits to move."""
+        waiting = [asked for asked in self._of.get(at, ()) if asked.entries[at].waits_in is not None]
+        return waiting[-1] if waiting else None
+
     def see(self, at: TopicPartition, held: Partition | None, now_ms: int, copied_bytes: int | None = None) -> None:
         """Judge by the facts what the requests for a partition came to; None where it is gone.
 
@@ -213,9 +247,13 @@ class RequestLedger:
         is_moving = held is not None and held.assignment.is_moving
         if asking is None and not is_moving:
             return
+        topic = self._cluster.topics.get(at.topic)
         for asked in tuple(asking or ()):
-            outcome = _outcome(asked.entries[at], held)
-            if outcome is not None:
+            outcome = _outcome(asked.entries[at], held, topic)
+            if outcome == IN_PROGRESS:
+                asked.begin(at)
+                self._note_waiting(at)
+            elif outcome != WAITING:
                 self._settle(at, asked, outcome, copied_bytes, now_ms)
         if not is_moving:
             self.orphans.pop(at, None)
@@ -261,22 +299,57 @@ class RequestLedger:
             asking.remove(asked)
             if not asking:
                 del self._of[at]
+            self._note_waiting(at)
+
+    def _note_waiting(self, at: TopicPartition) -> None:
+        """A partition may no longer wait for any request."""
+        if at.partition in self.waiting.get(at.topic, ()) and self.waiting_request(at) is None:
+            discard(self.waiting, at.topic, at.partition)
 
 
-def _outcome(entry: Entry, held: Partition | None) -> str | None:
-    """What one entry came to; None while the partition moves where the entry says.
+def _kept(partition: PartitionStatus, topic: TopicStatus) -> Entry:
+    """An entry as an earlier term wrote it down."""
+    waits_in = None
+    if partition.is_waiting and partition.outcome is None and topic.czxid is not None:
+        waits_in = TopicIdentity(topic.czxid, topic.topic_id)
+    return Entry(partition.replicas, partition.is_cancel, partition.outcome, partition.copied_bytes, waits_in)
+
+
+def _may_override(asked: OpenRequest, earlier: OpenRequest, at: TopicPartition) -> bool:
+    """Whether `asked` may override `earlier`: a new request may, one of an earlier term may end a wait before it."""
+    if asked.request is None:
+        return True
+    is_waiting = earlier.entries[at].waits_in is not None
+    return is_waiting and earlier.request is not None and earlier.request < asked.request
+
+
+def _overridden(earlier: Entry, later: Entry) -> str | None:
+    """What a later request makes of an earlier entry; None where both want the same, or the facts tell."""
+    if later.is_cancel:
+        return None if earlier.waits_in is None else CANCELLED
+    is_behind_a_move = later.waits_in is not None and earlier.waits_in is None
+    return None if is_behind_a_move or earlier.replicas == later.replicas else SUPERSEDED
+
+
+def _outcome(entry: Entry, held: Partition | None, topic: TopicView | None) -> str:
+    """What one entry has come to by now, in this topic.
 
     >>> from zk_layout.znodes.topics import Assignment
-    >>> _outcome(Entry((3, 1)), Partition(Assignment((3, 1))))
+    >>> topic = TopicView("orders", czxid=7)
+    >>> _outcome(Entry((3, 1)), Partition(Assignment((3, 1))), topic)
     'completed'
-    >>> _outcome(Entry((3, 1)), Partition(Assignment((2, 1))))
+    >>> _outcome(Entry((3, 1)), Partition(Assignment((2, 1))), topic)
     'cancelled'
-    >>> _outcome(Entry((3, 1)), Partition(Assignment((3, 1, 2), adding=(3,), removing=(2,)))) is None
-    True
+    >>> _outcome(Entry((3, 1), waits_in=TopicIdentity(7)), Partition(Assignment((2, 1))), topic)
+    'waiting'
+    >>> _outcome(Entry((3, 1)), Partition(Assignment((3, 1, 2), adding=(3,), removing=(2,))), topic)
+    'in progress'
     """
-    if held is None:
+    if held is None or (entry.waits_in is not None and (topic is None or not entry.waits_in.is_of(topic))):
         return DELETED
     assignment = held.assignment
     if assignment.is_moving:
-        return None if assignment.target == entry.replicas else SUPERSEDED
-    return COMPLETED if assignment.replicas == entry.replicas else CANCELLED
+        return IN_PROGRESS if assignment.target == entry.replicas else SUPERSEDED
+    if assignment.replicas == entry.replicas:
+        return COMPLETED
+    return CANCELLED if entry.waits_in is None else WAITING

@@ -1,4 +1,7 @@
-"""Which moves are in progress?
+"""Which moves are in progress, and which are accepted and wait?
+
+A waiting move is listed with the replicas of now: those it will add are not among them, which tells it from one that
+has begun.
 
 Source: KIP-455 "ListPartitionReassignmentsRequest".
 """
@@ -6,23 +9,27 @@ Source: KIP-455 "ListPartitionReassignmentsRequest".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from controller.core.messages.replies import OngoingMove
 from controller.core.messages.requests import ListReassignments
-from controller.core.state.view import Cluster
+from controller.core.progress.ledger import WAITING, RequestLedger
+from controller.core.state.view import Cluster, Numbers
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress
 
 
-def asked(request: ListReassignments, cluster: Cluster) -> Iterator[TopicPartition]:
+def asked(request: ListReassignments, cluster: Cluster, waiting: Numbers) -> Iterator[TopicPartition]:
     """The partitions to be looked at for a request; those that move may change while one goes through them."""
-    return moves_of(cluster) if request.partitions is None else iter(dict.fromkeys(request.partitions))
+    if request.partitions is None:
+        return in_order(cluster.moving, waiting)
+    return iter(dict.fromkeys(request.partitions))
 
 
-def moves_of(cluster: Cluster) -> Iterator[TopicPartition]:
-    """All that move; they may change while one goes through them."""
-    for topic in sorted(cluster.moving):
-        for number in sorted(cluster.moving.get(topic, ())):
+def in_order(*indexes: Numbers) -> Iterator[TopicPartition]:
+    """All partitions of these indexes, which may change while one goes through them."""
+    for topic in sorted({*chain.from_iterable(indexes)}):
+        for number in sorted({*chain.from_iterable(index.get(topic, ()) for index in indexes)}):
             yield TopicPartition(topic, number)
 
 
@@ -32,3 +39,13 @@ def move(at: TopicPartition, cluster: Cluster, progress: MoveProgress | None) ->
     if held is None or cluster.topics[at.topic].is_queued_for_deletion or not held.assignment.is_moving:
         return None
     return OngoingMove(at, held.assignment.replicas, held.assignment.adding, held.assignment.removing, progress)
+
+
+def waiting_move(at: TopicPartition, cluster: Cluster, ledger: RequestLedger) -> OngoingMove | None:
+    """The move of one partition that has not begun; None where none waits."""
+    held, request = cluster.partition(at), ledger.waiting_request(at)
+    if held is None or request is None or cluster.topics[at.topic].is_queued_for_deletion:
+        return None
+    now, target = held.assignment.replicas, request.entries[at].replicas
+    adding, removing = tuple(r for r in target if r not in now), tuple(r for r in now if r not in target)
+    return OngoingMove(at, now, adding, removing, MoveProgress(request.request, WAITING, request.requested_ms))

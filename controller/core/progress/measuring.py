@@ -20,7 +20,7 @@ from controller.core.messages.events import LogDirsDescribed
 from controller.core.messages.outbox import Outbox
 from controller.core.progress.blockers import Presence, Seen, waits_for
 from controller.core.progress.ledger import RequestLedger
-from controller.core.progress.list_reassignments import moves_of
+from controller.core.progress.list_reassignments import in_order
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
@@ -173,7 +173,7 @@ class Progress:
 
     def look(self, out: Outbox, most: int) -> bool:
         """Look at so many moves more; once at all, ask brokers and say how far everything is. Whether that is done."""
-        seen = self._seen = self._seen or _Seen(moves_of(self._cluster))
+        seen = self._seen = self._seen or _Seen(in_order(self._cluster.moving))
         for at in islice(seen.left, most):
             most -= 1
             self._look_at(at, seen, out.now)

@@ -9,7 +9,7 @@ from msgspec import Struct, field, structs
 from controller.core.progress.ledger import COMPLETED, Entry, OpenRequest
 from controller.core.progress.measuring import Progress
 from zk_layout import catalog
-from zk_layout.ids import BrokerId, RequestId, TopicPartition
+from zk_layout.ids import BrokerId, RequestId, TopicName, TopicPartition
 from zk_layout.znodes.reassignment_status import PartitionStatus, ReplicaProgress, RequestStatus, TopicStatus
 
 LARGEST_WITH_PROGRESS_BYTES = 256 * 1024
@@ -68,10 +68,11 @@ class StatusText:
         if asked.unfinished > MOST_MEASURED:
             look = self._unmeasured
         known = {
-            at: _ended(entry, at, sums) or look(entry, at, sums, now) for at, entry in sorted(asked.entries.items())
+            at: _not_moving(entry, at, sums) or look(entry, at, sums, now)
+            for at, entry in sorted(asked.entries.items())
         }
-        topics = tuple(
-            TopicStatus(topic, tuple(known[at] for at in partitions))
+        topics = (
+            _topic(topic, {at: _owned(known[at], request) for at in partitions}, asked)
             for topic, partitions in groupby(known, lambda at: at.topic)
         )
         is_known = sums.total > 0
@@ -82,7 +83,7 @@ class StatusText:
             self.at_ms(now),
             asked.finished_ms,
             asked.counts,
-            tuple(TopicStatus(t.topic, tuple(_owned(p, request) for p in t.partitions)) for t in topics),
+            tuple(topics),
             sums.copied if is_known else None,
             sums.total if is_known else None,
             round(sum(sums.rates.values()), 1) if is_known else None,
@@ -139,7 +140,19 @@ class StatusText:
         return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
 
 
-def _ended(entry: Entry, at: TopicPartition, sums: _Sums) -> PartitionStatus | None:
+def _topic(name: TopicName, known: dict[TopicPartition, PartitionStatus], asked: OpenRequest) -> TopicStatus:
+    """The partitions of one topic; while one waits, with what identifies the topic."""
+    partitions = tuple(known.values())
+    waits_in = next((asked.entries[at].waits_in for at, partition in known.items() if partition.is_waiting), None)
+    if waits_in is None:
+        return TopicStatus(name, partitions)
+    return TopicStatus(name, partitions, waits_in.czxid, waits_in.topic_id)
+
+
+def _not_moving(entry: Entry, at: TopicPartition, sums: _Sums) -> PartitionStatus | None:
+    """A partition that has ended or waits; None where it moves."""
+    if entry.waits_in is not None:
+        return PartitionStatus(at.partition, entry.replicas, entry.is_cancel, is_waiting=True)
     if entry.outcome is None:
         return None
     sums.copied += entry.copied_bytes or 0
@@ -158,12 +171,14 @@ def _owned(partition: PartitionStatus, request: RequestId) -> PartitionStatus:
 
 
 def _without_progress(topics: tuple[TopicStatus, ...]) -> tuple[TopicStatus, ...]:
-    return tuple(TopicStatus(t.topic, tuple(structs.replace(p, progress=None) for p in t.partitions)) for t in topics)
+    return tuple(
+        structs.replace(t, partitions=tuple(structs.replace(p, progress=None) for p in t.partitions)) for t in topics
+    )
 
 
 def _without_completed(status: RequestStatus) -> RequestStatus:
-    left = [(t.topic, tuple(p for p in t.partitions if p.outcome != COMPLETED)) for t in status.topics]
-    return structs.replace(status, topics=tuple(TopicStatus(topic, kept) for topic, kept in left if kept))
+    left = [(t, tuple(p for p in t.partitions if p.outcome != COMPLETED)) for t in status.topics]
+    return structs.replace(status, topics=tuple(structs.replace(t, partitions=kept) for t, kept in left if kept))
 
 
 def _size(status: RequestStatus) -> int:

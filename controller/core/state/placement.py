@@ -1,32 +1,42 @@
-"""Which broker hosts what, which partitions move, and who owes a deletion? Indexes that follow the topics' facts."""
+"""Which broker hosts what, what moves to and from it, what does it owe? Indexes that follow the topics' facts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName
+from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 from zk_layout.znodes.topics import Assignment
 
 Numbers = dict[TopicName, dict[PartitionId, None]]
 
 
 class PlacementIndex:
-    """Kept from what changes, never counted from scratch. Everything is in the order in which it was seen."""
+    """Kept from what changes, never counted from scratch. Everything is in the order in which it was seen.
+
+    Shape:
+        `moving` are the partitions that move; `adding` and `removing` have them by the brokers to which a move adds a
+        replica, and from which it removes one. These two are not by topic: a broker often has one move of each topic,
+        and their number is asked for.
+    """
 
     def __init__(self) -> None:
         """No replica anywhere."""
         self.hosted: dict[BrokerId, Numbers] = {}
         self.owing: dict[BrokerId, Numbers] = {}
         self.moving: Numbers = {}
+        self.adding: dict[BrokerId, dict[TopicPartition, None]] = {}
+        self.removing: dict[BrokerId, dict[TopicPartition, None]] = {}
         self.replica_counts: dict[BrokerId, int] = {}
         self.preferred_counts: dict[BrokerId, int] = {}
         self.partition_count = 0
 
     def let_go(self) -> bool:
-        """Forget what one broker hosts, since nobody will ask any more; whether something is left."""
-        if self.hosted:
-            self.hosted.popitem()
-        return bool(self.hosted)
+        """Forget what one broker hosts, or its moves, since nothing asks any more; whether something may be left."""
+        for index in (self.hosted, self.adding, self.removing):
+            if index:
+                index.popitem()
+                return True
+        return False
 
     def assign(
         self, name: TopicName, number: PartitionId, before: Assignment, after: Assignment, *, is_moving: bool
@@ -34,7 +44,7 @@ class PlacementIndex:
         """A partition's replicas have changed; `is_moving` as in `note_moving`."""
         for broker in before.replicas:
             if broker not in after.replicas:
-                _discard(self.hosted[broker], name, number)
+                discard(self.hosted[broker], name, number)
                 self.replica_counts[broker] -= 1
         hosted, counts = self.hosted, self.replica_counts
         for broker in after.replicas:
@@ -53,24 +63,41 @@ class PlacementIndex:
             self.preferred_counts[broker] = self.preferred_counts.get(broker, 0) + 1
         self.partition_count += bool(after.replicas) - bool(before.replicas)
         if is_moving or before.is_moving:
-            self.note_moving(name, number, is_moving)
+            self._forget_move(name, number, before)
+            self.note_moving(name, number, after, is_moving=is_moving)
 
     def forget(self, name: TopicName, partitions: Mapping[PartitionId, Assignment]) -> None:
         """A topic is gone: the same as taking the replicas of each partition away, at once."""
         for broker, topics in self.hosted.items():
             self.replica_counts[broker] -= len(topics.pop(name, ()))
-        for assignment in partitions.values():
+        for number, assignment in partitions.items():
             if assignment.replicas:
                 self.preferred_counts[assignment.replicas[0]] -= 1
                 self.partition_count -= 1
+            self._forget_move(name, number, assignment)
         self.moving.pop(name, None)
 
-    def note_moving(self, name: TopicName, number: PartitionId, is_moving: bool) -> None:
-        """Whether a partition moves; those of a topic that is queued for deletion do not."""
-        if is_moving:
-            self.moving.setdefault(name, {})[number] = None
-        else:
-            _discard(self.moving, name, number)
+    def note_moving(self, name: TopicName, number: PartitionId, assignment: Assignment, *, is_moving: bool) -> None:
+        """Whether a partition moves like this; those of a topic that is queued for deletion do not."""
+        if not is_moving:
+            discard(self.moving, name, number)
+            self._forget_move(name, number, assignment)
+            return
+        self.moving.setdefault(name, {})[number] = None
+        at = TopicPartition(name, number)
+        for broker in assignment.adding:
+            self.adding.setdefault(broker, {})[at] = None
+        for broker in assignment.removing:
+            self.removing.setdefault(broker, {})[at] = None
+
+    def _forget_move(self, name: TopicName, number: PartitionId, assignment: Assignment) -> None:
+        if not assignment.is_moving:
+            return
+        at = TopicPartition(name, number)
+        for broker in assignment.adding:
+            self.adding.get(broker, {}).pop(at, None)
+        for broker in assignment.removing:
+            self.removing.get(broker, {}).pop(at, None)
 
     def owe(
         self, name: TopicName, before: Mapping[PartitionId, Replicas], after: Mapping[PartitionId, Replicas]
@@ -78,13 +105,14 @@ class PlacementIndex:
         """Other deletions are owed than before."""
         for number, replicas in before.items():
             for broker in replicas:
-                _discard(self.owing.get(broker, {}), name, number)
+                discard(self.owing.get(broker, {}), name, number)
         for number, replicas in after.items():
             for broker in replicas:
                 self.owing.setdefault(broker, {}).setdefault(name, {})[number] = None
 
 
-def _discard(index: Numbers, name: TopicName, number: PartitionId) -> None:
+def discard(index: Numbers, name: TopicName, number: PartitionId) -> None:
+    """Take a partition out of an index, if it is there."""
     numbers = index.get(name)
     if numbers is not None:
         numbers.pop(number, None)

@@ -433,7 +433,9 @@ class Topics:
         self.changes.topics.setdefault(view.name, view)
         self._replace(record, replace(view, is_queued_for_deletion=is_queued))
         for number, held in record.partitions.items():
-            self._placement.note_moving(view.name, number, held.assignment.is_moving and not is_queued)
+            self._placement.note_moving(
+                view.name, number, held.assignment, is_moving=held.assignment.is_moving and not is_queued
+            )
             self.changes.touch(view.name, number, held)
 
     def _owe(self, record: _Record, view: TopicView) -> None:
