@@ -71,7 +71,7 @@ class Steps(Duty):
         self._deciders = deciders
         self._decider_of = {part: decider for decider in deciders for part in decider.parts}
         shared.deciders.update(self._decider_of)
-        rules = sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
+        rules = in_order(deciders)
         self._rules: tuple[Rule, ...] = tuple(rule for _, rule in rules)
         self._elections = tuple(rule for rank, rule in rules if rank in ELECTIONS)
         self._rules_without_topic = tuple(rule for rank, rule in rules if rank in WITHOUT_TOPIC_ZNODE)
@@ -386,6 +386,11 @@ class Steps(Duty):
         step = proposal.memo
         assert isinstance(step, Step)
         self._shared.agenda.add(step.name, step.numbers, is_urgent=True)
+
+
+def in_order(deciders: Iterable[TopicDuty]) -> list[tuple[Precedence, Rule]]:
+    """The rules in the order in which they are asked; README.md lists them."""
+    return sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
 
 
 def _limit(step: Step, aside: Aside) -> None:
