@@ -157,9 +157,8 @@ class Steps(Duty):
         return self._conclude(step, held, out)
 
     def _conclude(self, step: Step, held: dict[Subject, None], out: Outbox) -> Proposal | None:
-        name, preferring = step.name, self._shared.memory.preferring
-        for number in step.numbers if preferring else ():
-            preferring.pop(TopicPartition(name, number), None)
+        name = step.name
+        self._shared.memory.use_up_preferences(name, step.numbers)
         self._overdue.pop(name, None)
         if step.left_alone:
             self._overdue[name] = step.left_alone
