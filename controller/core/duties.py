@@ -50,17 +50,26 @@ DECIDERS: Sequence[Callable[[Shared], TopicDuty]] = (IsrChanges, Topics, Electio
 
 
 def all_duties(shared: Shared, intake: Intake) -> tuple[Duty, ...]:
-    """The duties of one term."""
+    """The duties of one term, in the order in which they speak.
+
+    Where that counts:
+        amend: `ForeignWrites` puts back the replicas that are in force before `Brokers` looks at who hosts what.
+        tell: `Brokers` says who hears everything in this turn before `Topics` announces deletions; the intake comes
+        last and sees who was told of what.
+        propose: requests reach their duties before that; `Steps` may take entries of the legacy znode out along with
+        other writes, before `LegacyZnode` takes out the rest.
+
+    While duties follow nothing of the changes can be altered, and no duty waits for another.
+    """
     folder = (ReassignmentFolder(shared),) if shared.settings.keeps_reassignment_znodes else ()
-    legacy = LegacyZnode(shared)
-    foreign = ForeignWrites(shared)
+    legacy, foreign = LegacyZnode(shared), ForeignWrites(shared)
     deciders = (*(decider(shared) for decider in DECIDERS), *folder, legacy)
     return (
-        foreign,  # what is not to be in force must be known before anybody follows it
+        foreign,
         *(duty(shared) for duty in BEFORE_STEPS),
         *deciders[:-1],
         Steps(shared, (foreign, *deciders)),
-        legacy,  # takes its entries out after the steps, which may do it along with other writes
+        legacy,
         *(duty(shared) for duty in AFTER_STEPS),
         intake,
     )

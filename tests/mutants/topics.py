@@ -9,6 +9,7 @@ DELETION = "controller/core/topics/deletion.py"
 TOPICS = "controller/core/topics/duty.py"
 OUTCOMES = "controller/core/clients/outcomes.py"
 DRAFT = "controller/core/steps/draft.py"
+INVARIANTS = "controller/core/steps/invariants.py"
 PRODUCER_IDS = "controller/core/single_znodes/producer_ids.py"
 QUOTAS = "controller/core/quotas/mutations.py"
 BUCKETS = "controller/core/quotas/buckets.py"
@@ -103,6 +104,22 @@ MUTANTS = (
         "            if held.assignment.replicas\n        }",
         "            if n in self._assignments\n        }",
         (story("cancel_and_set_some"),),
+    ),
+    Mutant(
+        "writes what breaks an invariant",
+        INVARIANTS,
+        "    wrong = refused(before, after)\n    if wrong:",
+        "    wrong = refused(before, after)\n    if not why:",
+        (unit("invariants"),),
+        unseen="another mistake must come first",
+    ),
+    Mutant(
+        "refuses to put right bit by bit what others left broken",
+        INVARIANTS,
+        "caused = (text for invariant, text in broken.items() if invariant not in found)",
+        "caused = iter(broken.values())",
+        (unit("invariants"),),
+        unseen="nobody writes broken states",
     ),
     Mutant(
         "writes states over whatever is there",

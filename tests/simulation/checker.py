@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from controller.core.messages.effects import Answer, Commit, Effect, StepDown, Tell
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.stage import in_force
+from controller.core.steps.invariants import NOTHING, Held, outdated, violated
 from controller.lab.broker_model import BrokerModel
 from tests.simulation.answers import Answers
 from tests.simulation.broken import Broken, hold
@@ -253,13 +254,7 @@ class Checker:
     def _assignment_is_sane(self, at: TopicPartition, assignment: Assignment) -> None:
         history = self.assigned.setdefault(at, {})
         if assignment not in history:
-            moves = {**dict.fromkeys(assignment.adding), **dict.fromkeys(assignment.removing)}
-            if len(moves) != len(assignment.adding) + len(assignment.removing):
-                raise Broken(f"{at} adds and removes the same replica: {assignment}")
-            if any(r not in assignment.replicas for r in moves) or not assignment.target:
-                raise Broken(f"{at} has an impossible assignment: {assignment}")
-            if len(dict.fromkeys(assignment.replicas)) != len(assignment.replicas):
-                raise Broken(f"{at} has a duplicate replica: {assignment}")
+            self._hold(at, violated(NOTHING, Held(assignment)))
         history[assignment] = None
         history[Assignment(assignment.target)] = None
 
@@ -274,10 +269,8 @@ class Checker:
             self.spoiled[at] = None
             return
         replicas = self.topics[at.topic].partitions[at.partition].replicas
-        if not value.isr or len(dict.fromkeys(value.isr)) != len(value.isr):
-            raise Broken(f"{at} has the ISR {list(value.isr)}")
-        if value.leader != NO_LEADER and value.leader not in value.isr:
-            raise Broken(f"{at} is led by {value.leader}, which is not in the ISR {list(value.isr)}")
+        self._hold(at, violated(Held(state=before), Held(state=value)))
+        self._hold(at, outdated(Held(state=before), Held(state=value), self._epoch))
         strays = [r for r in value.isr if r not in replicas]
         is_cut = is_alone or not self._is_ours(session)
         if strays and at not in self.edited and not (is_cut and self._may_be_left(at, value, strays, session)):
@@ -295,6 +288,11 @@ class Checker:
         node = self.world.zookeeper.nodes[path]
         self.accepted.setdefault((at, node.version), []).append(value)
         self._note_sync(at)
+
+    @staticmethod
+    def _hold(at: TopicPartition, wrong: str) -> None:
+        """What holds of every write."""
+        hold(f"{at}: {wrong}" if wrong else None)
 
     def _may_be_left(
         self, at: TopicPartition, value: PartitionState, strays: list[BrokerId], session: SessionId
@@ -321,12 +319,6 @@ class Checker:
     def _state_follows(
         self, at: TopicPartition, before: PartitionState, after: PartitionState, session: SessionId
     ) -> None:
-        if after.leader_epoch < before.leader_epoch:
-            raise Broken(f"the leader epoch of {at} fell from {before.leader_epoch} to {after.leader_epoch}")
-        if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
-            raise Broken(f"{at} changed its leader within leader epoch {after.leader_epoch}")
-        if after.controller_epoch < before.controller_epoch:
-            raise Broken(f"the controller epoch in the state of {at} fell")
         is_by_controller, since = self._is_ours(session), self.world.ensemble.shown_in_time_since(session)
         if is_by_controller and after.leader == before.leader:
             self.joins_with_everything(at, [r for r in after.isr if r not in before.isr], since)

@@ -16,7 +16,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import ShutdownPermitted
 from controller.core.messages.requests import ControlledShutdown
 from controller.core.stage import in_force
-from controller.core.state.changes import Changes, cut_off
+from controller.core.state.changes import Changes, OpenChanges, cut_off
 from controller.core.state.topics import Partition, TopicView
 from controller.core.telling.batch import Batch
 from controller.core.telling.full_updates import Greetings
@@ -61,17 +61,14 @@ class Brokers(Duty):
         self._readmitted: dict[BrokerId, None] = {}
         self._new: dict[TopicPartition, frozenset[BrokerId]] = {}
         self._leaving: list[tuple[CallId, ControlledShutdown, bool]] = []
-        self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = False
+        self._connections: list[Connect | Disconnect] = []
+        self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = self._is_own_gone = False
 
     # ---- who is there ---------------------------------------------------------------------------------------
 
-    def follow(self, changes: Changes, out: Outbox) -> None:
-        """Connections first; what brokers said, and who came or went, makes partitions due as facts do."""
+    def amend(self, changes: OpenChanges, out: Outbox) -> None:
+        """What brokers said, and who came or went, makes partitions due as facts do."""
         passages = self._admission.follow(changes)
-        own_id = self._cluster.own_id
-        is_hidden = BrokerAddress(own_id).path in self._shared.state.unreadable
-        if changes.is_beginning and own_id not in self._cluster.brokers and not is_hidden:
-            out.step_down("this controller's own registration is missing")
         controllers = self._cluster.controllers
         readmitted, self._readmitted = self._readmitted, {}
         for broker in readmitted:
@@ -82,6 +79,18 @@ class Brokers(Duty):
             self._pass(broker, passage, changes, out)
         self._look_after_hidden()
         self._touch(changes, out)
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        """Connections first; then remember what brokers have not heard, and forget what is gone."""
+        own_id = self._cluster.own_id
+        is_hidden = BrokerAddress(own_id).path in self._shared.state.unreadable
+        if changes.is_beginning and own_id not in self._cluster.brokers and not is_hidden:
+            out.step_down("this controller's own registration is missing")
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            out.add(connection)
+        if self._is_own_gone:
+            out.step_down("this controller's own registration was deleted")
         for _, event in changes.log_dir_events:
             if event is not None and self._cluster.is_registered(event.broker) and not changes.is_beginning:
                 self._fresh[event.broker] = None
@@ -89,10 +98,9 @@ class Brokers(Duty):
             self._memory.forget_topic(name, gone.partitions)
         self._note_untold(changes)
 
-    def _pass(self, broker: BrokerId, passage: Passage, changes: Changes, out: Outbox) -> None:
+    def _pass(self, broker: BrokerId, passage: Passage, changes: OpenChanges, out: Outbox) -> None:
         if broker == self._cluster.own_id:
-            if passage is Passage.VANISHED:
-                out.step_down("this controller's own registration was deleted")
+            self._is_own_gone |= passage is Passage.VANISHED
             return
         if broker in self._cluster.controllers:
             if passage is Passage.VANISHED:
@@ -112,10 +120,10 @@ class Brokers(Duty):
             hosted = self._cluster.hosted.get(broker, {})
             deed = partial(self._let_in_again, broker)
             self._shared.rest.put_off(deed, hosted, READMITTED_AFTER_S, out, is_prolonged=True)
-            out.add(Disconnect(broker))
+            self._connections.append(Disconnect(broker))
             return
         held = self._cluster.brokers[broker]
-        out.add(Connect(broker, held.epoch, held.registration))
+        self._connections.append(Connect(broker, held.epoch, held.registration))
         if passage is Passage.APPEARED and not changes.is_beginning:
             self._fresh[broker] = None
             for controller in self._cluster.controllers:
@@ -164,7 +172,7 @@ class Brokers(Duty):
         self._shared.agenda.add(name, numbers)
         self._to_touch.setdefault(name, {}).update(dict.fromkeys(numbers))
 
-    def _touch(self, changes: Changes, out: Outbox) -> None:
+    def _touch(self, changes: OpenChanges, out: Outbox) -> None:
         """As many of them as this turn has room for, and only beside others that have been seen before."""
         leaving, self._leaving = self._leaving, []
         for call, request, is_news in leaving:

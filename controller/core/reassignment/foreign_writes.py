@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from controller.core.messages.effects import Notice
 from controller.core.messages.outbox import Outbox
-from controller.core.state.changes import Changes
+from controller.core.state.changes import OpenChanges
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule, listed, raised
@@ -58,7 +58,7 @@ class ForeignWrites(TopicDuty):
         if isinstance(outcome, Accepted):
             self._accepted[step.name] = None
 
-    def follow(self, changes: Changes, out: Outbox) -> None:
+    def amend(self, changes: OpenChanges, out: Outbox) -> None:
         """Look who wrote what has changed. Everybody else sees the replicas that count.
 
         At once, and at all of a znode, be it that other duties see its partitions in several turns, or later: what this
@@ -81,7 +81,7 @@ class ForeignWrites(TopicDuty):
             self._keep(name, self._ours.pop(name, {}))
         self._accepted.clear()
 
-    def _compare(self, topic: TopicView, numbers: Formers, changes: Changes, out: Outbox) -> None:
+    def _compare(self, topic: TopicView, numbers: Formers, changes: OpenChanges, out: Outbox) -> None:
         lost: Assignments = {}
         for number, former in numbers.items():
             found = topic.partitions[number].assignment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +24,7 @@ ByPartition = dict[TopicName, dict[PartitionId, T]]
 
 
 class Changes(Struct):
-    """What is different from the last turn, with what was there before.
+    """What is different from the last turn, with what was there before; whoever follows it can only read it.
 
     Shape:
         `partitions`, `topics`, `brokers` and `children` map to what was there before the turn: a blank partition, or
@@ -38,6 +38,33 @@ class Changes(Struct):
     is_beginning: bool = False
     is_initial: bool = False
     room: int = 0
+    unseen: Mapping[TopicName, Mapping[PartitionId, Partition]] = field(default_factory=dict)
+    partitions: Mapping[TopicName, Mapping[PartitionId, Partition]] = field(default_factory=dict)
+    topics: Mapping[TopicName, TopicView | None] = field(default_factory=dict)
+    gone_topics: Mapping[TopicName, TopicView] = field(default_factory=dict)
+    brokers: Mapping[BrokerId, Broker | None] = field(default_factory=dict)
+    configs: Mapping[TopicName, None] = field(default_factory=dict)
+    reconfigured: Mapping[TopicName, None] = field(default_factory=dict)
+    marks: Mapping[TopicName, None] = field(default_factory=dict)
+    stray_deletions: Mapping[TopicName, None] = field(default_factory=dict)
+    children: Mapping[TopicPartition, ReassignmentZnode | None] = field(default_factory=dict)
+    isr_changes: Sequence[tuple[IsrChangeAddress, IsrChange | None]] = field(default_factory=list)
+    log_dir_events: Sequence[tuple[LogDirEventAddress, LogDirEvent | None]] = field(default_factory=list)
+    malformed: Sequence[tuple[str, str]] = field(default_factory=list)
+    refused: Sequence[tuple[str, str]] = field(default_factory=list)
+    users: Mapping[UserConfigAddress, None] = field(default_factory=dict)
+    rights: Mapping[AclAddress, None] = field(default_factory=dict)
+    tokens: bool = False
+    features: bool = False
+    preferred_election: PreferredElection | None = None
+    broker_defaults: bool = False
+    legacy: bool = False
+    folder: bool = False
+
+
+class OpenChanges(Changes):
+    """Changes that may still become others: facts are folded into them, and duties amend them before all follow."""
+
     unseen: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
     partitions: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
     topics: dict[TopicName, TopicView | None] = field(default_factory=dict)
@@ -54,13 +81,7 @@ class Changes(Struct):
     refused: list[tuple[str, str]] = field(default_factory=list)
     users: dict[UserConfigAddress, None] = field(default_factory=dict)
     rights: dict[AclAddress, None] = field(default_factory=dict)
-    tokens: bool = False
-    features: bool = False
-    preferred_election: PreferredElection | None = None
-    broker_defaults: bool = False
-    legacy: bool = False
-    folder: bool = False
-    withheld: dict[TopicName, Changes] = field(default_factory=dict)
+    withheld: dict[TopicName, OpenChanges] = field(default_factory=dict)
 
     def touch(self, name: TopicName, number: PartitionId, former: Partition) -> None:
         """Brokers must hear of a partition, and the rules must look at it; `former` is what it was before."""
@@ -89,7 +110,7 @@ class Changes(Struct):
         if former is not None:
             self.gone_topics.setdefault(view.name, view)
 
-    def withhold(self, name: TopicName, until: Changes) -> None:
+    def withhold(self, name: TopicName, until: OpenChanges) -> None:
         """Tell of a topic's partitions later, with all that has changed of the topic until then."""
         for number, former in self.partitions.pop(name, {}).items():
             until.touch(name, number, former)
@@ -97,7 +118,7 @@ class Changes(Struct):
         if name in self.topics:
             until.topics.setdefault(name, self.topics[name])
 
-    def leave(self, most: int, until: Changes) -> None:
+    def leave(self, most: int, until: OpenChanges) -> None:
         """Keep so many partitions for this turn, and leave the others `until` a later one."""
         left = self.partitions
         self.partitions = cut_off(left, most)

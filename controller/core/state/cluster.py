@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from controller.core.state.acls import Rights
 from controller.core.state.brokers import Broker, Registrations
-from controller.core.state.changes import Changes, cut_off
+from controller.core.state.changes import OpenChanges, cut_off
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.quotas import Quotas
 from controller.core.state.reassignment_znodes import ReassignmentZnodes
@@ -98,7 +98,7 @@ class ClusterState:
 
     def __init__(self, *, deletes_topics: bool = True) -> None:
         """An empty cluster, before any fact. `deletes_topics` is Kafka's `delete.topic.enable`."""
-        self.changes = Changes()
+        self.changes = OpenChanges()
         self.placement = PlacementIndex()
         self.topics = Topics(self.changes, self.placement, deletes_topics=deletes_topics)
         self.brokers: dict[BrokerId, Broker] = {}
@@ -132,13 +132,13 @@ class ClusterState:
             unseen.setdefault(name, {})
         self.changes.unseen, self.changes.topics = unseen, {}
 
-    def take_changes(self, most: int = EVERYTHING, half_read: Mapping[TopicName, None] = NOTHING) -> Changes:
+    def take_changes(self, most: int = EVERYTHING, half_read: Mapping[TopicName, None] = NOTHING) -> OpenChanges:
         """What has changed since this was last called: so many partitions of it, what has changed last before all else.
 
         Of `half_read` topics nothing is told: a new state beside an old assignment is a pair that ZooKeeper never held.
         """
         taken = self.changes
-        left = self.changes = self.topics.changes = self.reassignments.changes = Changes(unseen=taken.unseen)
+        left = self.changes = self.topics.changes = self.reassignments.changes = OpenChanges(unseen=taken.unseen)
         for name in half_read:
             taken.withhold(name, until=left)
         taken.leave(most, until=left)

@@ -26,53 +26,85 @@ class Making(Struct, frozen=True):
 
 
 class Memory:
-    """The memory of one term. Each part is written by one duty and read by all through the `Cluster` view.
+    """The memory of one term, by the duty that owns each part. All read it through the `Cluster` view.
 
-    Shape:
-        `brokers` are the registered brokers that have been let in: one whose former life still has to be dealt with is
-        not among them. `told_everything` are those that are told all there is in this turn. `untold` are partitions
-        whose leader has not heard which replicas, or which state, are in force, or may know a follower as it was before
-        its broker died: in this leader epoch nobody joins the ISR any more. `emptied` are replicas that were told to
-        delete their logs and have not joined the ISR since, `caught_up` those being added that have been in the ISR;
-        `confirmed` are the brokers that have deleted replicas that leave. `out_of_patience` are moves that have waited
-        long enough for that; the ends of moves of a topic in `gathering` are about to be written together. `preferring`
-        are partitions for which somebody asked that the preferred replica leads; `legacy` the entries of
-        `/admin/reassign_partitions` that were accepted, and `legacy_czxid` tells which znode they came from.
-        `fresh_configs` are topics whose settings were read for decisions at hand, and the partitions that are still to
-        be decided with them. `asked_by_child` are moves that a child of `/admin/reassignments` asked for. `offline`
-        partitions have no leader that can serve, `not_preferred` ones another leader than their first replica.
-        `touched` are partitions to look at, and to tell of, because of what brokers said. `controllers` are the ids of
-        replicas of ours, which host nothing: our own, those of registrations seen in this term, and those recorded;
-        False where that is all that is known, for a broker may have the id now. `overwritten` are partitions whose
-        replicas somebody else has changed in the topic's znode: that does not count, and is written back. `withdrawn`
-        are topics whose deletion goes on although its request was taken away: brokers hear nothing of them until it is
-        there again. `made` are replicas that this controller proposed to make, until brokers hear of them.
+    What another duty wants changed of a part is a method here.
     """
 
     def __init__(self, own_id: BrokerId) -> None:
         """Nothing was said yet."""
+        # brokers.Brokers
+        # The ids of replicas of ours, which host nothing: our own, those of registrations seen in this term, and those
+        # recorded; False where that is all that is known, for a broker may have the id now.
         self.controllers: dict[BrokerId, bool] = {own_id: True}
+        # Those let in: one whose former life still has to be dealt with is not among them.
         self.brokers: dict[BrokerId, Broker] = {}
+        # Those that get a full update in this turn.
         self.told_everything: dict[BrokerId, None] = {}
+        # Registered, and about to leave.
         self.shutting_down: dict[BrokerId, None] = {}
+        # Whose log directory is bad.
         self.offline_replicas: dict[TopicPartition, frozenset[BrokerId]] = {}
+        # The leader has not heard which replicas, or which state, are in force, or may know a follower as it was before
+        # its broker died: in this leader epoch nobody joins the ISR any more.
         self.untold: dict[TopicPartition, None] = {}
+        # Told to delete their logs, and not in the ISR since.
         self.emptied: dict[TopicPartition, frozenset[BrokerId]] = {}
+        # Being added, and in the ISR at some time.
         self.caught_up: dict[TopicPartition, frozenset[BrokerId]] = {}
+        # To look at, and to tell of, because of what brokers said.
+        self.touched: dict[TopicPartition, None] = {}
+
+        # reassignment.Moves
+        # The brokers that have deleted replicas that leave.
         self.confirmed: dict[TopicPartition, frozenset[BrokerId]] = {}
-        self.preferring: dict[TopicPartition, None] = {}
-        self.fresh_configs: dict[TopicName, dict[PartitionId, None]] = {}
+        # Moves that have waited long enough for that.
         self.out_of_patience: dict[TopicPartition, None] = {}
+        # Topics of which the ends of moves are about to be written together.
         self.gathering: dict[TopicName, None] = {}
+
+        # elections.Elections
+        # Somebody asked that the preferred replica leads.
+        self.preferring: dict[TopicPartition, None] = {}
+        # Topics whose settings were read for decisions at hand, and the partitions still to be decided with them.
+        self.fresh_configs: dict[TopicName, dict[PartitionId, None]] = {}
+
+        # reassignment.LegacyZnode
+        # The entries of `/admin/reassign_partitions` that were accepted, and which znode they came from.
         self.legacy: dict[TopicPartition, Replicas] = {}
         self.legacy_czxid = Zxid(-1)
+
+        # reassignment.ReassignmentFolder
+        # Moves that a child of `/admin/reassignments` asked for.
         self.asked_by_child: dict[TopicPartition, None] = {}
+
+        # counts.PartitionCounts
+        # Without a leader that can serve; with another leader than the first replica.
         self.offline: dict[TopicPartition, None] = {}
         self.not_preferred: dict[TopicPartition, None] = {}
-        self.touched: dict[TopicPartition, None] = {}
+
+        # topics.Topics
+        # Their deletion goes on although its request was taken away: brokers hear nothing of them until it is there
+        # again.
         self.withdrawn: dict[TopicName, None] = {}
+
+        # reassignment.ForeignWrites
+        # Partitions whose replicas somebody else has changed in the topic's znode: that does not count, and is written
+        # back.
         self.overwritten: dict[TopicName, dict[PartitionId, None]] = {}
+
+        # steps.Steps
+        # The replicas that this controller proposed to make, until brokers hear of them.
         self.made: dict[TopicPartition, Making] = {}
+
+    def distrust(self, at: TopicPartition) -> None:
+        """The leader may not know what is in force: `untold`."""
+        self.untold[at] = None
+
+    def use_up_preferences(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
+        """These partitions have been decided, and with them whether the preferred replica leads."""
+        for number in numbers if self.preferring else ():
+            self.preferring.pop(TopicPartition(name, number), None)
 
     def use_up_config(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """These partitions have been decided; the next decision about one that needs settings has them read anew."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.state.changes import Changes
+from controller.core.state.changes import OpenChanges
 from controller.core.state.topics import ReassignmentZnode
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact
@@ -15,7 +15,7 @@ NOBODY = ControllerEpoch(-1)
 class ReassignmentZnodes:
     """The folder as folded from facts: who kept it last, and its children by topic."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: OpenChanges) -> None:
         """Nothing seen yet."""
         self.changes = changes
         self.kept_by = NOBODY

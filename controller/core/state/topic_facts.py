@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from controller.core.state.changes import Changes
+from controller.core.state.changes import OpenChanges
 from controller.core.state.placement import PlacementIndex
 from controller.core.state.topic_names import look_of
 from controller.core.state.topics import (
@@ -76,7 +76,7 @@ class _Record:
 class Topics:
     """The topics as folded from facts, with the indexes that keep a turn as cheap as its change."""
 
-    def __init__(self, changes: Changes, placement: PlacementIndex, *, deletes_topics: bool) -> None:
+    def __init__(self, changes: OpenChanges, placement: PlacementIndex, *, deletes_topics: bool) -> None:
         """None seen. With `deletes_topics` false (`delete.topic.enable`) no topic is queued for deletion."""
         self.changes = changes
         self.views: dict[TopicName, TopicView] = {}

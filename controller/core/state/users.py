@@ -6,7 +6,7 @@ one cannot be read is the business of whoever asked, who is told; it is not read
 
 from __future__ import annotations
 
-from controller.core.state.changes import Changes
+from controller.core.state.changes import OpenChanges
 from controller.core.state.topics import NEVER
 from zk_layout.codec import Malformed
 from zk_layout.facts import Fact, is_newer
@@ -32,7 +32,7 @@ class UserConfigs:
         """What was read of a wanted user; None before."""
         return self._wanted.get(address)
 
-    def apply(self, address: UserConfigAddress, fact: Fact, changes: Changes) -> None:
+    def apply(self, address: UserConfigAddress, fact: Fact, changes: OpenChanges) -> None:
         """A user's settings were read, or written."""
         if address not in self._wanted:
             return
@@ -41,7 +41,7 @@ class UserConfigs:
             self._wanted[address] = fact
         changes.users[address] = None
 
-    def refuse(self, address: UserConfigAddress, reason: str, changes: Changes) -> None:
+    def refuse(self, address: UserConfigAddress, reason: str, changes: OpenChanges) -> None:
         """ZooKeeper does not let us read it."""
         if address in self._wanted:
             self._wanted[address] = Fact(address, Malformed(reason, 0), None, NEVER)

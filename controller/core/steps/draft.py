@@ -12,6 +12,7 @@ from controller.core.state.memory import NOBODY, Making
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
+from controller.core.steps.invariants import NOTHING, Held, gate
 from controller.core.transactions.proposal import Atom
 from zk_layout.ids import ABSENT, NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
@@ -97,22 +98,23 @@ class Draft:
         What writes no state takes strays out of the ISR all the same: one may be among the new replicas.
 
         Raises:
-            ValueError: the ISR would be empty: nobody could tell any more who has all records.
+            Violated: it breaks an invariant.
         """
         held = self.topic.partitions[number]
-        if change.state is not None and not change.state.isr:
-            raise ValueError(f"no ISR may become empty: {change.why}")
+        former, state = held.state, change.state
+        if state is not None:
+            if former is not None and state.leader_epoch > former.leader_epoch + 1:
+                state = replace(state, leader_epoch=LeaderEpoch(former.leader_epoch + 1))
+        elif former is not None and self._had_strays(number) and number not in self._states:
+            state = raised(without(former, strays(held.assignment, former)), self._cluster.controller_epoch)
+        assignment = change.assignment or self._assignments.get(number, held.assignment)
+        after = Held(assignment, state or self._states.get(number, former))
+        gate(self.topic.name, number, Held(held.assignment, former), after, change.why)
         if change.assignment is not None:
             self._assignments[number] = change.assignment
-        self._former.setdefault(number, held.state)
-        if change.state is not None:
-            state = change.state
-            if held.state is not None and state.leader_epoch > held.state.leader_epoch + 1:
-                state = replace(state, leader_epoch=LeaderEpoch(held.state.leader_epoch + 1))
+        self._former.setdefault(number, former)
+        if state is not None:
             self._states[number] = state
-        elif held.state is not None and self._had_strays(number) and number not in self._states:
-            trusted = without(held.state, strays(held.assignment, held.state))
-            self._states[number] = raised(trusted, self._cluster.controller_epoch)
         if change.owed is not None:
             self._owed[number] = change.owed
             if change.owed == self.topic.deletions.get(number, ()):
@@ -153,7 +155,13 @@ class Draft:
         return bool(self._added or self._requests)
 
     def grow(self, added: dict[PartitionId, Replicas]) -> None:
-        """Give the topic new partitions; the next step finds their first leaders."""
+        """Give the topic new partitions; the next step finds their first leaders.
+
+        Raises:
+            Violated: one cannot have these replicas.
+        """
+        for number, replicas in added.items():
+            gate(self.topic.name, number, NOTHING, Held(Assignment(replicas)), "asked for a new partition")
         self._added = added
 
     def request(self, write: Write, why: str) -> None:

@@ -72,7 +72,7 @@ class Steps(Duty):
         self._deciders = deciders
         self._decider_of = {part: decider for decider in deciders for part in decider.parts}
         shared.deciders.update(self._decider_of)
-        rules = sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
+        rules = in_order(deciders)
         self._rules: tuple[Rule, ...] = tuple(rule for _, rule in rules)
         self._elections = tuple(rule for rank, rule in rules if rank in ELECTIONS)
         self._states_only = tuple(rule for rank, rule in rules if rank in STATES_ONLY)
@@ -159,9 +159,8 @@ class Steps(Duty):
         return self._conclude(step, held, out)
 
     def _conclude(self, step: Step, held: dict[Subject, None], out: Outbox) -> Proposal | None:
-        name, preferring = step.name, self._shared.memory.preferring
-        for number in step.numbers if preferring else ():
-            preferring.pop(TopicPartition(name, number), None)
+        name = step.name
+        self._shared.memory.use_up_preferences(name, step.numbers)
         self._overdue.pop(name, None)
         if step.left_alone:
             self._overdue[name] = step.left_alone
@@ -388,6 +387,11 @@ class Steps(Duty):
         step = proposal.memo
         assert isinstance(step, Step)
         self._shared.agenda.add(step.name, step.numbers, is_urgent=True)
+
+
+def in_order(deciders: Iterable[TopicDuty]) -> list[tuple[Precedence, Rule]]:
+    """The rules in the order in which they are asked; README.md lists them."""
+    return sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
 
 
 def _limit(step: Step, aside: Aside) -> None:

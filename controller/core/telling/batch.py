@@ -55,7 +55,7 @@ class Batch:
             self._gone.extend(deleted(topic, self._cluster.controller_epoch))
         for name, numbers in changes.partitions.items():
             topic_view = self._cluster.topics.get(name)
-            if topic_view is None or topic_view.is_queued_for_deletion:
+            if topic_view is None or topic_view.is_queued_for_deletion or name in self._cluster.withdrawn:
                 continue
             former_view = changes.topics.get(name)
             has_new_id = former_view is not None and former_view.topic_id != topic_view.topic_id

@@ -73,7 +73,7 @@ class Greetings:
 
     def hold_back(self, changes: Changes, left: Changes, brokers: Iterable[BrokerId]) -> None:
         """Topics with new partitions of which others are `left` to a later turn are shown when all were followed."""
-        for name in changes.partitions.keys() & left.partitions.keys():
+        for name in changes.partitions.keys() & left.partitions.keys() - self._cluster.withdrawn.keys():
             if any(not former.assignment.replicas for former in changes.partitions[name].values()):
                 self._held_back[name] = {**dict.fromkeys(brokers, 0), **self._held_back.get(name, {})}
 

@@ -16,6 +16,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import TopicConfig, TopicCreated
 from controller.core.messages.requests import CreateTopics, NewTopic
 from controller.core.state.topic_names import look_of
+from controller.core.steps.invariants import NOTHING, Held, gate
 from controller.core.steps.step import Step
 from controller.core.topics import create_topics
 from controller.core.topics.create_topics import Plan
@@ -90,6 +91,8 @@ class TopicCreation:
 
     def _atom(self, name: TopicName, plan: Plan) -> Atom:
         shared = self._shared
+        for number, assignment in plan.assignments.items():
+            gate(name, number, NOTHING, Held(assignment), "asked for a new topic")
         topic = Topic(plan.assignments, shared.random.topic_id() if shared.settings.assigns_topic_ids else None)
         config, version = Config(plan.config), shared.cluster.config_version(name)
         address = TopicConfigAddress(name)

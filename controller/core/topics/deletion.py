@@ -107,8 +107,6 @@ class TopicDeletions:
             if name in self._deletions:
                 self._deletions[name].needs_config = False
         too_late = [name for name in {**changes.gone_topics, **changes.marks} if self._follow_one(name, changes)]
-        for name in self._withdrawn:
-            changes.partitions.pop(name, None)
         for name, numbers in changes.partitions.items() if self._deletions else ():
             if name in self._deletions and self._have_replicas_changed(name, numbers):
                 self._tell_again(name)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from controller.core.messages.events import Acknowledged, Alarm, Asked, ClockShown, LogDirsDescribed, Surveyed
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import Request
-from controller.core.state.changes import Changes
+from controller.core.state.changes import Changes, OpenChanges
 from controller.core.transactions.proposal import Outcome, Proposal
 
 Report = Acknowledged | LogDirsDescribed | Surveyed | ClockShown
@@ -35,6 +35,9 @@ class Duty:
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """An alarm of its own rang."""
+
+    def amend(self, changes: OpenChanges, out: Outbox) -> None:
+        """Before any duty follows: take out what is no change after all, add what is to be looked at again."""
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Facts have changed. Nobody has been told yet."""

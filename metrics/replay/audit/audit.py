@@ -17,9 +17,10 @@ from controller.core.stage import Stage, stage, toward
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed
+from controller.core.steps.invariants import Held
 from metrics.replay.audit.invariants import (
-    broken_by_state,
     broken_by_version,
+    broken_by_write,
     dropped_too_early,
     let_go_too_early,
     overlooked,
@@ -121,7 +122,8 @@ class PartitionAudit:
         if before is None and event.op == "set":
             return self._first_sight(event, "state")
         cluster = self._terms.cluster(self._terms.position(event.zxid))
-        broken = broken_by_state(before, now, self._assignment, self._terms.at(event.zxid))
+        then, after = (Held(self._assignment, state) for state in (before, now))
+        broken = broken_by_write(then, after, self._terms.at(event.zxid))
         if before is not None:
             broken = broken or broken_by_version(self._version, event.version, is_whole=True)
         if broken:
@@ -252,8 +254,9 @@ class PartitionAudit:
         if _is_first_sight(event, before):
             return self._first_sight(event, "assignment")
         last_version = -1 if event.op == "create" else self._topic_version
-        broken = broken_by_version(last_version, event.version, is_whole=False)
-        if broken and before is not None:
+        broken = broken_by_version(last_version, event.version, is_whole=False) if before is not None else ""
+        broken = broken or broken_by_write(Held(before), Held(now), self._terms.at(event.zxid))
+        if broken:
             judged: Judgement = (VIOLATION, "invariant", broken)
         elif now is None:
             judged = (LISTED, "deletion", f"{self._at} is no longer listed; Kafka never takes partitions from a topic")

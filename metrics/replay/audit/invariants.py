@@ -1,43 +1,25 @@
 """Which writes can no rule excuse? What has to hold in every history of a partition, whoever wrote it.
 
+What holds of each write by itself is in `controller.core.steps.invariants`; here is what needs more of the history.
+
 Source: KIP-455 "Algorithm" (replicas are let go only after the target is in sync) and "Controller failover" (the legacy
-znode takes precedence); Kafka's epochs: a leader epoch and a controller epoch only rise.
+znode takes precedence).
 """
 
 from __future__ import annotations
 
 from controller.core.stage import stage
 from controller.core.steps.change import listed
+from controller.core.steps.invariants import Held, outdated, strangers, violated
 from metrics.replay.partitions.terms import Term
-from zk_layout.ids import NO_LEADER, Replicas
+from zk_layout.ids import Replicas
 from zk_layout.znodes.partition_state import PartitionState
 from zk_layout.znodes.topics import Assignment
 
 
-def broken_by_state(
-    before: PartitionState | None, now: PartitionState, assignment: Assignment | None, term: Term
-) -> str:
-    """What a state breaks in itself, or against the one before; empty if nothing."""
-    if now.leader != NO_LEADER and now.leader not in now.isr:
-        return f"leader {now.leader} is not in the ISR {listed(now.isr)}"
-    if now.controller_epoch > term.epoch > 0:
-        return f"controller epoch {now.controller_epoch} is not yet in force, {term.epoch} is"
-    if before is None:
-        return ""
-    if now.leader_epoch < before.leader_epoch:
-        return f"the leader epoch fell from {before.leader_epoch} to {now.leader_epoch}"
-    if now.leader != before.leader and now.leader_epoch == before.leader_epoch:
-        return f"leader {before.leader} became {now.leader} within leader epoch {now.leader_epoch}"
-    if now.controller_epoch < before.controller_epoch:
-        return f"the controller epoch fell from {before.controller_epoch} to {now.controller_epoch}"
-    return _strangers(before, now, assignment)
-
-
-def _strangers(before: PartitionState, now: PartitionState, assignment: Assignment | None) -> str:
-    if assignment is None:
-        return ""
-    found = tuple(r for r in now.isr if r not in before.isr and r not in assignment.replicas)
-    return f"{listed(found)} joined the ISR without being replicas" if found else ""
+def broken_by_write(before: Held, after: Held, term: Term) -> str:
+    """What a write breaks in itself, or against what was there before; empty if nothing."""
+    return violated(before, after) or outdated(before, after, term.epoch) or strangers(before, after)
 
 
 def broken_by_version(before: int, now: int | None, *, is_whole: bool) -> str:

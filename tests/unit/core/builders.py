@@ -12,7 +12,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
-from controller.core.state.changes import Changes
+from controller.core.state.changes import OpenChanges
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case
@@ -76,6 +76,7 @@ class Term:
     def follow(self, duty: Duty) -> list[Effect]:
         """A duty hears what has changed since this was last called."""
         out, changes = self.out(), self.state.take_changes()
+        duty.amend(changes, out)
         duty.follow(changes, out)
         duty.tell(changes, out)
         return out.effects
@@ -122,7 +123,7 @@ class Term:
             self.fold(*facts_of(commit, zxid, self._czxid_of))
         self.transactions.settle(out)
 
-    def changes(self) -> Changes:
+    def changes(self) -> OpenChanges:
         """What has changed since this was last called."""
         return self.state.take_changes()
 

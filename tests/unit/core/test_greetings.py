@@ -76,6 +76,7 @@ def test_a_topic_that_is_first_seen_in_several_turns_is_told_whole() -> None:
     metadata, led = [], []
     for _ in range(3):
         out, changes = term.out(), term.state.take_changes(2)
+        brokers.amend(changes, out)
         brokers.follow(changes, out)
         brokers.tell(changes, out)
         to_one = [tell.command for tell in out.told if tell.broker == BrokerId(1)]

@@ -50,6 +50,7 @@ def test_a_new_topic_id_reaches_the_replicas_though_the_rest_of_the_topic_was_re
     changes = term.changes()
     changes.withhold(AT.topic, until=term.state.changes)
     out = term.out()
+    brokers.amend(changes, out)
     brokers.follow(changes, out)
     brokers.tell(changes, out)
     assert led(out.effects) == []

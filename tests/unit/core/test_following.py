@@ -1,0 +1,80 @@
+"""While duties follow, the changes stay as they are, and it does not matter who follows first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import asdict
+
+from controller.core import duties, machine
+from controller.core.messages.outbox import Outbox
+from controller.core.state.changes import Changes
+from controller.core.turn.duty import Duty
+from controller.core.turn.intake import Intake
+from controller.core.turn.shared import Shared
+from tests.scenarios.commands import obey
+from tests.scenarios.play import LINE
+from tests.scenarios.theatre import Theatre
+
+STORIES = Path(__file__).parents[2] / "scenarios"
+NAMES = (
+    "cancel_and_set_some",
+    "conflicts",
+    "malformed_znodes",
+    "reassign_one_partition",
+    "reassignment_znode_cannot_be_followed",
+    "topic_deleted",
+    "topic_deletion_withdrawn",
+    "topic_grows_while_deleted",
+)
+
+
+class Turned:
+    """A duty among others: when the last is asked to follow, all do, the last first."""
+
+    def __init__(self, duty: Duty, every: Sequence[Duty]) -> None:
+        self._duty, self._every = duty, every
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._duty, name)
+
+    def follow(self, changes: Changes, out: Outbox) -> None:
+        if self._duty is not self._every[-1]:
+            return
+        before = picture(changes)
+        for duty in reversed(self._every):
+            duty.follow(changes, out)
+            assert picture(changes) == before, duty
+
+
+def picture(changes: Changes) -> dict[str, object]:
+    """What is in the changes, down to single partitions."""
+    of_topics = {name: dict(numbers) for name, numbers in changes.partitions.items()}
+    fields = {name: value.copy() if hasattr(value, "copy") else value for name, value in asdict(changes).items()}
+    return {**fields, "partitions": of_topics}
+
+
+def nodes_after(name: str) -> dict[str, bytes]:
+    """What ZooKeeper holds when a scenario is over."""
+    theatre = Theatre()
+    for block in (STORIES / f"{name}.txt").read_text().strip("\n").split("\n\n"):
+        for line in block.split(f"\n{LINE}")[0].splitlines():
+            if line and not line.startswith("#"):
+                obey(theatre, line)
+    return {path: node.data for path, node in theatre.zookeeper.nodes.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_follows_first_does_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = nodes_after(name)
+
+    def turned(shared: Shared, intake: Intake) -> list[Turned]:
+        every = duties.all_duties(shared, intake)
+        return [Turned(duty, every) for duty in every]
+
+    monkeypatch.setattr(machine, "all_duties", turned)
+
+    assert nodes_after(name) == expected
