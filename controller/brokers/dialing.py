@@ -20,6 +20,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.security.client_login import ClientLogin
 from controller.security.failures import AuthenticationFailed
 from controller.wire.api_versions import CLIENT_ID
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.sasl import (
@@ -28,7 +29,6 @@ from controller.wire.sasl import (
     encode_authenticate,
     encode_handshake,
 )
-from controller.wire.versions import ApiKey
 from zk_layout.znodes.brokers import Endpoint
 
 READ_AHEAD_BYTES = 1024 * 1024

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from controller.connections.framing import Admit, FrameStream
 from controller.wire.api_versions import CLIENT_ID, decode_answer, encode_question
+from controller.wire.apis import VersionRange
 from controller.wire.cursor import Malformed
 from controller.wire.frames import OversizedFrame
-from controller.wire.versions import VersionRange
 from zk_layout.znodes.brokers import Endpoint
 
 LARGEST_RESPONSE_BYTES = 100 * 1024 * 1024

@@ -10,9 +10,9 @@ from controller.core.messages.replies import ClusterDescription, Reply
 from controller.core.messages.requests import DescribeCluster, Request
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.api_versions import ApiVersionsReply
+from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest
-from controller.wire.versions import ApiKey
 from zk_layout.znodes.brokers import Endpoint
 
 CLIENT_ID = "lab"

@@ -22,12 +22,12 @@ from controller.lab.listening import MessageServer
 from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.lab.wire.configs_broker_side import Question
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
+from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import decode_header
-from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionId, TopicId, TopicName, TopicPartition
 from zk_layout.znodes import brokers as registrations
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration

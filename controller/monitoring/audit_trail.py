@@ -28,23 +28,14 @@ from controller.core.messages.requests import (
     Request,
     UpdateFeatures,
 )
+from controller.wire.apis import CHANGES, requests_of
 from zk_layout.ids import TopicPartition
 
 MOST_A_SECOND = 5
 MOST_NAMED = 5
 REQUEST = "request"
 
-Admin = (
-    AlterReassignments
-    | AlterScramCredentials
-    | CreateAcls
-    | CreatePartitions
-    | CreateTopics
-    | DeleteAcls
-    | DeleteTopics
-    | ElectLeaders
-    | UpdateFeatures
-)
+_ADMIN = requests_of(CHANGES)
 _log = structlog.get_logger(__name__)
 _PLURALS = {"election": "elections", "move": "changes of moves", "topic": "changes of topics", REQUEST: "requests"}
 
@@ -70,7 +61,7 @@ class AuditTrail:
     def turned(self, now: float, events: Sequence[Event], effects: Sequence[Effect], took_s: float, left: int) -> None:  # noqa: ARG002 (what was asked and answered is enough)
         """Requests have come, and answers have been given."""
         for event in events:
-            if isinstance(event, Asked) and isinstance(event.request, Admin):
+            if isinstance(event, Asked) and isinstance(event.request, _ADMIN):
                 self._asked[event.call] = event
         if not self._asked:
             return

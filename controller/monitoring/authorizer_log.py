@@ -18,18 +18,15 @@ from controller.core.acl_authorizer import host_of
 from controller.core.clients.authorization import Reasons
 from controller.core.messages.effects import Decided, Decision
 from controller.core.messages.requests import Caller
+from controller.wire.apis import ApiKey
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
 LOGGER: Final = "kafka.authorizer.logger"
 MOST_A_SECOND: Final = 50
 MOST_PRINCIPALS: Final = 20
 _OTHERS: Final = "others"
-_NAMES: Final = {
-    "AlterReassignments": "AlterPartitionReassignments",
-    "ListReassignments": "ListPartitionReassignments",
-    "AlterScramCredentials": "AlterUserScramCredentials",
-}
-"""Requests that have another name in Kafka."""
+_NAMES: Final = {key.row.request.__name__: key.api_name for key in ApiKey if key.row.request}
+"""What the core is asked, with Kafka's name for it; of two that ask the same, DescribeCluster has the later row."""
 
 # The level is that of the logger, which may be another than that of the rest of the log.
 _logger = logging.getLogger(LOGGER)

@@ -22,8 +22,9 @@ from controller.preflight.judging import UNNAMED, judge, protocols, withheld
 from controller.preflight.sightings import GRANTS, AddressTried, BrokerSeen, Seen, Wanted
 from controller.wire import broker_configs
 from controller.wire.api_versions import encode_question
+from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.cursor import Malformed
-from controller.wire.versions import ApiKey, InterBrokerProtocol, VersionRange, parse_protocol
+from controller.wire.versions import InterBrokerProtocol, parse_protocol
 from controller.zk import preparation, whereabouts
 from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from controller.preflight.findings import Check
 from controller.preflight.inheriting import BrokerSettings
-from controller.wire.versions import InterBrokerProtocol, VersionRange
+from controller.wire.apis import VersionRange
+from controller.wire.versions import InterBrokerProtocol
 from controller.zk.rights import Granted
 from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName

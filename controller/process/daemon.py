@@ -54,12 +54,12 @@ from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
 from controller.runtime.supervision import Troubles
-from controller.server.api_names import api_name
 from controller.server.limits import Limits, by_address, connections_within
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.kinds import counts_in
+from controller.wire.apis import api_name
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 

@@ -28,36 +28,21 @@ from controller.core.messages.replies import (
     TopicsCreated,
 )
 from controller.core.messages.requests import (
-    AllocateProducerIds,
-    AlterPartition,
     Caller,
-    ControlledShutdown,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     DescribeCluster,
     Request,
 )
-from controller.server.api_names import api_name
 from controller.server.inquiries import OF_ANY_NODE
 from controller.server.parts import ask_in_parts
-from controller.server.relay import (
-    BELIEVED,
-    CLIENT_ID,
-    FORWARDED,
-    LED,
-    OF_THE_ASKER,
-    RELAYABLE,
-    STANDING_BY,
-    Relay,
-)
+from controller.server.relay import CLIENT_ID, Relay
 from controller.server.repeated_lines import shortened
 from controller.server.service import Service
 from controller.server.topic_configs import completed, is_to_be_completed
 from controller.wire import rights_needed
 from controller.wire.any_node import (
-    ANSWERED,
-    CONFIGS,
     answer_log_dir_moves,
     decode_config_resources,
     decode_groups,
@@ -65,14 +50,26 @@ from controller.wire.any_node import (
     encode_groups_answered,
     encode_nothing_here,
 )
-from controller.wire.broker_side import COMMANDS, Told, decode_command, encode_acknowledgement
-from controller.wire.frames import (
+from controller.wire.apis import (
+    ANSWERED,
+    BELIEVED,
+    COMMANDS,
+    CONFIGS,
+    FORWARDED,
+    LED,
+    OF_THE_ASKER,
+    RELAYABLE,
+    SERVED,
+    STANDING_BY,
     THROTTLED_SINCE,
-    RequestHeader,
-    encode_response_header,
-    framed_apart,
-    throttle_ms_of,
+    ApiKey,
+    Pool,
+    VersionRange,
+    api_name,
+    pool_of,
 )
+from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
+from controller.wire.frames import RequestHeader, encode_response_header, framed_apart, throttle_ms_of
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.requests import (
     ApiVersionsRequest,
@@ -82,7 +79,6 @@ from controller.wire.requests import (
     decode_request,
 )
 from controller.wire.topic_replies import SETTINGS_FROM
-from controller.wire.versions import SERVED, ApiKey, VersionRange
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
@@ -94,7 +90,6 @@ _MOVE_BYTES = 50
 _ENTRY_BYTES = 100  # of rights
 _TOPIC_BYTES = 1_500  # of a new one with all its settings
 
-_OF_BROKERS = AlterPartition | ControlledShutdown | AllocateProducerIds
 _OF_TOPICS = CreateTopics | DeleteTopics | CreatePartitions
 
 Chunks = tuple[bytes, ...]
@@ -176,7 +171,7 @@ class Answering:
                 return (encode_api_versions(header, {}, ErrorCode.INVALID_REQUEST),)
             return (encode_api_versions(header, await self._offered(header.client_id)),)
         withheld = self._service.withheld()
-        if withheld is not None and not isinstance(request, _OF_BROKERS):
+        if withheld is not None and pool_of(header.api_key) is not Pool.BROKERS_OWN:
             return (await self._beside(partial(encode_reply, header, self._refused(request, withheld)), len(frame)),)
         caller = self._asker.caller(header.client_id)
         if isinstance(request, DescribeCluster) and header.api_key == ApiKey.METADATA:
@@ -225,6 +220,11 @@ class Answering:
         if size <= _SHORT_BYTES:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._service.beside, work)
+
+    def _may_on_cluster(self, header: RequestHeader) -> bool:
+        """Whether the client may do with the cluster what this request needs, whatever it says."""
+        operation = ApiKey(header.api_key).row.on_cluster
+        return operation is None or self._may(operation, header)
 
     def _may(self, operation: AclOperation, header: RequestHeader) -> bool:
         """Whether the client may do this with the cluster."""
@@ -298,13 +298,12 @@ class Answering:
             if header.api_version not in answered:
                 raise self._unsupported(header, answered)
             if key == ApiKey.ALTER_REPLICA_LOG_DIRS:
-                answer = partial(answer_log_dir_moves, is_allowed=self._may(AclOperation.ALTER, header))
+                answer = partial(answer_log_dir_moves, is_allowed=self._may_on_cluster(header))
                 return await self._beside(partial(answer, header, frame), len(frame))
             if key == ApiKey.DESCRIBE_GROUPS:
                 return await self._answer_groups(header, frame)
             if key not in CONFIGS:
-                is_allowed = key != ApiKey.DESCRIBE_LOG_DIRS or self._may(AclOperation.DESCRIBE, header)
-                return encode_nothing_here(header, is_allowed=is_allowed)
+                return encode_nothing_here(header, is_allowed=self._may_on_cluster(header))
             own = await self._answer_own_configs(header, frame)
             if own is not None:
                 return own
@@ -333,7 +332,7 @@ class Answering:
         """
         if header.api_version not in COMMANDS[header.api_key]:
             raise self._unsupported(header, COMMANDS[header.api_key])
-        is_allowed = self._may(AclOperation.CLUSTER_ACTION, header)
+        is_allowed = self._may_on_cluster(header)
         return ErrorCode.NONE if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     async def _answer_groups(self, header: RequestHeader, frame: bytes) -> bytes:

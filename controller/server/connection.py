@@ -25,13 +25,13 @@ from controller.server.answering import Answering, Asker, Chunks, LedElsewhere, 
 from controller.server.connection_quotas import OpenConnection
 from controller.server.entrance import Entrance, NotLetIn
 from controller.server.inquiries import NothingKnown
-from controller.server.memory_pools import BROKERS_OWN, Reservation
+from controller.server.memory_pools import Reservation
 from controller.server.relay import NobodyToAsk, Relay
 from controller.server.repeated_lines import shortened
 from controller.server.service import Door, Service
+from controller.wire.apis import ApiKey, Pool, pool_of
 from controller.wire.frames import OversizedFrame
 from controller.wire.requests import MalformedRequest
-from controller.wire.versions import ApiKey
 
 _log = structlog.get_logger(__name__)
 
@@ -183,7 +183,7 @@ class Connection:
         if self._entrance is not None and self._entrance.takes(key):
             return await self._log_in(self._entrance, size, head)
         pool = key
-        if key in BROKERS_OWN:
+        if pool_of(key) is Pool.BROKERS_OWN:
             self._connection.is_broker = self._answering.is_a_brokers()
             pool = key if self._connection.is_broker else NO_KEY
         if key == ApiKey.UPDATE_METADATA:

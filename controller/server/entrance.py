@@ -11,8 +11,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import ANONYMOUS
 from controller.security.failures import AuthenticationFailed
 from controller.security.login import Login
-from controller.server.api_names import api_name
-from controller.wire.any_node import ANSWERED
+from controller.wire.apis import ANSWERED, ApiKey, api_name
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import decode_header
 from controller.wire.sasl import (
@@ -21,7 +20,6 @@ from controller.wire.sasl import (
     encode_authenticate_answer,
     encode_handshake_answer,
 )
-from controller.wire.versions import ApiKey
 
 _LOGIN = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _BARE = 0  # the version of SaslHandshake that bare tokens follow

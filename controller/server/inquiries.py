@@ -11,9 +11,10 @@ from controller.core.messages.effects import Answer
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Asked, CallId
 from controller.core.messages.replies import Reply
-from controller.core.messages.requests import Caller, CreateAcls, DeleteAcls, DescribeAcls, DescribeCluster, Request
+from controller.core.messages.requests import Caller, Request
+from controller.wire.apis import STANDING_BY, requests_of
 
-OF_ANY_NODE = DescribeCluster | DescribeAcls | CreateAcls | DeleteAcls
+OF_ANY_NODE = requests_of(STANDING_BY)
 
 
 class NothingKnown(Exception):

@@ -13,34 +13,9 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 from controller.server.limits import Limits
-from controller.server.relay import MOST_READ_AHEAD_BYTES, RELAYABLE
-from controller.wire.versions import ApiKey
+from controller.server.relay import MOST_READ_AHEAD_BYTES
+from controller.wire.apis import Pool, pool_of
 
-BROKERS_OWN = frozenset(
-    {
-        ApiKey.LEADER_AND_ISR,
-        ApiKey.STOP_REPLICA,
-        ApiKey.UPDATE_METADATA,
-        ApiKey.CONTROLLED_SHUTDOWN,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-    }
-)
-"""What only brokers send."""
-
-_CHANGES = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-    }
-)
 HURRIED_S = 2.0
 _TOKEN_BYTES = 4 * 1024
 _SMALL_BYTES = 16 * 1024
@@ -140,8 +115,8 @@ class MemoryPools:
         half = max(1, limits.queued_bytes // 2)
         self._large, self._medium = MemoryPool(half), MemoryPool(half)
         self._from_brokers = MemoryPool(limits.queued_bytes)
-        self._reads, self._changes = MemoryPool(limits.open_bytes), MemoryPool(limits.open_bytes)
-        self._relayed, self._brokers_own = MemoryPool(2 * limits.open_bytes), MemoryPool(limits.open_bytes)
+        self._open = {pool: MemoryPool(limits.open_bytes) for pool in Pool if pool is not Pool.RELAYED}
+        self._relayed = MemoryPool(2 * limits.open_bytes)
         self._strangers = MemoryPool(max(1, limits.queued_bytes // 4))
         self._strangers_of_brokers = MemoryPool(max(1, limits.queued_bytes // 4))
         self.responses = MemoryPool(limits.queued_bytes)
@@ -151,7 +126,7 @@ class MemoryPools:
         """MemoryPool for a request that is about to be received; small ones need none."""
         if size <= _SMALL_BYTES:
             return contextlib.nullcontext(Reservation())
-        if key in BROKERS_OWN:
+        if pool_of(key) is Pool.BROKERS_OWN:
             return self._from_brokers.take(size)
         return (self._medium if size <= _MEDIUM_BYTES else self._large).take(size)
 
@@ -165,15 +140,8 @@ class MemoryPools:
 
     def opened(self, key: int, size: int) -> AbstractAsyncContextManager[Reservation]:
         """Memory for what a request becomes when it is decoded."""
-        if key in BROKERS_OWN:
-            pool = self._brokers_own
-        elif key in _CHANGES:
-            pool = self._changes
-        elif key in RELAYABLE:
-            return self.relayed(size)
-        else:
-            pool = self._reads
-        return pool.take(size * _GROWTH)
+        pool = pool_of(key)
+        return self.relayed(size) if pool is Pool.RELAYED else self._open[pool].take(size * _GROWTH)
 
     def relayed(self, size: int) -> AbstractAsyncContextManager[Reservation]:
         """Memory for a request that a broker answers, and for what is read ahead of the answer."""

@@ -25,98 +25,12 @@ from controller.connections.framing import Admit
 from controller.core.clients.authorization import Authorizer, anybody
 from controller.core.messages.commands import LiveBroker
 from controller.server.repeated_lines import RepeatedLines
+from controller.wire.apis import BELIEVED, LED, RELAYABLE, STANDING_BY, ApiKey, VersionRange
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader, framed
-from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Endpoint
-
-RELAYABLE = frozenset(
-    {
-        10,  # FindCoordinator
-        22,  # InitProducerId
-        32,  # DescribeConfigs
-        33,  # AlterConfigs
-        38,  # CreateDelegationToken
-        39,  # RenewDelegationToken
-        40,  # ExpireDelegationToken
-        41,  # DescribeDelegationToken
-        44,  # IncrementalAlterConfigs
-        48,  # DescribeClientQuotas
-        49,  # AlterClientQuotas
-        50,  # DescribeUserScramCredentials
-    }
-)
-"""What any broker can answer, by api key."""
-
-STANDING_BY = frozenset({3, 29, 30, 31, 60})  # Metadata, DescribeAcls, CreateAcls, DeleteAcls, DescribeCluster
-"""What a replica answers itself while it leads, and any broker otherwise: who the controller is, above all."""
-
-FORWARDED = frozenset(
-    {
-        19,  # CreateTopics
-        20,  # DeleteTopics
-        37,  # CreatePartitions
-        43,  # ElectLeaders
-        45,  # AlterPartitionReassignments
-        46,  # ListPartitionReassignments
-        51,  # AlterUserScramCredentials
-        57,  # UpdateFeatures
-    }
-)
-"""What clients ask of the controller. A replica that does not lead passes it on to whoever does: some clients stay with
-the address of a controller that was killed, and are answered there again as soon as it has been restarted."""
-
-LED = frozenset(
-    {
-        0,  # Produce
-        1,  # Fetch
-        2,  # ListOffsets
-        8,  # OffsetCommit
-        9,  # OffsetFetch
-        11,  # JoinGroup
-        12,  # Heartbeat
-        13,  # LeaveGroup
-        14,  # SyncGroup
-        21,  # DeleteRecords
-        23,  # OffsetForLeaderEpoch
-        24,  # AddPartitionsToTxn
-        25,  # AddOffsetsToTxn
-        26,  # EndTxn
-        27,  # WriteTxnMarkers
-        28,  # TxnOffsetCommit
-        42,  # DeleteGroups
-        47,  # OffsetDelete
-        61,  # DescribeProducers
-        65,  # DescribeTransactions
-        68,  # ConsumerGroupHeartbeat
-        69,  # ConsumerGroupDescribe
-    }
-)
-"""What only a leader or coordinator is asked, so never the controller, and is listed nevertheless: clients compute what
-the cluster can do from what each node lists. Java clients before 3.0 break when a single node does not list Produce."""
-
-BELIEVED: dict[int, VersionRange] = {
-    0: VersionRange(0, 8),
-    1: VersionRange(0, 11),
-    2: VersionRange(0, 5),
-    3: VersionRange(0, 9),
-    10: VersionRange(0, 2),
-    22: VersionRange(0, 1),
-    29: VersionRange(0, 1),
-    30: VersionRange(0, 1),
-    31: VersionRange(0, 1),
-    32: VersionRange(0, 2),
-    33: VersionRange(0, 1),
-    38: VersionRange(0, 1),
-    39: VersionRange(0, 1),
-    40: VersionRange(0, 1),
-    41: VersionRange(0, 1),
-    44: VersionRange(0, 0),
-}
-"""What every broker from 2.4 to 3.9 answers. Said while none can be asked, because clients take a request that is not
-listed for one that no node of the cluster understands, and give up; one whose connection is closed asks another."""
 
 CLIENT_ID = "kafka-zk-controller relay"
 """By which a relay introduces itself. Where it does so to one of our processes, an address that is registered for a
@@ -130,9 +44,6 @@ MOST_READ_AHEAD_BYTES = 256 * 1024  # which asyncio reads at once, however littl
 KNOWN_FOR_S = 60.0
 AVOIDED_FOR_S = 10.0
 INTRODUCTION_S = 1.0
-
-OF_THE_ASKER = frozenset({38, 39, 40, 41})
-"""Delegation tokens belong to whoever asks for them: passed on by a process that has logged in they would be its."""
 
 _AUTHORIZER = "authorizer.class.name"
 _log = structlog.get_logger(__name__)

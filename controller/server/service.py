@@ -13,7 +13,6 @@ from controller.core.clients.authorization import Withheld, anybody
 from controller.core.messages.replies import BrokerConfig
 from controller.core.messages.requests import Caller
 from controller.security.login import Login
-from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas
 from controller.server.inquiries import Inquiries
 from controller.server.limits import Limits
@@ -22,6 +21,7 @@ from controller.server.metadata_answers import MetadataAnswers
 from controller.server.relay import Brokers
 from controller.server.repeated_lines import RepeatedLines
 from controller.server.topic_configs import TopicConfigs
+from controller.wire.apis import api_name
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 

@@ -16,9 +16,10 @@ from controller.core.messages.commands import LeaderAndIsr, PartitionView, StopR
 from controller.core.messages.effects import Tell
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Cursor, Malformed, error_code
 from controller.wire.frames import response_cursor
-from controller.wire.versions import ApiKey, InterBrokerProtocol
+from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import PartitionId, TopicId, TopicName, TopicPartition
 
 _ERROR = struct.Struct(">ih")

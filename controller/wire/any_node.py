@@ -6,44 +6,24 @@ its own configuration it shows the settings it was started with, and accepts eve
 clear throttles do so on every node, and must not fail for this one. Whoever wants to
 authenticate on a plain-text listener is told what a broker says there.
 
-Source: Kafka's schemas of the requests in `ANSWERED`; KafkaAdminClient for which node is asked what.
+Source: Kafka's schemas of the requests in `apis.ANSWERED`; KafkaAdminClient for which node is asked what.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 
 from msgspec import Struct
 
 from controller.core.messages.errors import MESSAGES, ErrorCode
 from controller.core.messages.replies import BrokerConfig, ConfigSource
+from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.packing import Packing
 from controller.wire.requests import reading
-from controller.wire.versions import ApiKey, VersionRange, is_flexible
 from zk_layout.ids import BrokerId
-
-ANSWERED: MappingProxyType[int, VersionRange] = MappingProxyType(
-    {
-        ApiKey.DESCRIBE_GROUPS: VersionRange(0, 5),
-        ApiKey.LIST_GROUPS: VersionRange(0, 5),
-        ApiKey.SASL_HANDSHAKE: VersionRange(0, 1),
-        ApiKey.DESCRIBE_CONFIGS: VersionRange(0, 4),
-        ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
-        ApiKey.ALTER_REPLICA_LOG_DIRS: VersionRange(0, 2),
-        ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
-        ApiKey.SASL_AUTHENTICATE: VersionRange(0, 2),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-        ApiKey.LIST_TRANSACTIONS: VersionRange(0, 1),
-    }
-)
-"""What this module answers, entirely or for the own node: api key → versions."""
-
-CONFIGS = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
-"""Requests that are about this node only if a resource in them is."""
 
 _BROKER, _BROKER_LOGGER = 4, 8
 _ERROR = struct.Struct(">h")

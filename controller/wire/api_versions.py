@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from controller.core.messages.errors import ErrorCode
+from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
-from controller.wire.versions import ApiKey, VersionRange
 
 CLIENT_ID = "kafka-zk-controller"
 _OLDEST = 0  # which every broker answers, and whose request has no fields

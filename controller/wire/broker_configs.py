@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.wire.api_versions import CLIENT_ID
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.schema import encode_entity, request_schema
-from controller.wire.versions import ApiKey
 from zk_layout.ids import BrokerId
 
 VERSION = 1

@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import assert_never
 
 from msgspec import Struct
@@ -26,13 +25,13 @@ from controller.core.messages.commands import (
     UpdateMetadata,
 )
 from controller.core.messages.errors import ErrorCode
+from controller.wire.apis import COMMANDS, ApiKey, is_flexible
 from controller.wire.commands import FIRST_WITH_KIND
 from controller.wire.cursor import Cursor, int32s_layout
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.packing import Packing
 from controller.wire.requests import UnsupportedApi, decode_header, reading
 from controller.wire.schema import topic_id_bytes
-from controller.wire.versions import ApiKey, VersionRange, is_flexible
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,
@@ -46,14 +45,6 @@ from zk_layout.ids import (
 )
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
 
-COMMANDS: MappingProxyType[int, VersionRange] = MappingProxyType(
-    {
-        ApiKey.LEADER_AND_ISR: VersionRange(0, 7),
-        ApiKey.UPDATE_METADATA: VersionRange(0, 8),
-        ApiKey.STOP_REPLICA: VersionRange(0, 4),
-    }
-)
-"""What a native controller commands brokers by: api key → versions that a broker knows."""
 UNNAMED_LISTENER = ""
 """The listener of the leaders in LeaderAndIsr, which says only host and port."""
 

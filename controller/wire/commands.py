@@ -31,9 +31,10 @@ from controller.core.messages.commands import (
 from controller.core.messages.effects import Tell
 from controller.core.messages.events import Acknowledged
 from controller.wire.acknowledgements import decode_acknowledgement
+from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.frames import RequestHeader, encode_request_header
 from controller.wire.partition_bytes import PartitionPacking
-from controller.wire.versions import ApiKey, InterBrokerProtocol, is_flexible
+from controller.wire.versions import InterBrokerProtocol
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicName, TopicPartition
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
 

@@ -6,14 +6,12 @@ Source: Kafka protocol guide, "Requests" (a 32-bit size before each); KIP-482 fo
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from msgspec import Struct
 
+from controller.wire.apis import THROTTLED_SINCE, ApiKey, is_flexible
 from controller.wire.cursor import Cursor
 from controller.wire.packing import LEGACY
-from controller.wire.versions import ApiKey, is_flexible
 
 _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
@@ -120,12 +118,6 @@ def encode_response_header(header: RequestHeader) -> bytes:
     if header.api_key == ApiKey.API_VERSIONS or not is_flexible(header.api_key, header.api_version):
         return head
     return head + b"\0"
-
-
-THROTTLED_SINCE: Mapping[int, int] = MappingProxyType(
-    {ApiKey.CREATE_TOPICS: 2, ApiKey.DELETE_TOPICS: 1, ApiKey.CREATE_PARTITIONS: 0}
-)
-"""Requests that quotas on changes of topics limit, with the first version whose answer says for how long."""
 
 
 def throttle_ms_of(header: RequestHeader, answer: bytes) -> int:

@@ -10,11 +10,11 @@ from itertools import groupby
 
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import ReplicaSize
+from controller.wire.apis import ApiKey
 from controller.wire.commands import CommandRequest
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.schema import encode_entity, request_schema
-from controller.wire.versions import ApiKey
 from zk_layout.ids import PartitionId, TopicPartition
 
 _KEY = ApiKey.DESCRIBE_LOG_DIRS

@@ -14,11 +14,11 @@ from functools import lru_cache
 from itertools import chain
 
 from controller.core.messages.replies import ClusterDescription, Node, PartitionMetadata, TopicMetadata
+from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.operation_bits import operation_bits
 from controller.wire.packing import Packing
 from controller.wire.partition_bytes import MOST_SMALL
 from controller.wire.schema import topic_id_bytes
-from controller.wire.versions import ApiKey, is_flexible
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 

@@ -33,6 +33,7 @@ from controller.core.messages.replies import (
     TopicsDeleted,
 )
 from controller.wire import acl_replies, admin_replies, topic_replies
+from controller.wire.apis import SERVED, ApiKey, VersionRange
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.operation_bits import operation_bits
@@ -44,7 +45,6 @@ from controller.wire.schema import (
     topic_uuid,
 )
 from controller.wire.tagged import listed, request_id_field, with_tagged, without_additions
-from controller.wire.versions import SERVED, ApiKey, VersionRange
 
 _KEYS: dict[type[Reply], tuple[ApiKey, ...]] = {
     ClusterDescription: (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER),

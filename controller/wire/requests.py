@@ -12,7 +12,6 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -30,11 +29,11 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.wire import acl_requests, admin_requests, metadata_request, topic_requests
+from controller.wire.apis import SERVED, ApiKey, VersionRange, is_flexible
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.mode import mode_of
 from controller.wire.tagged import reads_additions, request_id_of
-from controller.wire.versions import SERVED, ApiKey, VersionRange, is_flexible
 from zk_layout.ids import (
     NO_BROKER_EPOCH,
     BrokerEpoch,
@@ -101,27 +100,6 @@ class UnsupportedVersion(UnreadableRequest):
 _FIRST_WITH_SOFTWARE = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-MOST_ENTRIES_OF_OTHERS = 100_000
-MOST_ENTRIES: MappingProxyType[int, int] = MappingProxyType(
-    {
-        ApiKey.METADATA: 50_000,
-        ApiKey.DELETE_TOPICS: 50_000,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 50_000,
-        ApiKey.CREATE_ACLS: 50_000,
-        ApiKey.DELETE_ACLS: 1_000,
-        ApiKey.CREATE_TOPICS: 200_000,
-        ApiKey.CREATE_PARTITIONS: 200_000,
-        ApiKey.ELECT_LEADERS: 200_000,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: 200_000,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: 600_000,
-        ApiKey.ALTER_PARTITION: 600_000,
-        ApiKey.LEADER_AND_ISR: 1_000_000,
-        ApiKey.STOP_REPLICA: 1_000_000,
-    }
-)
-"""How many entries all arrays of a request may have together: topics, partitions, replicas, settings, users.
-100,000 moves of three replicas each have 400,000."""
-
 _NUMBERS = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
 _ISR_HEAD = struct.Struct(">ii")
@@ -153,19 +131,15 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Request | ApiVersionsRe
 
 
 @contextmanager
-def reading(header: RequestHeader, frame: bytes, *, flexible: bool | None = None) -> Iterator[Cursor]:
+def reading(header: RequestHeader, frame: bytes) -> Iterator[Cursor]:
     """The place behind the header of a request, from which its body is then read. As to brokers, what is left behind
     the body means nothing: librdkafka leaves three bytes.
-
-    Shape:
-        Whether the version is `flexible` has to be said of requests that are not in `ApiKey`.
 
     Raises:
         MalformedRequest: for whatever is `Malformed` in it.
     """
-    most = MOST_ENTRIES.get(header.api_key, MOST_ENTRIES_OF_OTHERS)
-    if flexible is None:
-        flexible = is_flexible(header.api_key, header.api_version)
+    key = ApiKey(header.api_key)
+    flexible, most = is_flexible(key, header.api_version), key.row.most_entries
     cursor = Cursor(frame, _body_at(header, frame), is_flexible=flexible, most_entries=most)
     try:
         cursor.tags()
@@ -215,7 +189,7 @@ def _body_at(header: RequestHeader, frame: bytes) -> int:
 
 def _name(api_key: int) -> str:
     try:
-        return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+        return ApiKey(api_key).api_name
     except ValueError:
         return f"the request with api key {api_key}"
 

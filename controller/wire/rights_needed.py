@@ -10,17 +10,14 @@ Source: Kafka's KafkaApis, AuthHelper, ConfigHelper and AclApis, the same in 2.4
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
-
-from msgspec import Struct
 
 from controller.core.clients.authorization import CLUSTER
 from controller.wire import metadata_request
 from controller.wire.any_node import ConfigResource, config_resources
+from controller.wire.apis import RELAYABLE, STANDING_BY, ApiKey, row_of
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import reading
-from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 Right = tuple[AclOperation, ResourcePattern]
@@ -39,23 +36,15 @@ def needed(header: RequestHeader, frame: bytes) -> Rights | None:
     Raises:
         MalformedRequest: it breaks off, or claims what it does not hold.
     """
-    known = KNOWN.get(header.api_key)
-    if known is None or header.api_version not in known.versions:
+    row = row_of(header.api_key)
+    if row is None or header.api_key not in _PASSED_ON or row.versions is None:
         return None
-    with reading(header, frame, flexible=header.api_version >= known.first_flexible) as cursor:
-        return known.read(cursor, header.api_version)
-
-
-class _Known(Struct, frozen=True):
-    versions: VersionRange
-    first_flexible: int
-    read: Callable[[Cursor, int], Rights | None]
-    words: str
-
-
-def _on_cluster(operation: AclOperation) -> Callable[[Cursor, int], Rights]:
-    """Whatever else it says."""
-    return lambda _cursor, _version: ((operation, CLUSTER),)
+    if header.api_version not in row.versions:
+        return None
+    with reading(header, frame) as cursor:
+        if row.on_cluster is not None:
+            return ((row.on_cluster, CLUSTER),)
+        return _READERS[ApiKey(header.api_key)](cursor, header.api_version)
 
 
 def _coordinators(cursor: Cursor, version: int) -> Rights | None:
@@ -108,50 +97,16 @@ def _metadata(cursor: Cursor, version: int) -> Rights | None:
     return tuple((operation, ResourcePattern(ResourceType.TOPIC, name)) for name in names for operation in operations)
 
 
-_ALTER, _ALTER_CONFIGS = AclOperation.ALTER, AclOperation.ALTER_CONFIGS
+_ALTER_CONFIGS = AclOperation.ALTER_CONFIGS
 _DESCRIBE, _DESCRIBE_CONFIGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
-KNOWN = MappingProxyType(
-    {
-        3: _Known(
-            VersionRange(0, 12),
-            9,
-            _metadata,
-            "Describe on each topic, and Create where it may be created; of all topics, by id or with operations: not "
-            "passed on",
-        ),
-        10: _Known(VersionRange(0, 6), 3, _coordinators, "Describe on the group, or on the transactional id"),
-        22: _Known(
-            VersionRange(0, 5),
-            2,
-            _producer_id,
-            "Write on the transactional id; without one IdempotentWrite on the cluster or, by brokers from 2.8 on, "
-            "Write on any topic",
-        ),
-        29: _Known(VersionRange(0, 3), 2, _on_cluster(_DESCRIBE), "Describe on the cluster"),
-        30: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER), "Alter on the cluster"),
-        31: _Known(VersionRange(0, 3), 2, _on_cluster(_ALTER), "Alter on the cluster"),
-        32: _Known(
-            VersionRange(0, 4),
-            4,
-            _configs(ApiKey.DESCRIBE_CONFIGS, _DESCRIBE_CONFIGS),
-            "DescribeConfigs on each topic; of brokers, their loggers and metrics on the cluster",
-        ),
-        33: _Known(
-            VersionRange(0, 2),
-            2,
-            _configs(ApiKey.ALTER_CONFIGS, _ALTER_CONFIGS),
-            "AlterConfigs on each topic; of brokers on the cluster",
-        ),
-        44: _Known(
-            VersionRange(0, 1),
-            1,
-            _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, _ALTER_CONFIGS),
-            "AlterConfigs on each topic; of brokers, their loggers and metrics on the cluster",
-        ),
-        48: _Known(VersionRange(0, 1), 1, _on_cluster(_DESCRIBE_CONFIGS), "DescribeConfigs on the cluster"),
-        49: _Known(VersionRange(0, 1), 1, _on_cluster(_ALTER_CONFIGS), "AlterConfigs on the cluster"),
-        50: _Known(VersionRange(0, 0), 0, _on_cluster(_DESCRIBE), "Describe on the cluster"),
-        60: _Known(VersionRange(0, 1), 0, _cluster, "none; with operations: not passed on"),
-    }
-)
-"""By api key. Delegation tokens are missing: whose they are is who asks."""
+_PASSED_ON = RELAYABLE | STANDING_BY
+_READERS: dict[ApiKey, Callable[[Cursor, int], Rights | None]] = {
+    ApiKey.METADATA: _metadata,
+    ApiKey.FIND_COORDINATOR: _coordinators,
+    ApiKey.INIT_PRODUCER_ID: _producer_id,
+    ApiKey.DESCRIBE_CONFIGS: _configs(ApiKey.DESCRIBE_CONFIGS, _DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CONFIGS: _configs(ApiKey.ALTER_CONFIGS, _ALTER_CONFIGS),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, _ALTER_CONFIGS),
+    ApiKey.DESCRIBE_CLUSTER: _cluster,
+}
+"""Where the rights depend on what the request says."""

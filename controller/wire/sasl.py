@@ -10,6 +10,7 @@ import struct
 from msgspec import Struct
 
 from controller.core.messages.errors import ErrorCode
+from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.cursor import Cursor
 from controller.wire.frames import (
     RequestHeader,
@@ -20,7 +21,6 @@ from controller.wire.frames import (
 )
 from controller.wire.packing import Packing, unsigned_varint
 from controller.wire.requests import reading
-from controller.wire.versions import ApiKey, is_flexible
 
 _ERROR = struct.Struct(">h")
 _SIZE = struct.Struct(">i")

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from kio.serial import entity_writer
 
-from controller.wire.versions import ApiKey
+from controller.wire.apis import ApiKey
 from zk_layout.ids import TopicId
 
 UNTHROTTLED = datetime.timedelta(0)

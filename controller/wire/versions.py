@@ -1,4 +1,4 @@
-"""Which version of each request is spoken, to brokers and by us?
+"""Which version of each command is spoken to brokers?
 
 Brokers are not asked for their versions: like Kafka's own controller, this one follows one inter-broker
 protocol version (IBP), so that all brokers are told in the same terms.
@@ -10,132 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import IntEnum
-from types import MappingProxyType
 
 from msgspec import Struct
 
-
-class ApiKey(IntEnum):
-    """The requests this controller sends or answers, by Kafka's numbers."""
-
-    METADATA = 3
-    LEADER_AND_ISR = 4
-    STOP_REPLICA = 5
-    UPDATE_METADATA = 6
-    CONTROLLED_SHUTDOWN = 7
-    DESCRIBE_GROUPS = 15
-    LIST_GROUPS = 16
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    DELETE_TOPICS = 20
-    DESCRIBE_ACLS = 29
-    CREATE_ACLS = 30
-    DELETE_ACLS = 31
-    DESCRIBE_CONFIGS = 32
-    ALTER_CONFIGS = 33
-    ALTER_REPLICA_LOG_DIRS = 34
-    DESCRIBE_LOG_DIRS = 35
-    SASL_AUTHENTICATE = 36
-    CREATE_PARTITIONS = 37
-    ELECT_LEADERS = 43
-    INCREMENTAL_ALTER_CONFIGS = 44
-    ALTER_PARTITION_REASSIGNMENTS = 45
-    LIST_PARTITION_REASSIGNMENTS = 46
-    ALTER_USER_SCRAM_CREDENTIALS = 51
-    ALTER_PARTITION = 56
-    UPDATE_FEATURES = 57
-    DESCRIBE_CLUSTER = 60
-    LIST_TRANSACTIONS = 66
-    ALLOCATE_PRODUCER_IDS = 67
-
-
-class VersionRange(Struct, frozen=True):
-    """The versions of one request, both ends included.
-
-    >>> 3 in VersionRange(0, 3), 4 in VersionRange(0, 3)
-    (True, False)
-    """
-
-    lowest: int
-    highest: int
-
-    def __contains__(self, version: int) -> bool:
-        return self.lowest <= version <= self.highest
-
-    def __str__(self) -> str:
-        return f"{self.lowest} to {self.highest}" if self.lowest != self.highest else str(self.lowest)
-
-
-SERVED: MappingProxyType[int, VersionRange] = MappingProxyType(
-    {
-        ApiKey.METADATA: VersionRange(0, 12),
-        ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
-        ApiKey.API_VERSIONS: VersionRange(0, 4),
-        ApiKey.CREATE_TOPICS: VersionRange(0, 7),
-        ApiKey.DELETE_TOPICS: VersionRange(0, 6),
-        ApiKey.DESCRIBE_ACLS: VersionRange(0, 3),
-        ApiKey.CREATE_ACLS: VersionRange(0, 3),
-        ApiKey.DELETE_ACLS: VersionRange(0, 3),
-        ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
-        ApiKey.ELECT_LEADERS: VersionRange(0, 2),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: VersionRange(0, 0),
-        ApiKey.ALTER_PARTITION: VersionRange(0, 3),
-        ApiKey.UPDATE_FEATURES: VersionRange(0, 1),
-        ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
-        ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
-    }
-)
-"""What this controller answers itself: api key → versions."""
-
-_FIRST_FLEXIBLE = {
-    ApiKey.METADATA: 9,
-    ApiKey.LEADER_AND_ISR: 4,
-    ApiKey.STOP_REPLICA: 2,
-    ApiKey.UPDATE_METADATA: 6,
-    ApiKey.CONTROLLED_SHUTDOWN: 3,
-    ApiKey.DESCRIBE_GROUPS: 5,
-    ApiKey.LIST_GROUPS: 3,
-    ApiKey.SASL_HANDSHAKE: 2,
-    ApiKey.API_VERSIONS: 3,
-    ApiKey.CREATE_TOPICS: 5,
-    ApiKey.DELETE_TOPICS: 4,
-    ApiKey.DESCRIBE_ACLS: 2,
-    ApiKey.CREATE_ACLS: 2,
-    ApiKey.DELETE_ACLS: 2,
-    ApiKey.DESCRIBE_CONFIGS: 4,
-    ApiKey.ALTER_CONFIGS: 2,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
-    ApiKey.DESCRIBE_LOG_DIRS: 2,
-    ApiKey.SASL_AUTHENTICATE: 2,
-    ApiKey.CREATE_PARTITIONS: 2,
-    ApiKey.ELECT_LEADERS: 2,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
-    ApiKey.ALTER_PARTITION: 0,
-    ApiKey.UPDATE_FEATURES: 0,
-    ApiKey.DESCRIBE_CLUSTER: 0,
-    ApiKey.LIST_TRANSACTIONS: 0,
-    ApiKey.ALLOCATE_PRODUCER_IDS: 0,
-}
-
-
-def is_flexible(api_key: int, version: int) -> bool:
-    """Whether this version has compact lengths and tagged fields (KIP-482).
-
-    >>> is_flexible(ApiKey.LEADER_AND_ISR, 3), is_flexible(ApiKey.LEADER_AND_ISR, 4)
-    (False, True)
-
-    Raises:
-        KeyError: not one of `ApiKey`.
-    """
-    return version >= _FIRST_FLEXIBLE[ApiKey(api_key)]
-
+from controller.wire.apis import ApiKey, VersionRange
 
 _RELEASES = {
     (2, 4): 2,

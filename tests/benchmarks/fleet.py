@@ -19,9 +19,9 @@ from msgspec import Struct
 from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
 from controller.core.messages.requests import IsrProposal, TopicReference
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
-from controller.wire.broker_side import COMMANDS, Told, decode_command
+from controller.wire.apis import COMMANDS, ApiKey
+from controller.wire.broker_side import Told, decode_command
 from controller.wire.requests import decode_header
-from controller.wire.versions import ApiKey
 from tests.benchmarks.filling import Shape
 from zk_layout.ids import BrokerId, TopicPartition
 

@@ -28,8 +28,9 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import DescribeCluster
 from controller.process.daemon import COLLECTION_THRESHOLDS
 from controller.server.limits import Limits
-from controller.wire.any_node import CONFIGS, decode_config_resources
-from controller.wire.broker_side import COMMANDS, decode_command
+from controller.wire.any_node import decode_config_resources
+from controller.wire.apis import COMMANDS, CONFIGS
+from controller.wire.broker_side import decode_command
 from controller.wire.replies import encode_reply
 from controller.wire.requests import (
     ApiVersionsRequest,

@@ -21,12 +21,13 @@ from controller.core.messages.commands import (
 )
 from controller.core.messages.effects import Tell
 from controller.core.messages.errors import ErrorCode
+from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.broker_side import decode_command, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
 from controller.wire.cursor import Malformed
 from controller.wire.requests import UnreadableRequest
 from controller.wire.schema import encode_entity, request_schema, response_schema, topic_uuid
-from controller.wire.versions import ApiKey, InterBrokerProtocol, is_flexible, parse_protocol
+from controller.wire.versions import InterBrokerProtocol, parse_protocol
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.brokers import SECURITY_PROTOCOLS, Endpoint
 

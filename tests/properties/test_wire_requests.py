@@ -30,9 +30,9 @@ from controller.core.messages.requests import (
     UpdateFeatures,
 )
 from controller.lab.wire.client_side import api_key_of, encode_request
+from controller.wire.apis import SERVED
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest, MalformedRequest, UnreadableRequest, decode_request
-from controller.wire.versions import SERVED
 from zk_layout.ids import TopicPartition
 
 int32 = st.integers(-(2**31), 2**31 - 1)

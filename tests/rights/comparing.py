@@ -27,10 +27,9 @@ from controller.lab.cluster import LocalCluster
 from controller.lab.ports import free_port
 from controller.lab.zookeeper import zookeeper_client
 from controller.security.towards_brokers import TowardsBrokers
-from controller.server.relay import OF_THE_ASKER, RELAYABLE, STANDING_BY
 from controller.settings.security import BrokerSecurity, Secret
+from controller.wire.apis import OF_THE_ASKER, RELAYABLE, STANDING_BY, VersionRange
 from controller.wire.frames import framed
-from controller.wire.versions import VersionRange
 from tests.cluster.replica import Replica, holder, wait_until
 from tests.cluster.test_rights_of_principals import (
     AUTHORIZATION,

@@ -18,11 +18,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from controller.server.api_names import api_name
-from controller.server.relay import RELAYABLE
-from controller.wire.any_node import ANSWERED
+from controller.wire.apis import ANSWERED, RELAYABLE, SERVED, VersionRange, api_name
 from controller.wire.schema import encode_entity
-from controller.wire.versions import SERVED, VersionRange
 
 LOGIN, VERSIONS = frozenset({17, 36}), frozenset({18})
 KEYS = tuple(sorted((RELAYABLE | ANSWERED.keys() | SERVED.keys()) - LOGIN - VERSIONS))

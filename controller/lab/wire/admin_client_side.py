@@ -13,10 +13,10 @@ from msgspec import Struct
 from controller.core.messages.replies import FeaturesUpdated, FeatureUpdated, ScramCredentialsAltered, UserAltered
 from controller.core.messages.requests import AlterScramCredentials, ScramDeletion, UpdateFeatures
 from controller.core.single_znodes.features import UPGRADE
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Cursor
 from controller.wire.frames import RequestHeader, encode_request_header, framed
 from controller.wire.schema import MessageSchema, encode_entity, request_schema
-from controller.wire.versions import ApiKey
 
 
 class Password(Struct, frozen=True):

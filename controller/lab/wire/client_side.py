@@ -53,6 +53,7 @@ from controller.core.messages.requests import (
 )
 from controller.lab.wire import acl_client_side, admin_client_side, topic_client_side
 from controller.wire.api_versions import ApiVersionsReply, read_answer
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.mode import mode_field
@@ -67,7 +68,6 @@ from controller.wire.tagged import (
     status_of,
     with_tagged,
 )
-from controller.wire.versions import ApiKey
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicPartition
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import BrokerConfig
+from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.requests import decode_header, reading
 from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema
-from controller.wire.versions import ApiKey
 
 
 class Question:

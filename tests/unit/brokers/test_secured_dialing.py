@@ -20,7 +20,7 @@ from controller.security.towards_brokers import TowardsBrokers
 from controller.server.listener import ListenerSettings
 from controller.server.service import Door
 from controller.settings.security import BrokerSecurity, Secret
-from controller.wire.versions import ApiKey
+from controller.wire.apis import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.security.given import PASSWORD, login
 from tests.unit.security.identity_provider import serving as serving_tokens

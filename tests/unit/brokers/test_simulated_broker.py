@@ -18,8 +18,9 @@ from controller.core.messages.requests import AlterPartition
 from controller.lab.broker_model import KAFKA_2_4, KAFKA_2_8
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.server.listener import ListenerSettings, Server
+from controller.wire.apis import ApiKey
 from controller.wire.commands import CommandEncoder
-from controller.wire.versions import ApiKey, parse_protocol
+from controller.wire.versions import parse_protocol
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,

@@ -13,10 +13,10 @@ from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection, Unreachable
 from controller.lab.listening import MessageServer
 from controller.lab.ports import free_port
+from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.frames import framed
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import decode_header
-from controller.wire.versions import ApiKey, VersionRange
 from zk_layout.znodes.brokers import Endpoint
 
 Answering = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]

@@ -22,7 +22,7 @@ from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN, SCRAM_LOGIN
 from controller.security.tokens.key_sets import KeySource
 from controller.server.listener import ListenerSettings, Server
 from controller.settings import BadSettings, Settings
-from controller.wire.versions import ApiKey
+from controller.wire.apis import ApiKey
 from tests.fuzz.stores import pairs, pem
 from tests.unit.connections.certificates import make_identity
 from tests.unit.security.given import CREDENTIALS, PASSWORD

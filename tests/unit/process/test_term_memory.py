@@ -16,7 +16,7 @@ from controller.core.state.cluster import ClusterState
 from controller.monitoring.monitoring import Monitoring
 from controller.process.term import Term, TermParts
 from controller.runtime.reclaiming import collect, dismantle, spare
-from controller.server.api_names import api_name
+from controller.wire.apis import api_name
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
 from controller.zk.connect_settings import ZooKeeperSettings

@@ -9,10 +9,10 @@ from controller.core.messages.replies import OngoingMove, ReassignmentsAltered, 
 from controller.core.messages.requests import AlterReassignments, ListReassignments
 from controller.reassign import messages
 from controller.wire import tagged
+from controller.wire.apis import ApiKey
 from controller.wire.frames import FrameBuffer, RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.requests import decode_request
-from controller.wire.versions import ApiKey
 from tests.unit.reassign.simulated import at, on, status
 from zk_layout.ids import RequestId
 from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress

@@ -25,10 +25,11 @@ from controller.core.messages.requests import (
 )
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
+from controller.wire.apis import SERVED
 from controller.wire.commands import CommandEncoder
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
-from controller.wire.versions import SERVED, parse_protocol
+from controller.wire.versions import parse_protocol
 from tests.unit.server.clients import OWN_ID, Desk, connected, serving
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch, PartitionId, TopicName, TopicPartition
 

@@ -6,7 +6,7 @@ import asyncio
 
 from controller.server.limits import Limits
 from controller.server.memory_pools import MemoryPool, MemoryPools
-from controller.wire.versions import ApiKey
+from controller.wire.apis import ApiKey
 
 
 def test_whoever_asks_while_anything_is_left_gets_all_and_the_others_wait() -> None:

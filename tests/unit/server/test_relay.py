@@ -33,10 +33,10 @@ from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.server.relay import MOST_READ_AHEAD_BYTES, Brokers
 from controller.server.repeated_lines import FIRST
+from controller.wire.apis import SERVED, ApiKey, VersionRange
 from controller.wire.frames import framed
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import ApiVersionsRequest, decode_header
-from controller.wire.versions import SERVED, ApiKey, VersionRange
 from tests.unit.server.clients import OWN_ID, Client, Desk, connected, serving
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType

@@ -25,6 +25,7 @@ from controller.security.login import Login
 from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.server.service import Door
+from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.sasl import (
@@ -34,7 +35,6 @@ from controller.wire.sasl import (
     encode_authenticate,
     encode_handshake,
 )
-from controller.wire.versions import ApiKey
 from tests.unit.connections.certificates import clients, make_identity, servers
 from tests.unit.security.given import PASSWORD, Clock, login
 from tests.unit.server.clients import Client, Desk, connected, serving

@@ -20,9 +20,9 @@ from controller.lab.ports import free_port
 from controller.lab.wire.configs_broker_side import Question
 from controller.server.relay import Brokers
 from controller.server.topic_configs import completed
+from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import ApiVersionsRequest, decode_header
-from controller.wire.versions import ApiKey, VersionRange
 from tests.unit.server.clients import Desk, connected, serving
 from tests.unit.server.test_relay import askable
 from zk_layout.ids import BrokerId, TopicName

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.server.api_names import LAST_KEY, api_name
-from controller.server.treatments import Treatment, as_markdown, treated
-from controller.wire.any_node import ANSWERED
-from controller.wire.versions import SERVED
+from controller.server.treatments import as_markdown
+from controller.wire.apis import ANSWERED, SERVED, ApiKey, Treatment, api_name, row_of
 from tests.unit.server.clients import connected, serving
 
 ROOT = Path(__file__).parents[3]
@@ -39,9 +37,7 @@ def known_to_brokers() -> list[tuple[int, str, str, int]]:
 def test_what_a_broker_of_any_release_knows_is_treated_in_all_its_versions(
     key: int, name: str, release: str, highest: int
 ) -> None:
-    found = treated(key)
-
-    assert found is not None, f"{name} ({key}) of {release} has no place in controller/server/treatments.py"
+    assert row_of(key) is not None, f"{name} ({key}) of {release} has no row in controller/wire/apis.py"
     assert api_name(key) == f"{FORMER_NAMES.get(name, name)} ({key})"
     served = SERVED.get(key) or ANSWERED.get(key)
     if served is not None:
@@ -59,11 +55,6 @@ def test_nothing_is_answered_in_versions_that_no_broker_knows() -> None:
     }
 
 
-def test_every_key_is_explained() -> None:
-    assert [key for key in range(LAST_KEY + 1) if treated(key) is None] == []
-    assert treated(LAST_KEY + 1) is None
-
-
 def test_the_page_is_what_the_table_makes_today() -> None:
     page = ROOT / "docs" / "requests.md"
     command = "python -c 'from controller.server.treatments import as_markdown as m; print(m(), end=\"\")'"
@@ -76,13 +67,12 @@ def test_the_connection_is_closed_over_no_other_request_than_those_the_table_nam
 
     async def story() -> None:
         async with serving() as server:
-            for key in range(LAST_KEY + 1):
-                found = treated(key)
-                if found is None or found.treatment is Treatment.SERVED:
+            for key in ApiKey:
+                if key.row.treatment is Treatment.SERVED:
                     continue
                 async with connected(server) as client:
                     client.writer.write(struct.pack(">ihhih", 50, key, 0, 7, 0) + bytes(40))
-                    if found.treatment in (Treatment.ANSWERED, Treatment.ACKNOWLEDGED):
+                    if key.row.treatment in (Treatment.ANSWERED, Treatment.ACKNOWLEDGED):
                         assert (await client.frame())[:4] == struct.pack(">i", 7), api_name(key)
                     else:
                         assert await client.is_hung_up_on(), api_name(key)

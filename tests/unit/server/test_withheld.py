@@ -44,9 +44,9 @@ from controller.core.messages.requests import (
 )
 from controller.lab.listening import MessageServer
 from controller.server.listener import Server
+from controller.wire.apis import ApiKey
 from controller.wire.frames import framed
 from controller.wire.requests import decode_header
-from controller.wire.versions import ApiKey
 from tests.unit.connections.certificates import clients, make_identity
 from tests.unit.preflight.world import encode_described
 from tests.unit.server.clients import Client, Desk, connected, serving

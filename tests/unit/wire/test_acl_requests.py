@@ -20,10 +20,10 @@ from controller.core.messages.replies import (
 )
 from controller.core.messages.requests import AclCreation, AclFilter, CreateAcls, DeleteAcls, DescribeAcls, Request
 from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
+from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.requests import MalformedRequest, decode_request
-from controller.wire.versions import ApiKey
 from zk_layout.znodes.acls import (
     AclEntry,
     AclOperation,

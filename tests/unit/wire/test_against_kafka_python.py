@@ -31,10 +31,10 @@ from controller.core.messages.requests import (
     PartitionReassignment,
     TopicReference,
 )
+from controller.wire.apis import SERVED, ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.requests import ApiVersionsRequest, decode_request
-from controller.wire.versions import SERVED, ApiKey
 from zk_layout.ids import TopicPartition
 
 with warnings.catch_warnings():

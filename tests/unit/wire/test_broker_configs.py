@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controller.core.messages.replies import BrokerConfig, ConfigSource
+from controller.wire.apis import ApiKey
 from controller.wire.broker_configs import Refused, decode_answer, encode_question
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
-from controller.wire.versions import ApiKey
 from tests.unit.preflight.world import encode_described
 from zk_layout.ids import BrokerId
 

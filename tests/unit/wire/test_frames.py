@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.wire.apis import ApiKey
 from controller.wire.frames import (
     FrameBuffer,
     OversizedFrame,
@@ -12,7 +13,6 @@ from controller.wire.frames import (
     encode_response_header,
 )
 from controller.wire.requests import MalformedRequest, decode_header
-from controller.wire.versions import ApiKey
 
 
 def test_messages_are_cut_apart_however_their_bytes_arrive() -> None:

@@ -7,10 +7,11 @@ import pytest
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import ReplicaSize
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.log_dirs import Refused, decode_described, encode_describe
-from controller.wire.versions import ApiKey, parse_protocol
+from controller.wire.versions import parse_protocol
 from zk_layout.ids import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -47,9 +47,9 @@ from controller.core.messages.requests import (
     UpdateFeatures,
 )
 from controller.lab.wire.client_side import api_key_of, decode_reply
+from controller.wire.apis import SERVED
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
-from controller.wire.versions import SERVED
 from zk_layout.ids import TopicPartition
 
 EVERYTHING = AclFilter(1, None, 3, None, None, 1, 1)

@@ -19,9 +19,9 @@ from controller.core.messages.replies import (
 )
 from controller.lab.wire.client_side import decode_reply
 from controller.wire.api_versions import ApiVersionsReply
+from controller.wire.apis import SERVED, ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions, encode_reply
-from controller.wire.versions import SERVED, ApiKey
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.reassignment_status import (
     MoveProgress,

@@ -20,6 +20,7 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.lab.wire.client_side import api_key_of, encode_request
+from controller.wire.apis import SERVED
 from controller.wire.frames import RequestHeader
 from controller.wire.packing import unsigned_varint
 from controller.wire.requests import (
@@ -29,7 +30,6 @@ from controller.wire.requests import (
     UnsupportedVersion,
     decode_request,
 )
-from controller.wire.versions import SERVED
 from zk_layout.ids import TopicPartition
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -338,7 +338,7 @@ def test_a_client_id_that_is_no_text_ends_where_it_says() -> None:
 
 
 def test_a_request_for_somebody_else_keeps_its_header() -> None:
-    with pytest.raises(UnsupportedApi, match="api key 1 is not answered by the controller") as refused:
+    with pytest.raises(UnsupportedApi, match="Fetch is not answered by the controller") as refused:
         decode_request(header(1, 13) + b"\0anything")
 
     assert refused.value.header == RequestHeader(1, 13, 7, "me")

@@ -12,13 +12,12 @@ from uuid import UUID
 import pytest
 
 from controller.core.clients.authorization import CLUSTER
-from controller.server.relay import RELAYABLE, STANDING_BY
+from controller.wire.apis import ApiKey, is_flexible
 from controller.wire.requests import MalformedRequest, decode_header
-from controller.wire.rights_needed import KNOWN, Rights, needed
+from controller.wire.rights_needed import Rights, needed
 from controller.wire.schema import encode_entity
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
-TOKENS = frozenset({38, 39, 40, 41})
 TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 DESCRIBE, CREATE = AclOperation.DESCRIBE, AclOperation.CREATE
 
@@ -36,7 +35,7 @@ class Schema:
 
 
 def frame_of(key: int, version: int, entity: Any) -> bytes:
-    tags = b"\0" if version >= KNOWN[key].first_flexible else b""
+    tags = b"\0" if is_flexible(key, version) else b""
     return struct.pack(">hhih", key, version, 1, 2) + b"me" + tags + encode_entity(entity)
 
 
@@ -46,11 +45,12 @@ def judged(key: int, version: int, entity: Any) -> Rights | None:
 
 
 def versions(key: int, lowest: int = 0) -> range:
-    return range(lowest, KNOWN[key].versions.highest + 1)
+    known = ApiKey(key).row.versions
+    assert known is not None
+    return range(lowest, known.highest + 1)
 
 
-def test_all_that_is_passed_on_is_judged_but_what_depends_on_who_asks() -> None:
-    assert KNOWN.keys() == (RELAYABLE | STANDING_BY) - TOKENS
+def test_what_depends_on_who_asks_is_passed_on_for_nobody() -> None:
     token = struct.pack(">hhihi", 41, 1, 1, -1, -1)
     assert needed(decode_header(token), token) is None
 

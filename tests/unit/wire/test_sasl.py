@@ -19,10 +19,10 @@ from kio.serial import entity_reader
 
 from controller.core.messages.errors import ErrorCode
 from controller.wire import sasl
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, encode_response_header
 from controller.wire.requests import MalformedRequest
-from controller.wire.versions import ApiKey
 
 RESPONSES = {0: a0.SaslAuthenticateResponse, 1: a1.SaslAuthenticateResponse, 2: a2.SaslAuthenticateResponse}
 REQUESTS = {0: a0r.SaslAuthenticateRequest, 1: a1r.SaslAuthenticateRequest, 2: a2r.SaslAuthenticateRequest}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.wire.versions import SERVED, ApiKey, is_flexible, parse_protocol
+from controller.wire.versions import parse_protocol
 
 HIGHEST_OF_EACH_RELEASE = {
     # release: LeaderAndIsr, StopReplica, UpdateMetadata (the highest the release's brokers know)
@@ -88,30 +88,3 @@ def test_a_wrong_protocol_is_refused_with_those_there_are(text: str) -> None:
 def test_a_protocol_before_2_4_is_refused_with_what_to_do(text: str) -> None:
     with pytest.raises(ValueError, match=r"unsupported.*raise inter\.broker\.protocol\.version"):
         parse_protocol(text)
-
-
-def test_every_served_request_has_its_place_among_compact_encodings() -> None:
-    first_compact = {
-        key.name: next((v for v in range(served.highest + 1) if is_flexible(key, v)), None)
-        for key, served in ((ApiKey(key), served) for key, served in SERVED.items())
-    }
-
-    assert first_compact == {
-        "METADATA": 9,
-        "CONTROLLED_SHUTDOWN": 3,
-        "API_VERSIONS": 3,
-        "ALTER_PARTITION_REASSIGNMENTS": 0,
-        "LIST_PARTITION_REASSIGNMENTS": 0,
-        "ALTER_PARTITION": 0,
-        "ALTER_USER_SCRAM_CREDENTIALS": 0,
-        "UPDATE_FEATURES": 0,
-        "DESCRIBE_CLUSTER": 0,
-        "DESCRIBE_ACLS": 2,
-        "CREATE_ACLS": 2,
-        "DELETE_ACLS": 2,
-        "ALLOCATE_PRODUCER_IDS": 0,
-        "CREATE_TOPICS": 5,
-        "DELETE_TOPICS": 4,
-        "CREATE_PARTITIONS": 2,
-        "ELECT_LEADERS": 2,
-    }
