@@ -150,12 +150,11 @@ class Daemon:
 
     def _assemble(self, settings: Settings) -> None:
         """Build the parts that touch the world outside."""
-        http = settings.text("http.host"), settings.number("http.port")
-        hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
-        troubles = self._troubles
-        access = http_access(settings, troubles)
-        log_openness(settings, access)
-        self._monitoring = Monitoring(http, self, api_name, Readers(tuple(hosts), access), troubles)
+        http, troubles = settings.http, self._troubles
+        access = http_access(http, troubles)
+        log_openness(http, access)
+        readers = Readers(http.allowed_hosts, access)
+        self._monitoring = Monitoring(http.address, self, api_name, readers, troubles)
         judging = authorizer_settings(settings)
         self._rights = (
             RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable, troubles)
@@ -207,7 +206,7 @@ class Daemon:
             self._own_id,
             lambda: self._claimant.bridge if self._claimant.has_passed else None,
             self.status,
-            http,
+            http.address,
             troubles,
         )
 

@@ -89,7 +89,7 @@ def check(settings: Settings) -> None:
     except (UnusableStore, UnusableSecurity) as error:
         problems.append(str(error))
     try:
-        http_access(settings)
+        http_access(settings.http)
     except UnusableSecurity as error:
         problems.append(str(error))
     if problems:

@@ -11,11 +11,13 @@ from types import MappingProxyType
 from controller.settings import listening
 from controller.settings.draft import Draft
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
+from controller.settings.http import http_of
+from controller.settings.parts import Listener, Settings
 from controller.settings.securing import token_key_of
 from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
-from controller.settings.values import Listener, Settings
+from controller.settings.values import Values
 from controller.settings.zookeeper_security import zookeeper_security_of
 
 _OURS = tuple(setting.key for setting in SETTINGS)
@@ -63,9 +65,10 @@ def load(
     if problems:
         raise BadSettings(problems)
     bound = tuple(Listener(endpoint.listener, endpoint.host, endpoint.port) for endpoint in found.bound)
-    values = MappingProxyType(draft.values)
+    values = Values(MappingProxyType(draft.values), frozenset(filter(draft.is_given, given)))
     return Settings(
         values,
+        http_of(values),
         bound,
         found.advertised,
         found.inter_broker,
@@ -76,7 +79,6 @@ def load(
         found.control_plane,
         token_key_of(draft),
         towards_zookeeper,
-        frozenset(filter(draft.is_given, given)),
     )
 
 

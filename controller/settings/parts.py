@@ -1,0 +1,94 @@
+"""What is in force? The parts that the product is made from, each with only what one part of it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from controller.settings.http import HttpSettings
+from controller.settings.kinds import Value
+from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret, ZooKeeperSecurity
+from controller.settings.values import Values, shown
+from zk_layout.znodes.brokers import Endpoint
+
+
+class Listener(Struct, frozen=True):
+    """One address to listen on; an empty host means every interface."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Settings(Struct, frozen=True):
+    """The whole configuration; parts receive only what they use.
+
+    Shape:
+        `ignored` are keys that do not concern a controller.
+        `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
+        `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
+        tokens are checked, `zookeeper` how this process goes to ZooKeeper.
+    """
+
+    in_force: Values
+    http: HttpSettings
+    listeners: tuple[Listener, ...]
+    advertised_endpoints: tuple[Endpoint, ...]
+    inter_broker_listener: str
+    ignored: tuple[str, ...] = ()
+    most_connections: Mapping[str, int] = MappingProxyType({})
+    security: Mapping[str, ListenerSecurity] = MappingProxyType({})
+    towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})
+    control_plane_listener: str = ""
+    token_key: Secret | None = None
+    zookeeper: ZooKeeperSecurity = ZooKeeperSecurity()
+
+    def text(self, key: str) -> str:
+        """A value as text."""
+        return str(self.values[key])
+
+    def number(self, key: str) -> int:
+        """A value that the table declares a number."""
+        value = self.values[key]
+        assert isinstance(value, int)
+        return value
+
+    def seconds(self, key: str) -> float:
+        """A value that the table declares in milliseconds."""
+        return self.number(key) / 1000
+
+    def flag(self, key: str) -> bool:
+        """A value that the table declares a truth."""
+        return self.values[key] is True
+
+    def overridden(self, values: Mapping[str, Value]) -> Settings:
+        """The same, where these values are in force."""
+        return replace(self, in_force=replace(self.in_force, by_key=MappingProxyType({**self.values, **values})))
+
+    @property
+    def values(self) -> Mapping[str, Value | None]:
+        """Each key's value."""
+        return self.in_force.by_key
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The keys that the operator has set."""
+        return self.in_force.given
+
+    @property
+    def broker_id(self) -> int:
+        """Our own id."""
+        return self.number("broker.id")
+
+    @property
+    def rack(self) -> str | None:
+        """Our rack, as the brokers have theirs."""
+        rack = self.values["broker.rack"]
+        return None if rack is None else str(rack)
+
+    def shown(self) -> dict[str, str]:
+        """Every setting in force as it may be printed."""
+        return {key: "" if value is None else shown(key, value) for key, value in self.values.items()}
