@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from controller.settings.http import HttpSettings
 from controller.settings.kinds import Value
+from controller.settings.logs import LogSettings
 from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret, ZooKeeperSecurity
 from controller.settings.values import Values, shown
 from zk_layout.znodes.brokers import Endpoint
@@ -35,6 +36,7 @@ class Settings(Struct, frozen=True):
 
     in_force: Values
     http: HttpSettings
+    logs: LogSettings
     listeners: tuple[Listener, ...]
     advertised_endpoints: tuple[Endpoint, ...]
     inter_broker_listener: str

@@ -12,6 +12,7 @@ from controller.settings import listening
 from controller.settings.draft import Draft
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
 from controller.settings.http import http_of
+from controller.settings.logs import logs_of
 from controller.settings.parts import Listener, Settings
 from controller.settings.securing import token_key_of
 from controller.settings.securing_keys import SECURING, concerns_security
@@ -69,6 +70,7 @@ def load(
     return Settings(
         values,
         http_of(values),
+        logs_of(values),
         bound,
         found.advertised,
         found.inter_broker,

@@ -19,7 +19,7 @@ def test_the_environment_overrides_the_file_and_the_command_line_both(tmp_path: 
 
     found = load(path, ["http.port=3"], environment)
 
-    assert (found.text("log.level"), found.text("log.format"), found.http.port) == ("error", "text", 3)
+    assert (found.logs.level, found.logs.format, found.http.port) == ("error", "text", 3)
 
 
 def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
 
     found = load(path, [f"{key}={value}" for key, value in LEAST.items()], {})
 
-    assert (found.rack, found.text("log.level"), found.http.port) == ("café ü", "warning", 2)
+    assert (found.rack, found.logs.level, found.http.port) == ("café ü", "warning", 2)
 
 
 def test_a_problem_names_the_line_on_which_its_key_begins(tmp_path: Path) -> None:
