@@ -19,7 +19,6 @@ from controller.server.listener import ListenerSettings, Server
 from controller.settings import Settings
 from controller.zk.answers import Disconnected, SessionEnded
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import way_to_zookeeper
 from controller.zk.session import Session
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
@@ -63,7 +62,7 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
     doors = doors_of(settings, NoUsers())
     listeners = [ListenerSettings(x.name, x.host, x.port, relays=False, door=doors[x.name]) for x in settings.listeners]
     server = Server(own_id, listeners)
-    bridge = Bridge(way_to_zookeeper(settings))
+    bridge = Bridge(settings.zookeeper)
     session = Session(bridge, lambda _: None, own_id)
     registration = Registration(settings.advertised_endpoints, settings.rack)
     await bridge.start(still_trying)

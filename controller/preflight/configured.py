@@ -24,7 +24,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
     control_plane = str(settings.values["control.plane.listener.name"] or listener).upper()
     return Wanted(
         BrokerId(settings.broker_id),
-        settings.text("zookeeper.connect"),
+        settings.zookeeper.connect,
         listener,
         parse_wanted(settings.text("inter.broker.protocol.version")),
         is_new_cluster,
@@ -34,7 +34,7 @@ def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
         {key: text for key, text in settings.shown().items() if key in PROTECTING},
         frozenset(endpoint.listener for endpoint in settings.advertised_endpoints),
         settings.rack,
-        settings.zookeeper.sets_acl,
+        settings.zookeeper.security.sets_acl,
         settings.given,
         settings.flag("create.topic.policy.ignore"),
         frozenset(key for key in GRANTS if settings.values[key]),

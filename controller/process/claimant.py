@@ -37,11 +37,11 @@ from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
 from controller.runtime.supervision import Troubles, reason_of
 from controller.settings import Settings
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
 from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings, way_to_zookeeper
 from controller.zk.session import Session
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.brokers import Registration
@@ -133,7 +133,7 @@ class Claimant:
     async def reach(self) -> None:
         """Watch `/controller`, however long it takes until ZooKeeper can be reached; then look at the cluster, however
         long it takes until we may lead it; tells how that goes."""
-        servers = self._settings.text("zookeeper.connect")
+        servers = self._settings.zookeeper.connect
         _log.info("connecting to ZooKeeper", zookeeper=servers)
         while True:
             try:
@@ -301,7 +301,7 @@ class Claimant:
         """Say that nothing forbids a claim, if that or what was seen is news."""
         if not self._has_passed:
             self._has_passed = True
-            _log.info("standing by", broker=self._own_id, zookeeper=self._settings.text("zookeeper.connect"))
+            _log.info("standing by", broker=self._own_id, zookeeper=self._settings.zookeeper.connect)
         found = {f.check.value: f.text for f in verdict.findings if f.gravity is Gravity.OK}
         if found != self._found:
             self._found = found
@@ -369,7 +369,7 @@ class Claimant:
         await self.bridge.stop()
 
     def _new_session(self) -> tuple[Bridge, Session]:
-        bridge = self._new_bridge(way_to_zookeeper(self._settings))
+        bridge = self._new_bridge(self._settings.zookeeper)
         return bridge, Session(bridge, self._session_changed, self._own_id)
 
     def _session_changed(self, event: SessionEvent) -> None:

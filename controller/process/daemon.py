@@ -139,7 +139,7 @@ class Daemon:
         self._candidacy = Candidacy(
             CandidacySettings(
                 TakeOver(settings.text("controller.takeover")),
-                settings.number("zookeeper.session.timeout.ms") / 1000,
+                settings.zookeeper.session_timeout_ms / 1000,
             )
         )
         self._since = time.time()

@@ -85,7 +85,7 @@ def check(settings: Settings) -> None:
     for name, towards in settings.towards_brokers.items():
         _try(name, partial(_towards, settings, name, towards, _silent), problems)
     try:
-        zookeeper.check(settings.zookeeper)
+        zookeeper.check(settings.zookeeper.security)
     except (UnusableStore, UnusableSecurity) as error:
         problems.append(str(error))
     try:

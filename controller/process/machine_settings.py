@@ -38,8 +38,8 @@ def machine_settings(
         deletes_topics=settings.flag("delete.topic.enable") if _is_known(inherited, settings) else None,
         creation_policy="" if settings.flag("create.topic.policy.ignore") else ", ".join(inherited.policies),
         deletion_patience_s=settings.number("reassignment.deletion.patience.ms") / 1000,
-        znode_size_limit=settings.number("jute.maxbuffer"),
-        chroot_bytes=_chroot_bytes(settings.text("zookeeper.connect")),
+        znode_size_limit=settings.zookeeper.request_limit_bytes,
+        chroot_bytes=_chroot_bytes(settings.zookeeper.connect),
         rebalance_every_s=float(rebalance_every_s) if settings.flag("auto.leader.rebalance.enable") else None,
         shutdown_redundancy=settings.number("controlled.shutdown.redundancy"),
         imbalance_percentage=settings.number("leader.imbalance.per.broker.percentage"),
@@ -52,7 +52,7 @@ def machine_settings(
             settings.number("controller.quota.window.num") * settings.number("controller.quota.window.size.seconds")
         ),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
-        acl_bytes=len(acl_of("/", is_protected=settings.zookeeper.sets_acl)),
+        acl_bytes=len(acl_of("/", is_protected=settings.zookeeper.security.sets_acl)),
     )
 
 

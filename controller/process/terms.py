@@ -129,7 +129,7 @@ class Leading:
             protocol=protocol,
             inter_broker_listener=settings.inter_broker_listener,
             request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
-            request_limit_bytes=settings.number("jute.maxbuffer"),
+            request_limit_bytes=settings.zookeeper.request_limit_bytes,
             drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
             answer=server.answer,
             counter=monitoring,

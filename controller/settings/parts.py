@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from controller.settings.http import HttpSettings
 from controller.settings.kinds import Value
 from controller.settings.logs import LogSettings
-from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret, ZooKeeperSecurity
+from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret
 from controller.settings.values import Values, shown
+from controller.settings.zookeeper import ZooKeeperSettings
 from zk_layout.znodes.brokers import Endpoint
 
 
@@ -31,12 +32,13 @@ class Settings(Struct, frozen=True):
         `ignored` are keys that do not concern a controller.
         `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
         `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
-        tokens are checked, `zookeeper` how this process goes to ZooKeeper.
+        tokens are checked.
     """
 
     in_force: Values
     http: HttpSettings
     logs: LogSettings
+    zookeeper: ZooKeeperSettings
     listeners: tuple[Listener, ...]
     advertised_endpoints: tuple[Endpoint, ...]
     inter_broker_listener: str
@@ -46,7 +48,6 @@ class Settings(Struct, frozen=True):
     towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})
     control_plane_listener: str = ""
     token_key: Secret | None = None
-    zookeeper: ZooKeeperSecurity = ZooKeeperSecurity()
 
     def text(self, key: str) -> str:
         """A value as text."""

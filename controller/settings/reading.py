@@ -19,6 +19,7 @@ from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
 from controller.settings.values import Values
+from controller.settings.zookeeper import zookeeper_of
 from controller.settings.zookeeper_security import zookeeper_security_of
 
 _OURS = tuple(setting.key for setting in SETTINGS)
@@ -71,6 +72,7 @@ def load(
         values,
         http_of(values),
         logs_of(values),
+        zookeeper_of(values, towards_zookeeper),
         bound,
         found.advertised,
         found.inter_broker,
@@ -80,7 +82,6 @@ def load(
         found.towards_brokers,
         found.control_plane,
         token_key_of(draft),
-        towards_zookeeper,
     )
 
 

@@ -40,9 +40,9 @@ from controller.process.daemon import Daemon
 from controller.process.term import TermParts
 from controller.process.terms import Leading
 from controller.settings import Settings, load
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.lives import MARK
 from tests.simulation.broken import Broken
 from tests.simulation.kazoo_client import Connection, kazoo_client

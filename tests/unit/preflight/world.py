@@ -15,13 +15,13 @@ from controller.preflight.findings import Verdict
 from controller.preflight.looking import Preflight
 from controller.process.claimant import Claimant
 from controller.settings import load
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.frames import FrameBuffer, RequestHeader, encode_response_header, framed
 from controller.wire.packing import LEGACY
 from controller.wire.replies import encode_api_versions
 from controller.wire.requests import decode_header
 from controller.wire.versions import ApiKey, VersionRange, parse_wanted
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.kazoo_client import kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line

@@ -11,10 +11,10 @@ import pytest
 from controller.core.candidacy.events import Claimed, Event, Reconnected, Unreachable, Watching
 from controller.process.claimant import Claimant
 from controller.settings import load
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_wanted
 from controller.zk import bridge
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.controllers import NothingWrong
 from tests.simulation.kazoo_client import kazoo_client
 from tests.simulation.loop import SimulatedLoop

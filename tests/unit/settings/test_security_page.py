@@ -39,4 +39,4 @@ def test_the_examples_say_what_they_promise(name: str, listener: str, protocol: 
     assert found.security[listener].protocol == protocol
     assert found.towards_brokers[listener].mechanism == mechanism
     assert found.ignored == ()
-    assert found.zookeeper.sets_acl is (name == "secured-zookeeper")
+    assert found.zookeeper.security.sets_acl is (name == "secured-zookeeper")

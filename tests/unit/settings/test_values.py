@@ -15,7 +15,7 @@ from tests.unit.settings.given import LEAST, problem, problems, settings
 def test_what_is_not_set_has_kafkas_default() -> None:
     found = settings()
 
-    assert found.number("zookeeper.session.timeout.ms") == 18000
+    assert found.zookeeper.session_timeout_ms == 18000
     assert found.number("controller.socket.timeout.ms") == 30000
     assert found.number("connections.max.idle.ms") == 600000
     assert found.flag("unclean.leader.election.enable") is False
@@ -33,18 +33,18 @@ def test_every_default_would_be_accepted_if_it_were_written() -> None:
 def test_the_connection_timeout_is_the_session_timeout_unless_set() -> None:
     found = settings({"zookeeper.session.timeout.ms": "6000"})
 
-    assert found.seconds("zookeeper.connection.timeout.ms") == 6.0
+    assert found.zookeeper.connection_timeout_ms == 6000
 
 
 @pytest.mark.parametrize("text", ["zk", "zk:2181", "zk1:2181,zk2:2181", "zk1:2181,zk2:2181/kafka/a", "[::1]:2181/k"])
 def test_zookeepers_servers_may_be_written_as_for_kafka(text: str) -> None:
-    assert settings({"zookeeper.connect": text}).text("zookeeper.connect") == text
+    assert settings({"zookeeper.connect": text}).zookeeper.connect == text
 
 
 def test_spaces_between_servers_mean_nothing() -> None:
     found = settings({"zookeeper.connect": "zk1:2181 , zk2:2181 /kafka"})
 
-    assert found.text("zookeeper.connect") == "zk1:2181,zk2:2181/kafka"
+    assert found.zookeeper.connect == "zk1:2181,zk2:2181/kafka"
 
 
 @pytest.mark.parametrize("text", ["zk:", "zk:0", "zk:70000", "zk1:2181,", "::1", "http://zk:2181"])
