@@ -14,6 +14,7 @@ from typing import assert_never
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
 from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
@@ -55,11 +56,11 @@ from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
 from controller.runtime.supervision import Troubles
 from controller.server.api_names import api_name
-from controller.server.limits import Limits, by_address, connections_within
+from controller.server.limits import by_address, connections_within
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
-from controller.settings.kinds import counts_in
+from controller.settings.limits import Limits
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -95,30 +96,17 @@ def listeners_of(settings: Settings, users: KnownUsers, troubles: Troubles) -> l
     return [ListenerSettings(at.name, at.host, at.port, door=doors[at.name]) for at in settings.listeners]
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(wanted: Limits) -> Limits:
     """What clients may take, and no more connections than there can be open files."""
-    wanted, queued_bytes = settings.number("max.connections"), settings.number("queued.max.request.bytes")
-    most_connections = connections_within(wanted, is_relaying=True)
-    if most_connections < wanted:
+    most_connections = connections_within(wanted.most_connections, is_relaying=True)
+    if most_connections < wanted.most_connections:
         _log.warning(
             "the limit of open files leaves room for fewer connections than max.connections",
             limit=most_connections,
-            wanted=wanted,
+            wanted=wanted.most_connections,
             hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
         )
-    return Limits(
-        settings.number("socket.request.max.bytes"),
-        settings.seconds("connections.max.idle.ms"),
-        most_connections,
-        queued_bytes=2**62 if queued_bytes < 0 else queued_bytes,
-        most_per_address=settings.number("max.connections.per.ip"),
-        most_for_address=by_address(counts_in(str(settings.values["max.connections.per.ip.overrides"] or ""))),
-        most_per_listener=settings.most_connections,
-        most_new_per_s=settings.number("max.connection.creation.rate"),
-        send_buffer_bytes=settings.number("socket.send.buffer.bytes"),
-        receive_buffer_bytes=settings.number("socket.receive.buffer.bytes"),
-        failed_login_delay_s=settings.seconds("connection.failed.authentication.delay.ms"),
-    )
+    return replace(wanted, most_connections=most_connections, most_for_address=by_address(wanted.most_for_address))
 
 
 class Daemon:
@@ -178,7 +166,7 @@ class Daemon:
                 self._rights.is_allowed if self._rights is not None else anybody,
                 self._leader,
             ),
-            limits=_limits(settings),
+            limits=_limits(settings.limits),
             inter_broker_listener=settings.inter_broker_listener,
             observer=self._monitoring.server,
         )

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
-from controller.server.limits import Limits
 from controller.server.relay import MOST_READ_AHEAD_BYTES, RELAYABLE
+from controller.settings.limits import Limits
 from controller.wire.versions import ApiKey
 
 BROKERS_OWN = frozenset(

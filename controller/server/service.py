@@ -16,12 +16,12 @@ from controller.security.login import Login
 from controller.server.api_names import api_name
 from controller.server.connection_quotas import ConnectionQuotas
 from controller.server.inquiries import Inquiries
-from controller.server.limits import Limits
 from controller.server.memory_pools import MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.relay import Brokers
 from controller.server.repeated_lines import RepeatedLines
 from controller.server.topic_configs import TopicConfigs
+from controller.settings.limits import Limits
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 

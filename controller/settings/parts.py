@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from controller.settings.http import HttpSettings
 from controller.settings.kinds import Value
+from controller.settings.limits import Limits
 from controller.settings.logs import LogSettings
 from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret
 from controller.settings.values import Values, shown
@@ -30,7 +31,7 @@ class Settings(Struct, frozen=True):
 
     Shape:
         `ignored` are keys that do not concern a controller.
-        `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
+        `security` is by listener, and
         `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
         tokens are checked.
     """
@@ -39,11 +40,11 @@ class Settings(Struct, frozen=True):
     http: HttpSettings
     logs: LogSettings
     zookeeper: ZooKeeperSettings
+    limits: Limits
     listeners: tuple[Listener, ...]
     advertised_endpoints: tuple[Endpoint, ...]
     inter_broker_listener: str
     ignored: tuple[str, ...] = ()
-    most_connections: Mapping[str, int] = MappingProxyType({})
     security: Mapping[str, ListenerSecurity] = MappingProxyType({})
     towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})
     control_plane_listener: str = ""

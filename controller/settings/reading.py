@@ -12,6 +12,7 @@ from controller.settings import listening
 from controller.settings.draft import Draft
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
 from controller.settings.http import http_of
+from controller.settings.limits import limits_of
 from controller.settings.logs import logs_of
 from controller.settings.parts import Listener, Settings
 from controller.settings.securing import token_key_of
@@ -73,11 +74,11 @@ def load(
         http_of(values),
         logs_of(values),
         zookeeper_of(values, towards_zookeeper),
+        limits_of(values, most_connections),
         bound,
         found.advertised,
         found.inter_broker,
         ignored,
-        most_connections,
         found.security,
         found.towards_brokers,
         found.control_plane,

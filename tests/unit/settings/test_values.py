@@ -17,7 +17,7 @@ def test_what_is_not_set_has_kafkas_default() -> None:
 
     assert found.zookeeper.session_timeout_ms == 18000
     assert found.number("controller.socket.timeout.ms") == 30000
-    assert found.number("connections.max.idle.ms") == 600000
+    assert found.limits.idle_s == 600
     assert found.flag("unclean.leader.election.enable") is False
     assert found.rack is None
 
@@ -189,8 +189,8 @@ def test_listeners_and_addresses_may_have_limits_of_their_own() -> None:
         }
     )
 
-    assert found.most_connections == {"OUTSIDE": 50}
-    assert found.text("max.connections.per.ip.overrides") == "10.0.0.1:5,::1:6"
+    assert found.limits.most_per_listener == {"OUTSIDE": 50}
+    assert found.limits.most_for_address == {"10.0.0.1": 5, "::1": 6}
 
 
 @pytest.mark.parametrize(
