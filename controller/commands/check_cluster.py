@@ -59,17 +59,17 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
         Disconnected, SessionEnded: ZooKeeper cannot be asked, or does not answer in time.
     """
     own_id = BrokerId(settings.broker_id)
-    doors = doors_of(settings, NoUsers())
-    listeners = [ListenerSettings(x.name, x.host, x.port, relays=False, door=doors[x.name]) for x in settings.listeners]
+    bound, doors = settings.listening.bound, doors_of(settings.listening, NoUsers())
+    listeners = [ListenerSettings(x.listener, x.host, x.port, relays=False, door=doors[x.listener]) for x in bound]
     server = Server(own_id, listeners)
     bridge = Bridge(settings.zookeeper)
     session = Session(bridge, lambda _: None, own_id)
-    registration = Registration(settings.advertised_endpoints, settings.rack)
+    registration = Registration(settings.listening.advertised, settings.rack)
     await bridge.start(still_trying)
     try:
         taken = await _listen(server)
         door = None if taken else server
-        preflight = preflight_of(settings, door, dialer_of(settings), is_new_cluster=is_new_cluster)
+        preflight = preflight_of(settings, door, dialer_of(settings.listening), is_new_cluster=is_new_cluster)
         async with asyncio.timeout(LOOK_WITHIN_S):
             verdict = await preflight.look(bridge, lambda: session.clash(registration))
         return Verdict((*verdict.findings, *taken))

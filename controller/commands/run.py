@@ -94,7 +94,7 @@ def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
 
 
 def _show_settings(found: Settings, output: str) -> None:
-    tried = handshakes(found)
+    tried = handshakes(found.listening)
     if output == "json":
         shown = {"settings": found.shown(), "ignored": found.ignored, "handshakes": tried}
         click.echo(json.dumps(shown, indent=2))

@@ -20,19 +20,18 @@ def tolerated(settings: Settings) -> frozenset[Check]:
 
 def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
     """What a process with these settings expects of its cluster."""
-    listener = settings.inter_broker_listener
-    control_plane = str(settings.values["control.plane.listener.name"] or listener).upper()
+    listening = settings.listening
     return Wanted(
         BrokerId(settings.broker_id),
         settings.zookeeper.connect,
-        listener,
+        listening.inter_broker,
         parse_wanted(settings.text("inter.broker.protocol.version")),
         is_new_cluster,
-        frozenset({listener, control_plane}),
+        listening.for_brokers,
         tolerated(settings),
         str(settings.values["authorizer.class.name"] or ""),
         {key: text for key, text in settings.shown().items() if key in PROTECTING},
-        frozenset(endpoint.listener for endpoint in settings.advertised_endpoints),
+        frozenset(endpoint.listener for endpoint in listening.advertised),
         settings.rack,
         settings.zookeeper.security.sets_acl,
         settings.given,
@@ -47,6 +46,6 @@ def preflight_of(settings: Settings, door: Door | None, dialer: Dialer, *, is_ne
     `dialer` connects to brokers.
     """
     wanted = wanted_of(settings, is_new_cluster=is_new_cluster)
-    tls = {name: secured.tls for name, secured in settings.security.items() if secured.tls is not None}
+    tls = {name: secured.tls for name, secured in settings.listening.security.items() if secured.tls is not None}
     ourselves = OwnDoorDialer(tls, wanted.reached_over)
-    return Preflight(wanted, settings.advertised_endpoints, dialer, door, ourselves=ourselves)
+    return Preflight(wanted, settings.listening.advertised, dialer, door, ourselves=ourselves)

@@ -82,7 +82,7 @@ class Claimant:
         self._new_bridge = new_bridge
         self._tell = tell
         self._own_id = BrokerId(settings.broker_id)
-        self._registration = Registration(settings.advertised_endpoints, settings.rack)
+        self._registration = Registration(settings.listening.advertised, settings.rack)
         self._give_up_s = settings.number("request.timeout.ms") / 1000
         self._preflight = preflight
         self._set_protocol = parse_wanted(settings.text("inter.broker.protocol.version"))

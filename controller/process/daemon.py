@@ -61,6 +61,7 @@ from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.limits import Limits
+from controller.settings.listening import Listening
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -90,10 +91,10 @@ def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
         last_resort.cancel()
 
 
-def listeners_of(settings: Settings, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
+def listeners_of(listening: Listening, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
     """Where to listen, and whom to let in there."""
-    doors = doors_of(settings, users, troubles)
-    return [ListenerSettings(at.name, at.host, at.port, door=doors[at.name]) for at in settings.listeners]
+    doors = doors_of(listening, users, troubles)
+    return [ListenerSettings(at.listener, at.host, at.port, door=doors[at.listener]) for at in listening.bound]
 
 
 def _limits(wanted: Limits) -> Limits:
@@ -152,22 +153,22 @@ class Daemon:
         self._quotas = QuotasFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
         self._users = (
             CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
-            if wants_users(settings)
+            if wants_users(settings.listening)
             else None
         )
         self._server = Server(
             self._own_id,
-            listeners_of(settings, self._users or NoUsers(), troubles),
+            listeners_of(settings.listening, self._users or NoUsers(), troubles),
             brokers=Brokers(
                 self._own_id,
                 self._live_brokers,
-                dialer_of(settings, READ_AHEAD_BYTES, troubles),
+                dialer_of(settings.listening, READ_AHEAD_BYTES, troubles),
                 settings.number("request.timeout.ms") / 1000,
                 self._rights.is_allowed if self._rights is not None else anybody,
                 self._leader,
             ),
             limits=_limits(settings.limits),
-            inter_broker_listener=settings.inter_broker_listener,
+            inter_broker_listener=settings.listening.inter_broker,
             observer=self._monitoring.server,
         )
         self._server.report_to(troubles)
@@ -183,7 +184,7 @@ class Daemon:
         if Check.AUTHORIZER not in tolerated(settings):
             self._server.withhold(lambda: self._claimant.withheld)
             self._monitoring.refuses_clients = self._refuses_clients
-        dialer = dialer_of(settings, troubles=troubles)
+        dialer = dialer_of(settings.listening, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened, troubles=troubles)
         self._server.show(lambda: own_configs(self._claimant.settings, self._claimant.protocol))

@@ -127,7 +127,7 @@ class Leading:
             bridge=self._claimant.bridge,
             machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited),
             protocol=protocol,
-            inter_broker_listener=settings.inter_broker_listener,
+            inter_broker_listener=settings.listening.inter_broker,
             request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
             request_limit_bytes=settings.zookeeper.request_limit_bytes,
             drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
@@ -138,6 +138,6 @@ class Leading:
             journal=self._journal,
             dialer=self._dialer,
             quotas=self._quotas,
-            control_plane_listener=settings.control_plane_listener,
+            control_plane_listener=settings.listening.control_plane,
             decided=self.decided,
         )

@@ -11,29 +11,16 @@ from msgspec.structs import replace
 from controller.settings.http import HttpSettings
 from controller.settings.kinds import Value
 from controller.settings.limits import Limits
+from controller.settings.listening import Listening
 from controller.settings.logs import LogSettings
-from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret
 from controller.settings.values import Values, shown
 from controller.settings.zookeeper import ZooKeeperSettings
-from zk_layout.znodes.brokers import Endpoint
-
-
-class Listener(Struct, frozen=True):
-    """One address to listen on; an empty host means every interface."""
-
-    name: str
-    host: str
-    port: int
 
 
 class Settings(Struct, frozen=True):
     """The whole configuration; parts receive only what they use.
 
-    Shape:
-        `ignored` are keys that do not concern a controller.
-        `security` is by listener, and
-        `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
-        tokens are checked.
+    `ignored` are keys that do not concern a controller.
     """
 
     in_force: Values
@@ -41,14 +28,8 @@ class Settings(Struct, frozen=True):
     logs: LogSettings
     zookeeper: ZooKeeperSettings
     limits: Limits
-    listeners: tuple[Listener, ...]
-    advertised_endpoints: tuple[Endpoint, ...]
-    inter_broker_listener: str
+    listening: Listening
     ignored: tuple[str, ...] = ()
-    security: Mapping[str, ListenerSecurity] = MappingProxyType({})
-    towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})
-    control_plane_listener: str = ""
-    token_key: Secret | None = None
 
     def text(self, key: str) -> str:
         """A value as text."""

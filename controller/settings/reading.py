@@ -14,8 +14,7 @@ from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUS
 from controller.settings.http import http_of
 from controller.settings.limits import limits_of
 from controller.settings.logs import logs_of
-from controller.settings.parts import Listener, Settings
-from controller.settings.securing import token_key_of
+from controller.settings.parts import Settings
 from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
@@ -67,7 +66,6 @@ def load(
     most_connections = _listener_limits(draft, {endpoint.listener for endpoint in found.bound})
     if problems:
         raise BadSettings(problems)
-    bound = tuple(Listener(endpoint.listener, endpoint.host, endpoint.port) for endpoint in found.bound)
     values = Values(MappingProxyType(draft.values), frozenset(filter(draft.is_given, given)))
     return Settings(
         values,
@@ -75,14 +73,8 @@ def load(
         logs_of(values),
         zookeeper_of(values, towards_zookeeper),
         limits_of(values, most_connections),
-        bound,
-        found.advertised,
-        found.inter_broker,
+        found,
         ignored,
-        found.security,
-        found.towards_brokers,
-        found.control_plane,
-        token_key_of(draft),
     )
 
 

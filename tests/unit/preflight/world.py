@@ -151,7 +151,7 @@ class World:
         wanted = wanted_of(self._settings, is_new_cluster=is_new_cluster)
         dialer: Any = self
         preflight = Preflight(
-            wanted, self._settings.advertised_endpoints, dialer, self, wall_clock=lambda: self.now_ms / 1000
+            wanted, self._settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
         )
         self._look = preflight.look
         self.claimant = Claimant(self._settings, self, self.told.append, new_bridge=self._bridge)
