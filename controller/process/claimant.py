@@ -121,11 +121,6 @@ class Claimant:
         return self._spoken_settings.value
 
     @property
-    def settings(self) -> Settings:
-        """What is in force: as the operator has set it, or as the brokers have it."""
-        return self._settings.overridden(self.inherited.values)
-
-    @property
     def has_passed(self) -> bool:
         """Whether this process has found the cluster sound: before, it writes nothing to ZooKeeper."""
         return self._has_passed

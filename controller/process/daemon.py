@@ -48,7 +48,7 @@ from controller.preflight.configured import preflight_of, tolerated
 from controller.preflight.findings import Check
 from controller.process.claimant import Claimant
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
-from controller.process.machine_settings import authorizer_settings, own_configs
+from controller.process.machine_settings import own_configs
 from controller.process.replica_znode import Announcing
 from controller.process.terms import Leading
 from controller.runtime import stacks
@@ -122,7 +122,7 @@ class Daemon:
         self._service_manager = ServiceManager(os.environ)
         self._is_told_to_stop = False
         self._end_within_s = _CLOSE_WITHIN_S + sum(
-            settings.number(key) / 1000 for key in ("controller.drain.timeout.ms", "request.timeout.ms")
+            (settings.term.drain_timeout_s, settings.number("request.timeout.ms") / 1000)
         )
         self._own_id = BrokerId(settings.broker_id)
         self._candidacy = Candidacy(
@@ -144,7 +144,7 @@ class Daemon:
         log_openness(http, access)
         readers = Readers(http.allowed_hosts, access)
         self._monitoring = Monitoring(http.address, self, api_name, readers, troubles)
-        judging = authorizer_settings(settings)
+        judging = settings.term.machine.authorizer
         self._rights = (
             RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable, troubles)
             if judging
@@ -187,9 +187,15 @@ class Daemon:
         dialer = dialer_of(settings.listening, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings, preflight, self._happened, troubles=troubles)
-        self._server.show(lambda: own_configs(self._claimant.settings, self._claimant.protocol))
+
+        def in_force() -> Settings:
+            return settings.overridden(self._claimant.inherited.values)
+
+        self._server.show(lambda: own_configs(in_force(), self._claimant.protocol))
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
-        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
+        self._leading = Leading(
+            lambda: in_force().term, self._claimant, self._monitoring, self._happened, dialer, self._quotas
+        )
         self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
             self._own_id,

@@ -13,6 +13,7 @@ from controller.settings.kinds import Value
 from controller.settings.limits import Limits
 from controller.settings.listening import Listening
 from controller.settings.logs import LogSettings
+from controller.settings.term import TermSettings, term_of
 from controller.settings.values import Values, shown
 from controller.settings.zookeeper import ZooKeeperSettings
 
@@ -29,6 +30,7 @@ class Settings(Struct, frozen=True):
     zookeeper: ZooKeeperSettings
     limits: Limits
     listening: Listening
+    term: TermSettings
     ignored: tuple[str, ...] = ()
 
     def text(self, key: str) -> str:
@@ -50,8 +52,9 @@ class Settings(Struct, frozen=True):
         return self.values[key] is True
 
     def overridden(self, values: Mapping[str, Value]) -> Settings:
-        """The same, where these values are in force."""
-        return replace(self, in_force=replace(self.in_force, by_key=MappingProxyType({**self.values, **values})))
+        """The same, where these values of the brokers are in force: only `term` goes by them."""
+        in_force = replace(self.in_force, by_key=MappingProxyType({**self.values, **values}))
+        return replace(self, in_force=in_force, term=term_of(in_force, self.listening, self.zookeeper))
 
     @property
     def values(self) -> Mapping[str, Value | None]:

@@ -18,6 +18,7 @@ from controller.settings.parts import Settings
 from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
+from controller.settings.term import term_of
 from controller.settings.values import Values
 from controller.settings.zookeeper import zookeeper_of
 from controller.settings.zookeeper_security import zookeeper_security_of
@@ -67,13 +68,15 @@ def load(
     if problems:
         raise BadSettings(problems)
     values = Values(MappingProxyType(draft.values), frozenset(filter(draft.is_given, given)))
+    zookeeper = zookeeper_of(values, towards_zookeeper)
     return Settings(
         values,
         http_of(values),
         logs_of(values),
-        zookeeper_of(values, towards_zookeeper),
+        zookeeper,
         limits_of(values, most_connections),
         found,
+        term_of(values, found, zookeeper),
         ignored,
     )
 

@@ -53,7 +53,8 @@ def next_term(world: World) -> MachineSettings:
 
     async def built() -> MachineSettings:
         claimant = world.claimant
-        return machine_settings(claimant.settings, claimant.protocol, None, claimant.inherited)
+        in_force = world.settings.overridden(claimant.inherited.values)
+        return machine_settings(in_force.term, claimant.protocol, None, claimant.inherited)
 
     return asyncio.run(built())
 

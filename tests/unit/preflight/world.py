@@ -135,7 +135,7 @@ class World:
         self._answering: dict[tuple[str, int], Broker] = {}
         self._expected: dict[str, bool] = {}
         self._loop = SimulatedLoop(self.ensemble.clock)  # type: ignore[abstract]  # it asks for no more
-        self._settings = load(
+        self.settings = load(
             None,
             [
                 "zookeeper.connect=simulated:2181",
@@ -148,13 +148,13 @@ class World:
             {},
             {"inter.broker.protocol.version": parse_wanted},
         )
-        wanted = wanted_of(self._settings, is_new_cluster=is_new_cluster)
+        wanted = wanted_of(self.settings, is_new_cluster=is_new_cluster)
         dialer: Any = self
         preflight = Preflight(
-            wanted, self._settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
+            wanted, self.settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
         )
         self._look = preflight.look
-        self.claimant = Claimant(self._settings, self, self.told.append, new_bridge=self._bridge)
+        self.claimant = Claimant(self.settings, self, self.told.append, new_bridge=self._bridge)
 
     # the cluster
 

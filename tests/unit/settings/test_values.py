@@ -16,9 +16,9 @@ def test_what_is_not_set_has_kafkas_default() -> None:
     found = settings()
 
     assert found.zookeeper.session_timeout_ms == 18000
-    assert found.number("controller.socket.timeout.ms") == 30000
+    assert found.term.response_timeout_s == 30
     assert found.limits.idle_s == 600
-    assert found.flag("unclean.leader.election.enable") is False
+    assert found.term.machine.unclean_election is False
     assert found.rack is None
 
 
@@ -27,7 +27,8 @@ def test_every_default_would_be_accepted_if_it_were_written() -> None:
     written.pop("security.inter.broker.protocol")
 
     found = settings(written)
-    assert replace(found, in_force=replace(found.in_force, given=settings().given)) == settings()
+    not_given = replace(found, in_force=replace(found.in_force, given=settings().given))
+    assert not_given.overridden({}) == settings()
 
 
 def test_the_connection_timeout_is_the_session_timeout_unless_set() -> None:
