@@ -20,8 +20,6 @@ from controller.settings import Settings
 from controller.zk.answers import Disconnected, SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.session import Session
-from zk_layout.ids import BrokerId
-from zk_layout.znodes.brokers import Registration
 
 SOUND, UNSOUND, UNREACHABLE = 0, 1, 3
 LOOK_WITHIN_S = 120.0
@@ -58,20 +56,19 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
     Raises:
         Disconnected, SessionEnded: ZooKeeper cannot be asked, or does not answer in time.
     """
-    own_id = BrokerId(settings.broker_id)
+    claim = settings.claim
     bound, doors = settings.listening.bound, doors_of(settings.listening, NoUsers())
     listeners = [ListenerSettings(x.listener, x.host, x.port, relays=False, door=doors[x.listener]) for x in bound]
-    server = Server(own_id, listeners)
-    bridge = Bridge(settings.zookeeper)
-    session = Session(bridge, lambda _: None, own_id)
-    registration = Registration(settings.listening.advertised, settings.rack)
+    server = Server(claim.own_id, listeners)
+    bridge = Bridge(claim.zookeeper)
+    session = Session(bridge, lambda _: None, claim.own_id)
     await bridge.start(still_trying)
     try:
         taken = await _listen(server)
         door = None if taken else server
         preflight = preflight_of(settings, door, dialer_of(settings.listening), is_new_cluster=is_new_cluster)
         async with asyncio.timeout(LOOK_WITHIN_S):
-            verdict = await preflight.look(bridge, lambda: session.clash(registration))
+            verdict = await preflight.look(bridge, lambda: session.clash(claim.registration))
         return Verdict((*verdict.findings, *taken))
     except TimeoutError:
         raise Disconnected(f"the look at the cluster was not over after {LOOK_WITHIN_S:g} s") from None

@@ -10,7 +10,6 @@ from controller.preflight.own_listeners import OwnDoorDialer
 from controller.preflight.sightings import GRANTS, Wanted
 from controller.settings import Settings
 from controller.wire.versions import parse_wanted
-from zk_layout.ids import BrokerId
 
 
 def tolerated(settings: Settings) -> frozenset[Check]:
@@ -20,21 +19,21 @@ def tolerated(settings: Settings) -> frozenset[Check]:
 
 def wanted_of(settings: Settings, *, is_new_cluster: bool) -> Wanted:
     """What a process with these settings expects of its cluster."""
-    listening = settings.listening
+    claim, listening = settings.claim, settings.listening
     return Wanted(
-        BrokerId(settings.broker_id),
-        settings.zookeeper.connect,
+        claim.own_id,
+        claim.zookeeper.connect,
         listening.inter_broker,
-        parse_wanted(settings.text("inter.broker.protocol.version")),
+        parse_wanted(claim.protocol),
         is_new_cluster,
         listening.for_brokers,
         tolerated(settings),
         str(settings.values["authorizer.class.name"] or ""),
         {key: text for key, text in settings.shown().items() if key in PROTECTING},
         frozenset(endpoint.listener for endpoint in listening.advertised),
-        settings.rack,
-        settings.zookeeper.security.sets_acl,
-        settings.given,
+        claim.registration.rack,
+        claim.zookeeper.security.sets_acl,
+        claim.given,
         settings.flag("create.topic.policy.ignore"),
         frozenset(key for key in GRANTS if settings.values[key]),
     )

@@ -36,15 +36,13 @@ from controller.preflight.findings import Finding, Gravity, Verdict, once_passed
 from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
 from controller.runtime.supervision import Troubles, reason_of
-from controller.settings import Settings
+from controller.settings.claiming import ClaimSettings
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
 from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.session import Session
-from zk_layout.ids import BrokerId
-from zk_layout.znodes.brokers import Registration
 
 HASTE_S = 1.0
 TURNED_AWAY_S = 5.0
@@ -70,7 +68,7 @@ class Claimant:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ClaimSettings,
         preflight: Preflight,
         tell: Callable[[Event], None],
         *,
@@ -81,11 +79,11 @@ class Claimant:
         self._settings = settings
         self._new_bridge = new_bridge
         self._tell = tell
-        self._own_id = BrokerId(settings.broker_id)
-        self._registration = Registration(settings.listening.advertised, settings.rack)
-        self._give_up_s = settings.number("request.timeout.ms") / 1000
+        self._own_id = settings.own_id
+        self._registration = settings.registration
+        self._give_up_s = settings.request_timeout_s
         self._preflight = preflight
-        self._set_protocol = parse_wanted(settings.text("inter.broker.protocol.version"))
+        self._set_protocol = parse_wanted(settings.protocol)
         self._spoken = SpokenProtocol()
         self._spoken_settings = SpokenSettings(settings.given)
         self._warned: tuple[Finding, ...] = ()

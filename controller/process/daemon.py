@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
+from controller.core.candidacy.candidacy import FAILED, Candidacy
 from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
 from controller.core.candidacy.orders import (
     Abandon,
@@ -31,7 +31,7 @@ from controller.core.candidacy.orders import (
     TermOrder,
     WakeAt,
 )
-from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.candidacy.phases import Phase
 from controller.core.clients.authorization import anybody
 from controller.core.messages.commands import LiveBroker
 from controller.core.messages.effects import Notice
@@ -121,16 +121,9 @@ class Daemon:
         self._last_resort = last_resort
         self._service_manager = ServiceManager(os.environ)
         self._is_told_to_stop = False
-        self._end_within_s = _CLOSE_WITHIN_S + sum(
-            (settings.term.drain_timeout_s, settings.number("request.timeout.ms") / 1000)
-        )
-        self._own_id = BrokerId(settings.broker_id)
-        self._candidacy = Candidacy(
-            CandidacySettings(
-                TakeOver(settings.text("controller.takeover")),
-                settings.zookeeper.session_timeout_ms / 1000,
-            )
-        )
+        self._end_within_s = _CLOSE_WITHIN_S + settings.term.drain_timeout_s + settings.claim.request_timeout_s
+        self._own_id = settings.claim.own_id
+        self._candidacy = Candidacy(settings.candidacy)
         self._since = time.time()
         self._troubles = Troubles()
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
@@ -163,7 +156,7 @@ class Daemon:
                 self._own_id,
                 self._live_brokers,
                 dialer_of(settings.listening, READ_AHEAD_BYTES, troubles),
-                settings.number("request.timeout.ms") / 1000,
+                settings.claim.request_timeout_s,
                 self._rights.is_allowed if self._rights is not None else anybody,
                 self._leader,
             ),
@@ -186,7 +179,7 @@ class Daemon:
             self._monitoring.refuses_clients = self._refuses_clients
         dialer = dialer_of(settings.listening, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
-        self._claimant = Claimant(settings, preflight, self._happened, troubles=troubles)
+        self._claimant = Claimant(settings.claim, preflight, self._happened, troubles=troubles)
 
         def in_force() -> Settings:
             return settings.overridden(self._claimant.inherited.values)

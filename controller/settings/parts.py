@@ -8,6 +8,8 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.core.candidacy.candidacy import CandidacySettings
+from controller.settings.claiming import ClaimSettings
 from controller.settings.http import HttpSettings
 from controller.settings.kinds import Value
 from controller.settings.limits import Limits
@@ -30,6 +32,8 @@ class Settings(Struct, frozen=True):
     zookeeper: ZooKeeperSettings
     limits: Limits
     listening: Listening
+    candidacy: CandidacySettings
+    claim: ClaimSettings
     term: TermSettings
     ignored: tuple[str, ...] = ()
 
@@ -65,17 +69,6 @@ class Settings(Struct, frozen=True):
     def given(self) -> frozenset[str]:
         """The keys that the operator has set."""
         return self.in_force.given
-
-    @property
-    def broker_id(self) -> int:
-        """Our own id."""
-        return self.number("broker.id")
-
-    @property
-    def rack(self) -> str | None:
-        """Our rack, as the brokers have theirs."""
-        rack = self.values["broker.rack"]
-        return None if rack is None else str(rack)
 
     def shown(self) -> dict[str, str]:
         """Every setting in force as it may be printed."""

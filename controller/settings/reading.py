@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from controller.settings import listening
+from controller.settings.claiming import candidacy_of, claim_of
 from controller.settings.draft import Draft
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
 from controller.settings.http import http_of
@@ -76,6 +77,8 @@ def load(
         zookeeper,
         limits_of(values, most_connections),
         found,
+        candidacy_of(values, zookeeper),
+        claim_of(values, found, zookeeper),
         term_of(values, found, zookeeper),
         ignored,
     )

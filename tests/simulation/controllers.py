@@ -341,7 +341,7 @@ class Process(Daemon):
     def _assemble(self, settings: Settings) -> None:
         controller = self._controller
         self.claimant = self._claimant = Claimant(
-            settings,
+            settings.claim,
             NothingWrong(),
             self._happened,
             new_bridge=self._new_bridge,

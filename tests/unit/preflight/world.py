@@ -154,7 +154,7 @@ class World:
             wanted, self.settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
         )
         self._look = preflight.look
-        self.claimant = Claimant(self.settings, self, self.told.append, new_bridge=self._bridge)
+        self.claimant = Claimant(self.settings.claim, self, self.told.append, new_bridge=self._bridge)
 
     # the cluster
 

@@ -35,7 +35,7 @@ def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(monkeypatch: 
     nobody: Any = None
 
     async def wait() -> None:
-        reaching = asyncio.create_task(Claimant(SETTINGS, nobody, told.append).reach())
+        reaching = asyncio.create_task(Claimant(SETTINGS.claim, nobody, told.append).reach())
         async with asyncio.timeout(10):
             while not told:
                 await asyncio.sleep(0.01)
@@ -59,7 +59,7 @@ def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() ->
     def new_bridge(settings: ZooKeeperSettings) -> Bridge:
         return Bridge(settings, kazoo_client(settings, ensemble.network, loop, dial))
 
-    claimant = Claimant(SETTINGS, NothingWrong(), told.append, new_bridge=new_bridge)
+    claimant = Claimant(SETTINGS.claim, NothingWrong(), told.append, new_bridge=new_bridge)
     loop.start(claimant.reach())
     ensemble.until(lambda: Watching() in told)
 

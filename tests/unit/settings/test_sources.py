@@ -27,7 +27,7 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
 
     found = load(path, [f"{key}={value}" for key, value in LEAST.items()], {})
 
-    assert (found.rack, found.logs.level, found.http.port) == ("café ü", "warning", 2)
+    assert (found.claim.registration.rack, found.logs.level, found.http.port) == ("café ü", "warning", 2)
 
 
 def test_a_problem_names_the_line_on_which_its_key_begins(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_an_empty_value_is_as_good_as_none(tmp_path: Path) -> None:
 
     found = load(path, [], {})
 
-    assert (found.rack, found.http.port) == (None, 9640)
+    assert (found.claim.registration.rack, found.http.port) == (None, 9640)
 
 
 def test_a_required_value_may_not_be_empty(tmp_path: Path) -> None:

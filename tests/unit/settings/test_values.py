@@ -19,7 +19,7 @@ def test_what_is_not_set_has_kafkas_default() -> None:
     assert found.term.response_timeout_s == 30
     assert found.limits.idle_s == 600
     assert found.term.machine.unclean_election is False
-    assert found.rack is None
+    assert found.claim.registration.rack is None
 
 
 def test_every_default_would_be_accepted_if_it_were_written() -> None:
@@ -27,8 +27,9 @@ def test_every_default_would_be_accepted_if_it_were_written() -> None:
     written.pop("security.inter.broker.protocol")
 
     found = settings(written)
-    not_given = replace(found, in_force=replace(found.in_force, given=settings().given))
-    assert not_given.overridden({}) == settings()
+    given = settings().given
+    found = replace(found, in_force=replace(found.in_force, given=given), claim=replace(found.claim, given=given))
+    assert found.overridden({}) == settings()
 
 
 def test_the_connection_timeout_is_the_session_timeout_unless_set() -> None:
@@ -67,7 +68,7 @@ def test_an_id_in_the_range_of_generated_ids_is_refused() -> None:
 
 @pytest.mark.parametrize("written", [{"reserved.broker.max.id": "2000"}, {"broker.id.generation.enable": "false"}])
 def test_such_an_id_is_good_where_no_broker_can_get_it(written: dict[str, str]) -> None:
-    assert settings({"broker.id": "1001", **written}).broker_id == 1001
+    assert settings({"broker.id": "1001", **written}).claim.own_id == 1001
 
 
 def test_an_unknown_key_is_refused_and_the_nearest_known_one_named() -> None:
