@@ -12,9 +12,9 @@ import click
 import structlog
 
 from controller.commands.common import still_trying
-from controller.preflight.configured import preflight_of
 from controller.preflight.findings import Check, Finding, Gravity, Verdict
 from controller.process.listener_security import NoUsers, dialer_of, doors_of
+from controller.process.preflight import preflight_of
 from controller.server.listener import ListenerSettings, Server
 from controller.settings import Settings
 from controller.zk.answers import Disconnected, SessionEnded

@@ -44,11 +44,11 @@ from controller.http.server import Readers
 from controller.http.status import Status
 from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
-from controller.preflight.configured import preflight_of, tolerated
 from controller.preflight.findings import Check
 from controller.process.claimant import Claimant
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
 from controller.process.machine_settings import own_configs
+from controller.process.preflight import preflight_of
 from controller.process.replica_znode import Announcing
 from controller.process.terms import Leading
 from controller.runtime import stacks
@@ -174,7 +174,7 @@ class Daemon:
         if rights is not None:
             self._server.judge(rights.is_allowed_for_any, self._access_log.judged)
         self._monitoring.ask_through(self._server.ask)
-        if Check.AUTHORIZER not in tolerated(settings):
+        if Check.AUTHORIZER not in settings.preflight.tolerated:
             self._server.withhold(lambda: self._claimant.withheld)
             self._monitoring.refuses_clients = self._refuses_clients
         dialer = dialer_of(settings.listening, troubles=troubles)

@@ -15,8 +15,9 @@ from controller.settings.kinds import Value
 from controller.settings.limits import Limits
 from controller.settings.listening import Listening
 from controller.settings.logs import LogSettings
+from controller.settings.preflight import PreflightSettings
 from controller.settings.term import TermSettings, term_of
-from controller.settings.values import Values, shown
+from controller.settings.values import Values
 from controller.settings.zookeeper import ZooKeeperSettings
 
 
@@ -35,6 +36,7 @@ class Settings(Struct, frozen=True):
     candidacy: CandidacySettings
     claim: ClaimSettings
     term: TermSettings
+    preflight: PreflightSettings
     ignored: tuple[str, ...] = ()
 
     def text(self, key: str) -> str:
@@ -72,4 +74,4 @@ class Settings(Struct, frozen=True):
 
     def shown(self) -> dict[str, str]:
         """Every setting in force as it may be printed."""
-        return {key: "" if value is None else shown(key, value) for key, value in self.values.items()}
+        return self.in_force.shown()

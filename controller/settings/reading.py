@@ -16,6 +16,7 @@ from controller.settings.http import http_of
 from controller.settings.limits import limits_of
 from controller.settings.logs import logs_of
 from controller.settings.parts import Settings
+from controller.settings.preflight import preflight_of
 from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
@@ -80,6 +81,7 @@ def load(
         candidacy_of(values, zookeeper),
         claim_of(values, found, zookeeper),
         term_of(values, found, zookeeper),
+        preflight_of(values),
         ignored,
     )
 

@@ -46,6 +46,10 @@ class Values(Struct, frozen=True):
         """A value that the table declares a truth."""
         return self.by_key[key] is True
 
+    def shown(self) -> dict[str, str]:
+        """Every setting in force as it may be printed."""
+        return {key: "" if value is None else shown(key, value) for key, value in self.by_key.items()}
+
 
 def shown(key: str, value: Value) -> str:
     """A value as it may be printed, in Kafka's spelling.

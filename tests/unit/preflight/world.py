@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from controller.core.candidacy.events import Event, Unsound, Watching
 from controller.core.messages.errors import ErrorCode
-from controller.preflight.configured import wanted_of
 from controller.preflight.findings import Verdict
 from controller.preflight.looking import Preflight
 from controller.process.claimant import Claimant
+from controller.process.preflight import wanted_of
 from controller.settings import load
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.frames import FrameBuffer, RequestHeader, encode_response_header, framed
