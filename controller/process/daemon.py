@@ -47,7 +47,6 @@ from controller.monitoring.monitoring import Monitoring
 from controller.preflight.findings import Check
 from controller.process.claimant import Claimant
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
-from controller.process.machine_settings import own_configs
 from controller.process.preflight import preflight_of
 from controller.process.replica_znode import Announcing
 from controller.process.terms import Leading
@@ -62,6 +61,7 @@ from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
 from controller.settings.limits import Limits
 from controller.settings.listening import Listening
+from controller.settings.own_configs import own_configs
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
 
@@ -184,7 +184,7 @@ class Daemon:
         def in_force() -> Settings:
             return settings.overridden(self._claimant.inherited.values)
 
-        self._server.show(lambda: own_configs(in_force(), self._claimant.protocol))
+        self._server.show(lambda: own_configs(in_force().values, str(self._claimant.protocol)))
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
         self._leading = Leading(
             lambda: in_force().term, self._claimant, self._monitoring, self._happened, dialer, self._quotas

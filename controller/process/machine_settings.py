@@ -1,4 +1,4 @@
-"""Which settings reach the machine of a term, and in which units; which does this node show to clients?"""
+"""What does the machine of a term go by? Settings, and what they cannot tell: brokers, the cluster, the clock."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import time
 
 from msgspec.structs import replace
 
-from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.core.settings import MachineSettings
 from controller.preflight.inheriting import Inherited
-from controller.settings import Settings
-from controller.settings.table import SETTINGS
 from controller.settings.term import TermSettings
-from controller.settings.values import HIDDEN
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.acls import acl_of
 
@@ -41,18 +37,3 @@ def machine_settings(
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
         acl_bytes=len(acl_of("/", is_protected=settings.protects_znodes)),
     )
-
-
-def own_configs(settings: Settings, protocol: InterBrokerProtocol) -> dict[str, BrokerConfig]:
-    """What this node shows to those who describe it as a broker: its settings under Kafka's names, and the protocol in
-    force. Kafka UI takes the version of the cluster, and what it can do, from its controller's."""
-    texts = {**settings.shown(), "inter.broker.protocol.version": str(protocol)}
-    return {
-        one.key: BrokerConfig(
-            None if texts[one.key] in ("", HIDDEN) else texts[one.key],
-            ConfigSource.DEFAULT if settings.values[one.key] == one.default else ConfigSource.STATIC_BROKER,
-            is_sensitive=texts[one.key] == HIDDEN,
-        )
-        for one in SETTINGS
-        if one.is_kafkas
-    }

@@ -22,12 +22,13 @@ from controller.settings.zookeeper import ZooKeeperSettings
 
 
 class Settings(Struct, frozen=True):
-    """The whole configuration; parts receive only what they use.
+    """The whole configuration, for those who put a process together; each of its parts receives one of these.
 
-    `ignored` are keys that do not concern a controller.
+    Shape:
+        `values` are for those who show them. `ignored` are keys that do not concern a controller.
     """
 
-    in_force: Values
+    values: Values
     http: HttpSettings
     logs: LogSettings
     zookeeper: ZooKeeperSettings
@@ -37,41 +38,9 @@ class Settings(Struct, frozen=True):
     claim: ClaimSettings
     term: TermSettings
     preflight: PreflightSettings
-    ignored: tuple[str, ...] = ()
+    ignored: tuple[str, ...]
 
-    def text(self, key: str) -> str:
-        """A value as text."""
-        return str(self.values[key])
-
-    def number(self, key: str) -> int:
-        """A value that the table declares a number."""
-        value = self.values[key]
-        assert isinstance(value, int)
-        return value
-
-    def seconds(self, key: str) -> float:
-        """A value that the table declares in milliseconds."""
-        return self.number(key) / 1000
-
-    def flag(self, key: str) -> bool:
-        """A value that the table declares a truth."""
-        return self.values[key] is True
-
-    def overridden(self, values: Mapping[str, Value]) -> Settings:
+    def overridden(self, by_key: Mapping[str, Value]) -> Settings:
         """The same, where these values of the brokers are in force: only `term` goes by them."""
-        in_force = replace(self.in_force, by_key=MappingProxyType({**self.values, **values}))
-        return replace(self, in_force=in_force, term=term_of(in_force, self.listening, self.zookeeper))
-
-    @property
-    def values(self) -> Mapping[str, Value | None]:
-        """Each key's value."""
-        return self.in_force.by_key
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The keys that the operator has set."""
-        return self.in_force.given
-
-    def shown(self) -> dict[str, str]:
-        """Every setting in force as it may be printed."""
-        return self.in_force.shown()
+        values = replace(self.values, by_key=MappingProxyType({**self.values.by_key, **by_key}))
+        return replace(self, values=values, term=term_of(values, self.listening, self.zookeeper))

@@ -27,8 +27,8 @@ def test_every_default_would_be_accepted_if_it_were_written() -> None:
     written.pop("security.inter.broker.protocol")
 
     found = settings(written)
-    given = settings().given
-    found = replace(found, in_force=replace(found.in_force, given=given), claim=replace(found.claim, given=given))
+    given = settings().values.given
+    found = replace(found, values=replace(found.values, given=given), claim=replace(found.claim, given=given))
     assert found.overridden({}) == settings()
 
 
@@ -120,7 +120,7 @@ def test_who_may_do_everything_needs_a_type() -> None:
 def test_what_is_refused_may_be_there_if_it_is_off() -> None:
     off = {"authorizer.class.name": "", "zookeeper.set.acl": "false", "zookeeper.ssl.client.enable": "FALSE"}
 
-    assert settings(off).values == settings().values
+    assert settings(off).values.by_key == settings().values.by_key
 
 
 def test_a_broker_s_own_file_can_be_a_start() -> None:
@@ -141,7 +141,7 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
     found = settings(written)
 
     assert found.ignored == tuple(sorted(written))
-    assert found.values == settings().values
+    assert found.values.by_key == settings().values.by_key
 
 
 def test_no_key_is_both_ours_and_somebody_else_s() -> None:

@@ -106,5 +106,5 @@ def test_no_secret_is_shown() -> None:
     found = settings(written)
 
     assert "s3cret" not in repr(found)
-    assert {found.shown()[key] for key in written if key not in TLS} == {"[hidden]"}
+    assert {found.values.shown()[key] for key in written if key not in TLS} == {"[hidden]"}
     assert {s.key for s in SETTINGS if "not shown" in s.kind.name} == set(written) - set(TLS)
