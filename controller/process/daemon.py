@@ -180,15 +180,13 @@ class Daemon:
         dialer = dialer_of(settings.listening, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
         self._claimant = Claimant(settings.claim, preflight, self._happened, troubles=troubles)
-
-        def in_force() -> Settings:
-            return settings.overridden(self._claimant.inherited.values)
-
-        self._server.show(lambda: own_configs(in_force().values, str(self._claimant.protocol)))
-        self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
-        self._leading = Leading(
-            lambda: in_force().term, self._claimant, self._monitoring, self._happened, dialer, self._quotas
+        self._server.show(
+            lambda: own_configs(
+                settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
+            )
         )
+        self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
+        self._leading = Leading(settings.term, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
         self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
             self._own_id,

@@ -19,20 +19,27 @@ def machine_settings(
 ) -> MachineSettings:
     """What a machine that begins now must know of the configuration, and of how brokers are spoken to.
 
-    `settings` are those in force; what brokers add to them is `inherited`.
+    What brokers have is `inherited`, and in force where `settings` have nothing.
     """
     inherited = inherited or Inherited()
+    cluster = settings.cluster.overridden(inherited.values)
     # What is deleted before that is known cannot be got back.
     is_deletion_known = inherited.are_heard or settings.is_deletion_set
     return replace(
         settings.machine,
         cluster_id=cluster_id,
+        unclean_election=cluster.unclean_election,
+        rebalance_every_s=cluster.rebalance_every_s,
+        imbalance_percentage=cluster.imbalance_percentage,
+        defaults=cluster.topic_defaults,
+        token_expiry_check_s=cluster.token_expiry_check_ms / 1000,
+        quota_window_s=cluster.quota_window_s,
         leaders_write_isr=not protocol.leaders_use_alter_partition,
         has_leader_recovery=protocol.has_leader_recovery_state,
         has_feature_versioning=protocol.has_feature_versioning,
         assigns_topic_ids=protocol.has_topic_ids,
         unclean_election_of_brokers=inherited.unclean_election,
-        deletes_topics=settings.machine.deletes_topics if is_deletion_known else None,
+        deletes_topics=cluster.deletes_topics if is_deletion_known else None,
         creation_policy="" if settings.ignores_policy else ", ".join(inherited.policies),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
         acl_bytes=len(acl_of("/", is_protected=settings.protects_znodes)),

@@ -28,26 +28,23 @@ class Leading:
 
     def __init__(
         self,
-        in_force: Callable[[], TermSettings],
+        settings: TermSettings,
         claimant: Claimant,
         monitoring: Monitoring,
         tell: Callable[[TermEvent | NotGivenUp], None],
         dialer: Dialer | None = None,
         quotas: Quotas | None = None,
     ) -> None:
-        """No term yet. Each goes by what is `in_force` when it begins.
-
-        `tell` hears what happens to each; `dialer` connects to brokers; `quotas` limit clients.
-        """
+        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers; `quotas` limit clients."""
         self._dialer = dialer
         self._quotas = quotas
         self.decided: Callable[[Decided], None] = lambda _: None
         """Hears what is decided about the rights of requests."""
-        self._in_force = in_force
+        self._settings = settings
         self._claimant = claimant
         self._monitoring = monitoring
         self._tell = tell
-        directory = in_force().journal_directory
+        directory = settings.journal_directory
         self._journal = Journal(directory, self._journal_stopped) if directory else None
         self._claimed: Claimed | None = None
         self._term: Term | None = None
@@ -123,7 +120,7 @@ class Leading:
         _log.warning(notice.text, kind=notice.kind)
 
     def _parts(self, server: Server) -> TermParts:
-        settings, protocol, monitoring = self._in_force(), self._claimant.protocol, self._monitoring
+        settings, protocol, monitoring = self._settings, self._claimant.protocol, self._monitoring
         return TermParts(
             bridge=self._claimant.bridge,
             machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited),

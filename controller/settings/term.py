@@ -1,4 +1,4 @@
-"""What does a term go by? Of it, what a native controller has from its broker may change while this process runs."""
+"""What does a term go by?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.core.acl_authorizer import super_users
-from controller.core.settings import AuthorizerSettings, MachineSettings, TopicDefaults
+from controller.core.settings import AuthorizerSettings, MachineSettings
+from controller.settings.cluster import ClusterSettings, cluster_of
 from controller.settings.listening import Listening
 from controller.settings.values import Values
 from controller.settings.zookeeper import ZooKeeperSettings
@@ -15,11 +16,11 @@ from zk_layout.ids import BrokerId
 
 
 class TermSettings(Struct, frozen=True):
-    """What one term goes by. It keeps what is in force when it begins.
+    """What one term goes by. All but `cluster` is the same for each.
 
     Shape:
-        `machine` is what decisions depend on, as far as settings tell. What is marked † in docs/settings.md is the
-        brokers' where it is not set here, and may be another for the next term: `Settings.overridden`.
+        `machine` is what decisions depend on, as far as the operator's settings tell. What brokers have as well is in
+        `cluster`, as it is set here; a term takes the brokers' when it begins, and keeps that.
         `is_deletion_set` says that the operator has set delete.topic.enable; otherwise it is not known before a broker
         is heard. Topics are created without asking the brokers' policy if it `ignores_policy`. What is created in
         ZooKeeper belongs to its creators if it `protects_znodes`. Without `journal_directory` no journal is kept.
@@ -30,6 +31,7 @@ class TermSettings(Struct, frozen=True):
     """
 
     machine: MachineSettings
+    cluster: ClusterSettings
     is_deletion_set: bool
     ignores_policy: bool
     protects_znodes: bool
@@ -45,6 +47,7 @@ def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) 
     directory = values.text("journal.dir")
     return TermSettings(
         machine=_machine(values, zookeeper),
+        cluster=cluster_of(values),
         is_deletion_set="delete.topic.enable" in values.given,
         ignores_policy=values.flag("create.topic.policy.ignore"),
         protects_znodes=zookeeper.security.sets_acl,
@@ -57,25 +60,15 @@ def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) 
 
 
 def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
-    rebalance_every_s = float(values.number("leader.imbalance.check.interval.seconds"))
     return MachineSettings(
         own_id=BrokerId(values.number("broker.id")),
-        unclean_election=values.flag("unclean.leader.election.enable"),
-        deletes_topics=values.flag("delete.topic.enable"),
         deletion_patience_s=values.seconds("reassignment.deletion.patience.ms"),
         znode_size_limit=zookeeper.request_limit_bytes,
         chroot_bytes=_chroot_bytes(zookeeper.connect),
-        rebalance_every_s=rebalance_every_s if values.flag("auto.leader.rebalance.enable") else None,
-        imbalance_percentage=values.number("leader.imbalance.per.broker.percentage"),
         shutdown_redundancy=values.number("controlled.shutdown.redundancy"),
-        defaults=TopicDefaults(values.number("num.partitions"), values.number("default.replication.factor")),
         status_retention_ms=values.number("reassign.partitions.status.min.retention.ms"),
-        token_expiry_check_s=values.seconds("delegation.token.expiry.check.interval.ms"),
         keeps_reassignment_znodes=values.flag("controller.reassignments.znodes"),
         authorizer=_authorizer(values),
-        quota_window_s=float(
-            values.number("controller.quota.window.num") * values.number("controller.quota.window.size.seconds")
-        ),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.settings.kinds import Value
 
@@ -45,6 +47,10 @@ class Values(Struct, frozen=True):
     def flag(self, key: str) -> bool:
         """A value that the table declares a truth."""
         return self.by_key[key] is True
+
+    def overridden(self, by_key: Mapping[str, Value]) -> Values:
+        """The same, where these values of the brokers are in force."""
+        return replace(self, by_key=MappingProxyType({**self.by_key, **by_key}))
 
     def shown(self) -> dict[str, str]:
         """Every setting in force as it may be printed."""

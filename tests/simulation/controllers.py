@@ -285,7 +285,7 @@ class _Leading(Leading):
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
         observer: Any = controller.observer
-        super().__init__(lambda: settings.term, claimant, observer, process.happened)
+        super().__init__(settings.term, claimant, observer, process.happened)
         self._controller = controller
         self._bridge = claimant
 

@@ -54,8 +54,7 @@ def next_term(world: World) -> MachineSettings:
 
     async def built() -> MachineSettings:
         claimant = world.claimant
-        in_force = world.settings.overridden(claimant.inherited.values)
-        return machine_settings(in_force.term, claimant.protocol, None, claimant.inherited)
+        return machine_settings(world.settings.term, claimant.protocol, None, claimant.inherited)
 
     return asyncio.run(built())
 

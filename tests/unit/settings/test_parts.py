@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.core.settings import TopicDefaults
+from controller.settings.cluster import FIELDS, ClusterSettings
+from controller.settings.preflight import PROTECTING
 from controller.settings.table import SETTINGS
 from controller.settings.values import Values
 from tests.unit.settings.given import settings
@@ -15,7 +18,7 @@ from tests.unit.settings.given import settings
 ROOT = Path(__file__).parents[3]
 OURS = ROOT / "controller" / "settings"
 KEYS = {setting.key for setting in SETTINGS}
-LOOK_UPS = {name for name in vars(Values) if not name.startswith("_")} - {"given", "shown"}
+LOOK_UPS = {name for name in vars(Values) if not name.startswith("_")} - {"given", "overridden", "shown"}
 COMPOSITION = ("controller/commands/", "controller/process/")
 
 
@@ -92,13 +95,15 @@ def test_only_those_who_put_a_process_together_have_the_whole_configuration() ->
     assert having
 
 
-def test_what_brokers_have_changes_only_the_part_of_a_term() -> None:
-    before = settings()
-    after = before.overridden({"num.partitions": 12, "auto.leader.rebalance.enable": False})
+def test_each_key_that_brokers_have_as_well_is_in_the_part_that_may_change() -> None:
+    assert FIELDS.keys() == PROTECTING.keys()
+    assert tuple(FIELDS.values()) == ClusterSettings.__struct_fields__
 
-    assert (after.term.machine.defaults.partition_count, after.term.machine.rebalance_every_s) == (12, None)
-    assert after.values.text("num.partitions") == "12"
-    assert [name for name in after.__struct_fields__ if getattr(after, name) != getattr(before, name)] == [
-        "values",
-        "term",
-    ]
+
+def test_what_brokers_have_is_in_force_where_it_is_known() -> None:
+    cluster = settings({"num.partitions": "5"}).term.cluster
+    theirs = cluster.overridden({"auto.leader.rebalance.enable": False, "controller.quota.window.num": 20})
+
+    assert (cluster.rebalance_every_s, cluster.quota_window_s) == (300.0, 11.0)
+    assert (theirs.rebalance_every_s, theirs.quota_window_s) == (None, 20.0)
+    assert theirs.topic_defaults == cluster.topic_defaults == TopicDefaults(5, 1)

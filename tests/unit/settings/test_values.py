@@ -18,7 +18,7 @@ def test_what_is_not_set_has_kafkas_default() -> None:
     assert found.zookeeper.session_timeout_ms == 18000
     assert found.term.response_timeout_s == 30
     assert found.limits.idle_s == 600
-    assert found.term.machine.unclean_election is False
+    assert found.term.cluster.unclean_election is False
     assert found.claim.registration.rack is None
 
 
@@ -28,8 +28,9 @@ def test_every_default_would_be_accepted_if_it_were_written() -> None:
 
     found = settings(written)
     given = settings().values.given
-    found = replace(found, values=replace(found.values, given=given), claim=replace(found.claim, given=given))
-    assert found.overridden({}) == settings()
+    values, claim = replace(found.values, given=given), replace(found.claim, given=given)
+    term = replace(found.term, is_deletion_set=False)
+    assert replace(found, values=values, claim=claim, term=term) == settings()
 
 
 def test_the_connection_timeout_is_the_session_timeout_unless_set() -> None:
