@@ -12,17 +12,14 @@ import click
 import structlog
 
 from controller.commands.common import still_trying
-from controller.preflight.configured import preflight_of
 from controller.preflight.findings import Check, Finding, Gravity, Verdict
 from controller.process.listener_security import NoUsers, dialer_of, doors_of
+from controller.process.preflight import preflight_of
 from controller.server.listener import ListenerSettings, Server
 from controller.settings import Settings
 from controller.zk.answers import Disconnected, SessionEnded
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import way_to_zookeeper
 from controller.zk.session import Session
-from zk_layout.ids import BrokerId
-from zk_layout.znodes.brokers import Registration
 
 SOUND, UNSOUND, UNREACHABLE = 0, 1, 3
 LOOK_WITHIN_S = 120.0
@@ -59,20 +56,19 @@ async def look(settings: Settings, *, is_new_cluster: bool) -> Verdict:
     Raises:
         Disconnected, SessionEnded: ZooKeeper cannot be asked, or does not answer in time.
     """
-    own_id = BrokerId(settings.broker_id)
-    doors = doors_of(settings, NoUsers())
-    listeners = [ListenerSettings(x.name, x.host, x.port, relays=False, door=doors[x.name]) for x in settings.listeners]
-    server = Server(own_id, listeners)
-    bridge = Bridge(way_to_zookeeper(settings))
-    session = Session(bridge, lambda _: None, own_id)
-    registration = Registration(settings.advertised_endpoints, settings.rack)
+    claim = settings.claim
+    bound, doors = settings.listening.bound, doors_of(settings.listening, NoUsers())
+    listeners = [ListenerSettings(x.listener, x.host, x.port, relays=False, door=doors[x.listener]) for x in bound]
+    server = Server(claim.own_id, listeners)
+    bridge = Bridge(claim.zookeeper)
+    session = Session(bridge, lambda _: None, claim.own_id)
     await bridge.start(still_trying)
     try:
         taken = await _listen(server)
         door = None if taken else server
-        preflight = preflight_of(settings, door, dialer_of(settings), is_new_cluster=is_new_cluster)
+        preflight = preflight_of(settings, door, dialer_of(settings.listening), is_new_cluster=is_new_cluster)
         async with asyncio.timeout(LOOK_WITHIN_S):
-            verdict = await preflight.look(bridge, lambda: session.clash(registration))
+            verdict = await preflight.look(bridge, lambda: session.clash(claim.registration))
         return Verdict((*verdict.findings, *taken))
     except TimeoutError:
         raise Disconnected(f"the look at the cluster was not over after {LOOK_WITHIN_S:g} s") from None

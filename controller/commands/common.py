@@ -15,11 +15,11 @@ from rich.console import Console
 
 from controller.settings import BadSettings, load
 from controller.settings.kinds import SERVERS
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_wanted
 from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings, way_to_zookeeper
 
 OK, FAILED, MISUSED, UNREACHABLE = 0, 1, 2, 3
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -66,7 +66,7 @@ def _way_to_zookeeper(connect: str | None, config: Path | None) -> ZooKeeperSett
         settings = load(config, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
     except BadSettings as error:
         fail("\nerror: ".join(error.problems), MISUSED)
-    return way_to_zookeeper(settings)
+    return settings.zookeeper
 
 
 def still_trying(reason: str) -> None:

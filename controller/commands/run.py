@@ -19,6 +19,7 @@ from controller.monitoring import authorizer_log
 from controller.preflight.tls_handshakes import handshakes
 from controller.process import listener_security
 from controller.settings import BadSettings, Settings, environment_name, load
+from controller.settings.logs import LogSettings
 from controller.wire.versions import parse_wanted
 
 
@@ -75,7 +76,7 @@ def run(
         from controller.commands import check_cluster as cluster
 
         sys.exit(cluster.run(settings, is_new_cluster=new_cluster, as_json=output == "json"))
-    _configure_logs(settings)
+    _configure_logs(settings.logs)
     _log_keys_not_acted_on(settings)
     from controller.process import daemon
 
@@ -93,13 +94,13 @@ def _refuse(error: BadSettings, *, as_json: bool) -> NoReturn:
 
 
 def _show_settings(found: Settings, output: str) -> None:
-    tried = handshakes(found)
+    tried = handshakes(found.listening)
     if output == "json":
-        shown = {"settings": found.shown(), "ignored": found.ignored, "handshakes": tried}
+        shown = {"settings": found.values.shown(), "ignored": found.ignored, "handshakes": tried}
         click.echo(json.dumps(shown, indent=2))
         return
     table = Table("key", "value", "environment variable", title="The configuration is valid")
-    for key, value in found.shown().items():
+    for key, value in found.values.shown().items():
         table.add_row(key, Text(value), environment_name(key))
     console().print(table)
     for listener, outcome in tried.items():
@@ -108,13 +109,11 @@ def _show_settings(found: Settings, output: str) -> None:
         click.echo(f"ignored, not settings of a controller: {', '.join(found.ignored)}")
 
 
-def _configure_logs(found: Settings) -> None:
-    style, file = found.text("log.format"), found.values["log.authorizer.file"]
-    logs.configure(found.text("log.level"), style)
+def _configure_logs(wanted: LogSettings) -> None:
+    style, file = wanted.format, wanted.authorizer_file
+    logs.configure(wanted.level, style)
     try:
-        logs.separate(
-            authorizer_log.LOGGER, found.text("log.authorizer.level"), Path(str(file)) if file else None, style
-        )
+        logs.separate(authorizer_log.LOGGER, wanted.authorizer_level, Path(file) if file else None, style)
     except OSError as error:
         _refuse(BadSettings([f"log.authorizer.file: {file} cannot be written: {error.strerror}"]), as_json=False)
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import structlog
 
-from controller.http.web_config import KEY, Seen, WebAccess
+from controller.http.web_config import Seen, WebAccess
 from controller.runtime.supervision import Troubles
 from controller.security.failures import UnusableSecurity
-from controller.settings import Settings
+from controller.settings.http import KEY, HttpSettings
 
 PART: Final = "HTTP port"
 _log = structlog.get_logger(__name__)
@@ -81,15 +81,15 @@ class HttpAccess:
         return self._found.lets_in(authorization, certificate)
 
 
-def http_access(settings: Settings, troubles: Troubles | None = None) -> HttpAccess | None:
+def http_access(settings: HttpSettings, troubles: Troubles | None = None) -> HttpAccess | None:
     """Who may read; None where everybody may, unencrypted. `troubles` hear of changes that cannot be used.
 
     Raises:
         UnusableSecurity: with what to change.
     """
-    path, host = settings.values[KEY], settings.text("http.host")
-    found = HttpAccess(Path(str(path)), troubles) if path and settings.number("http.port") else None
-    if not settings.number("http.port") or settings.flag("http.open") or _is_local(host):
+    path, host = settings.web_config_file, settings.host
+    found = HttpAccess(Path(path), troubles) if path and settings.port else None
+    if not settings.port or settings.is_open or _is_local(host):
         return found
     missing = []
     if found is None or found.context is None:
@@ -105,9 +105,9 @@ def http_access(settings: Settings, troubles: Troubles | None = None) -> HttpAcc
     return found
 
 
-def log_openness(settings: Settings, access: HttpAccess | None) -> None:
+def log_openness(settings: HttpSettings, access: HttpAccess | None) -> None:
     """Say once where everybody may read."""
-    host, port = settings.text("http.host"), settings.number("http.port")
+    host, port = settings.address
     if port and not _is_local(host) and (access is None or not access.has_authentication):
         _log.warning("everybody may read the HTTP port", host=host, port=port, hint=f"set {KEY}")
 

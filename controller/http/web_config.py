@@ -22,9 +22,9 @@ from msgspec import Struct, ValidationError, convert, field
 from controller.security.failures import UnusableSecurity
 from controller.security.tls.stores import UnusableStore
 from controller.security.tls.tls import choose_suites
+from controller.settings.http import KEY
 from zk_layout.codec import one_line
 
-KEY: Final = "http.web.config.file"
 _VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {
     "NoClientCert": ssl.CERT_NONE,

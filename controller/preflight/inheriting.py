@@ -14,13 +14,12 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from controller.settings.kinds import Value
+from controller.settings.preflight import PROTECTING
 from controller.settings.table import SETTINGS
 from controller.settings.values import shown
 from zk_layout.znodes.configs import UNCLEAN_ELECTION
 
 POLICY = "create.topic.policy.class.name"
-PROTECTING = MappingProxyType({one.key: one.protecting for one in SETTINGS if one.protecting is not None})
-"""What a native controller takes from its broker's configuration: of several values, which protects most?"""
 _KINDS = {one.key: one.kind for one in SETTINGS}
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from controller.core.clients.authorization import NOT_KNOWN_YET, Withheld
 from controller.preflight import beside_brokers, deciding
 from controller.preflight.findings import Check, Finding, Gravity, listed, named, ok, stop, warning
-from controller.preflight.sightings import GRANTS, AddressTried, BrokerSeen, Seen, Wanted
+from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
 from controller.settings.kinds import AUTHORIZERS
+from controller.settings.preflight import GRANTS
 from controller.wire.versions import OLDEST, InterBrokerProtocol, is_of_a_later_kafka, newest_within
 from controller.zk.rights import Right
 from controller.zk.whereabouts import Lacking

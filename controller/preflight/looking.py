@@ -17,9 +17,10 @@ from controller.core.clients.authorization import NOT_KNOWN_YET
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import BrokerConfig, ConfigSource
 from controller.preflight.findings import Check, Finding, Gravity, Verdict, tolerating
-from controller.preflight.inheriting import POLICY, PROTECTING, BrokerSettings
+from controller.preflight.inheriting import POLICY, BrokerSettings
 from controller.preflight.judging import UNNAMED, judge, protocols, withheld
-from controller.preflight.sightings import GRANTS, AddressTried, BrokerSeen, Seen, Wanted
+from controller.preflight.sightings import AddressTried, BrokerSeen, Seen, Wanted
+from controller.settings.preflight import GRANTS, PROTECTING
 from controller.wire import broker_configs
 from controller.wire.api_versions import encode_question
 from controller.wire.apis import ApiKey, VersionRange

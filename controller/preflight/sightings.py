@@ -16,9 +16,6 @@ from controller.zk.whereabouts import Lacking, Place
 from zk_layout.ids import BrokerId, TopicName
 from zk_layout.znodes.brokers import Endpoint
 
-GRANTS = ("super.users", "allow.everyone.if.no.acl.found")
-"""What an authorizer allows without an ACL. Brokers tell whether they have it, and not what it is."""
-
 
 class Wanted(Struct, frozen=True):
     """What the operator has set.

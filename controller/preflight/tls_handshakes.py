@@ -11,18 +11,18 @@ import ssl
 from controller.security.tls.handshake import shake_hands
 from controller.security.tls.stores import UnusableStore
 from controller.security.tls.tls import client_context, server_context
-from controller.settings import Settings
+from controller.settings.listening import Listening
 
 OK = "ok"
 
 
-def handshakes(settings: Settings) -> dict[str, str]:
+def handshakes(listening: Listening) -> dict[str, str]:
     """By listener with TLS over which brokers come: `ok`, or what is missing."""
     found = {}
-    for endpoint in settings.advertised_endpoints:
+    for endpoint in listening.advertised:
         name = endpoint.listener
-        secured = settings.security.get(name)
-        if name in (settings.inter_broker_listener, settings.control_plane_listener) and secured and secured.tls:
+        secured = listening.security.get(name)
+        if name in listening.for_brokers and secured and secured.tls:
             try:
                 shake_hands(server_context(secured.tls), client_context(secured.tls), endpoint.host)
                 found[name] = OK

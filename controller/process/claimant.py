@@ -36,15 +36,13 @@ from controller.preflight.findings import Finding, Gravity, Verdict, once_passed
 from controller.preflight.inheriting import Inherited, difference
 from controller.preflight.looking import sentences
 from controller.runtime.supervision import Troubles, reason_of
-from controller.settings import Settings
+from controller.settings.claiming import ClaimSettings
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import InterBrokerProtocol, parse_wanted
 from controller.zk import whereabouts
 from controller.zk.answers import Disconnected, Refused, SessionEnded, TurnedAway
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings, way_to_zookeeper
 from controller.zk.session import Session
-from zk_layout.ids import BrokerId
-from zk_layout.znodes.brokers import Registration
 
 HASTE_S = 1.0
 TURNED_AWAY_S = 5.0
@@ -70,7 +68,7 @@ class Claimant:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ClaimSettings,
         preflight: Preflight,
         tell: Callable[[Event], None],
         *,
@@ -81,11 +79,11 @@ class Claimant:
         self._settings = settings
         self._new_bridge = new_bridge
         self._tell = tell
-        self._own_id = BrokerId(settings.broker_id)
-        self._registration = Registration(settings.advertised_endpoints, settings.rack)
-        self._give_up_s = settings.number("request.timeout.ms") / 1000
+        self._own_id = settings.own_id
+        self._registration = settings.registration
+        self._give_up_s = settings.request_timeout_s
         self._preflight = preflight
-        self._set_protocol = parse_wanted(settings.text("inter.broker.protocol.version"))
+        self._set_protocol = parse_wanted(settings.protocol)
         self._spoken = SpokenProtocol()
         self._spoken_settings = SpokenSettings(settings.given)
         self._warned: tuple[Finding, ...] = ()
@@ -121,11 +119,6 @@ class Claimant:
         return self._spoken_settings.value
 
     @property
-    def settings(self) -> Settings:
-        """What is in force: as the operator has set it, or as the brokers have it."""
-        return self._settings.overridden(self.inherited.values)
-
-    @property
     def has_passed(self) -> bool:
         """Whether this process has found the cluster sound: before, it writes nothing to ZooKeeper."""
         return self._has_passed
@@ -133,7 +126,7 @@ class Claimant:
     async def reach(self) -> None:
         """Watch `/controller`, however long it takes until ZooKeeper can be reached; then look at the cluster, however
         long it takes until we may lead it; tells how that goes."""
-        servers = self._settings.text("zookeeper.connect")
+        servers = self._settings.zookeeper.connect
         _log.info("connecting to ZooKeeper", zookeeper=servers)
         while True:
             try:
@@ -301,7 +294,7 @@ class Claimant:
         """Say that nothing forbids a claim, if that or what was seen is news."""
         if not self._has_passed:
             self._has_passed = True
-            _log.info("standing by", broker=self._own_id, zookeeper=self._settings.text("zookeeper.connect"))
+            _log.info("standing by", broker=self._own_id, zookeeper=self._settings.zookeeper.connect)
         found = {f.check.value: f.text for f in verdict.findings if f.gravity is Gravity.OK}
         if found != self._found:
             self._found = found
@@ -369,7 +362,7 @@ class Claimant:
         await self.bridge.stop()
 
     def _new_session(self) -> tuple[Bridge, Session]:
-        bridge = self._new_bridge(way_to_zookeeper(self._settings))
+        bridge = self._new_bridge(self._settings.zookeeper)
         return bridge, Session(bridge, self._session_changed, self._own_id)
 
     def _session_changed(self, event: SessionEvent) -> None:

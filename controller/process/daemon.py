@@ -14,8 +14,9 @@ from typing import assert_never
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
-from controller.core.candidacy.candidacy import FAILED, Candidacy, CandidacySettings
+from controller.core.candidacy.candidacy import FAILED, Candidacy
 from controller.core.candidacy.events import Claimed, Event, Lost, StopAsked, Woken
 from controller.core.candidacy.orders import (
     Abandon,
@@ -30,7 +31,7 @@ from controller.core.candidacy.orders import (
     TermOrder,
     WakeAt,
 )
-from controller.core.candidacy.phases import Phase, TakeOver
+from controller.core.candidacy.phases import Phase
 from controller.core.clients.authorization import anybody
 from controller.core.messages.commands import LiveBroker
 from controller.core.messages.effects import Notice
@@ -43,22 +44,23 @@ from controller.http.server import Readers
 from controller.http.status import Status
 from controller.monitoring.authorizer_log import AccessLog, no_reason
 from controller.monitoring.monitoring import Monitoring
-from controller.preflight.configured import preflight_of, tolerated
 from controller.preflight.findings import Check
 from controller.process.claimant import Claimant
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
-from controller.process.machine_settings import authorizer_settings, own_configs
+from controller.process.preflight import preflight_of
 from controller.process.replica_znode import Announcing
 from controller.process.terms import Leading
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
 from controller.runtime.supervision import Troubles
-from controller.server.limits import Limits, by_address, connections_within
+from controller.server.limits import by_address, connections_within
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import READ_AHEAD_BYTES, Brokers
 from controller.settings import Settings
-from controller.settings.kinds import counts_in
+from controller.settings.limits import Limits
+from controller.settings.listening import Listening
+from controller.settings.own_configs import own_configs
 from controller.wire.apis import api_name
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller import ControllerClaim
@@ -89,36 +91,23 @@ def run(settings: Settings, *, is_new_cluster: bool = False) -> int:
         last_resort.cancel()
 
 
-def listeners_of(settings: Settings, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
+def listeners_of(listening: Listening, users: KnownUsers, troubles: Troubles) -> list[ListenerSettings]:
     """Where to listen, and whom to let in there."""
-    doors = doors_of(settings, users, troubles)
-    return [ListenerSettings(at.name, at.host, at.port, door=doors[at.name]) for at in settings.listeners]
+    doors = doors_of(listening, users, troubles)
+    return [ListenerSettings(at.listener, at.host, at.port, door=doors[at.listener]) for at in listening.bound]
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(wanted: Limits) -> Limits:
     """What clients may take, and no more connections than there can be open files."""
-    wanted, queued_bytes = settings.number("max.connections"), settings.number("queued.max.request.bytes")
-    most_connections = connections_within(wanted, is_relaying=True)
-    if most_connections < wanted:
+    most_connections = connections_within(wanted.most_connections, is_relaying=True)
+    if most_connections < wanted.most_connections:
         _log.warning(
             "the limit of open files leaves room for fewer connections than max.connections",
             limit=most_connections,
-            wanted=wanted,
+            wanted=wanted.most_connections,
             hint="raise the limit of open files (LimitNOFILE), or lower max.connections",
         )
-    return Limits(
-        settings.number("socket.request.max.bytes"),
-        settings.seconds("connections.max.idle.ms"),
-        most_connections,
-        queued_bytes=2**62 if queued_bytes < 0 else queued_bytes,
-        most_per_address=settings.number("max.connections.per.ip"),
-        most_for_address=by_address(counts_in(str(settings.values["max.connections.per.ip.overrides"] or ""))),
-        most_per_listener=settings.most_connections,
-        most_new_per_s=settings.number("max.connection.creation.rate"),
-        send_buffer_bytes=settings.number("socket.send.buffer.bytes"),
-        receive_buffer_bytes=settings.number("socket.receive.buffer.bytes"),
-        failed_login_delay_s=settings.seconds("connection.failed.authentication.delay.ms"),
-    )
+    return replace(wanted, most_connections=most_connections, most_for_address=by_address(wanted.most_for_address))
 
 
 class Daemon:
@@ -132,16 +121,9 @@ class Daemon:
         self._last_resort = last_resort
         self._service_manager = ServiceManager(os.environ)
         self._is_told_to_stop = False
-        self._end_within_s = _CLOSE_WITHIN_S + sum(
-            settings.number(key) / 1000 for key in ("controller.drain.timeout.ms", "request.timeout.ms")
-        )
-        self._own_id = BrokerId(settings.broker_id)
-        self._candidacy = Candidacy(
-            CandidacySettings(
-                TakeOver(settings.text("controller.takeover")),
-                settings.number("zookeeper.session.timeout.ms") / 1000,
-            )
-        )
+        self._end_within_s = _CLOSE_WITHIN_S + settings.term.drain_timeout_s + settings.claim.request_timeout_s
+        self._own_id = settings.claim.own_id
+        self._candidacy = Candidacy(settings.candidacy)
         self._since = time.time()
         self._troubles = Troubles()
         self._orders: asyncio.Queue[Claim | TermOrder | Exit] = asyncio.Queue()
@@ -150,13 +132,12 @@ class Daemon:
 
     def _assemble(self, settings: Settings) -> None:
         """Build the parts that touch the world outside."""
-        http = settings.text("http.host"), settings.number("http.port")
-        hosts = str(settings.values["http.allowed.hosts"] or "").replace(",", " ").split()
-        troubles = self._troubles
-        access = http_access(settings, troubles)
-        log_openness(settings, access)
-        self._monitoring = Monitoring(http, self, api_name, Readers(tuple(hosts), access), troubles)
-        judging = authorizer_settings(settings)
+        http, troubles = settings.http, self._troubles
+        access = http_access(http, troubles)
+        log_openness(http, access)
+        readers = Readers(http.allowed_hosts, access)
+        self._monitoring = Monitoring(http.address, self, api_name, readers, troubles)
+        judging = settings.term.machine.authorizer
         self._rights = (
             RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable, troubles)
             if judging
@@ -165,22 +146,22 @@ class Daemon:
         self._quotas = QuotasFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
         self._users = (
             CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
-            if wants_users(settings)
+            if wants_users(settings.listening)
             else None
         )
         self._server = Server(
             self._own_id,
-            listeners_of(settings, self._users or NoUsers(), troubles),
+            listeners_of(settings.listening, self._users or NoUsers(), troubles),
             brokers=Brokers(
                 self._own_id,
                 self._live_brokers,
-                dialer_of(settings, READ_AHEAD_BYTES, troubles),
-                settings.number("request.timeout.ms") / 1000,
+                dialer_of(settings.listening, READ_AHEAD_BYTES, troubles),
+                settings.claim.request_timeout_s,
                 self._rights.is_allowed if self._rights is not None else anybody,
                 self._leader,
             ),
-            limits=_limits(settings),
-            inter_broker_listener=settings.inter_broker_listener,
+            limits=_limits(settings.limits),
+            inter_broker_listener=settings.listening.inter_broker,
             observer=self._monitoring.server,
         )
         self._server.report_to(troubles)
@@ -193,21 +174,25 @@ class Daemon:
         if rights is not None:
             self._server.judge(rights.is_allowed_for_any, self._access_log.judged)
         self._monitoring.ask_through(self._server.ask)
-        if Check.AUTHORIZER not in tolerated(settings):
+        if Check.AUTHORIZER not in settings.preflight.tolerated:
             self._server.withhold(lambda: self._claimant.withheld)
             self._monitoring.refuses_clients = self._refuses_clients
-        dialer = dialer_of(settings, troubles=troubles)
+        dialer = dialer_of(settings.listening, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
-        self._claimant = Claimant(settings, preflight, self._happened, troubles=troubles)
-        self._server.show(lambda: own_configs(self._claimant.settings, self._claimant.protocol))
+        self._claimant = Claimant(settings.claim, preflight, self._happened, troubles=troubles)
+        self._server.show(
+            lambda: own_configs(
+                settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
+            )
+        )
         self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
-        self._leading = Leading(settings, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
+        self._leading = Leading(settings.term, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
         self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
             self._own_id,
             lambda: self._claimant.bridge if self._claimant.has_passed else None,
             self.status,
-            http,
+            http.address,
             troubles,
         )
 

@@ -29,6 +29,7 @@ from controller.security.tokens.key_sets import KEYS_FETCHED, NO_KEYS, URL, KeyS
 from controller.security.towards_brokers import TowardsBrokers
 from controller.server.service import Door
 from controller.settings import BadSettings, Settings
+from controller.settings.listening import Listening
 from controller.settings.security import BrokerSecurity, ListenerSecurity, SaslSettings
 from controller.zk import client as zookeeper
 from zk_layout.znodes.delegation_tokens import Token
@@ -80,29 +81,30 @@ def check(settings: Settings) -> None:
         BadSettings: with everything that cannot be used.
     """
     problems: list[str] = []
-    for name, secured in settings.security.items():
-        _try(name, partial(_door, settings, secured, NoUsers()), problems)
-    for name, towards in settings.towards_brokers.items():
-        _try(name, partial(_towards, settings, name, towards, _silent), problems)
+    listening = settings.listening
+    for name, secured in listening.security.items():
+        _try(name, partial(_door, listening, secured, NoUsers()), problems)
+    for name, towards in listening.towards_brokers.items():
+        _try(name, partial(_towards, listening, name, towards, _silent), problems)
     try:
-        zookeeper.check(settings.zookeeper)
+        zookeeper.check(settings.zookeeper.security)
     except (UnusableStore, UnusableSecurity) as error:
         problems.append(str(error))
     try:
-        http_access(settings)
+        http_access(settings.http)
     except UnusableSecurity as error:
         problems.append(str(error))
     if problems:
         raise BadSettings(tuple(dict.fromkeys(problems)))
 
 
-def doors_of(settings: Settings, users: KnownUsers, troubles: Troubles | None = None) -> Mapping[str, Door]:
+def doors_of(listening: Listening, users: KnownUsers, troubles: Troubles | None = None) -> Mapping[str, Door]:
     """How each listener lets clients in, by its name. `troubles` hear of what cannot be renewed.
 
     Raises:
         UnusableStore, UnusableSecurity, ValueError: what `check` would have told.
     """
-    for name, secured in settings.security.items():
+    for name, secured in listening.security.items():
         if (
             secured.sasl is not None
             and "OAUTHBEARER" in secured.sasl.enabled_mechanisms
@@ -112,13 +114,13 @@ def doors_of(settings: Settings, users: KnownUsers, troubles: Troubles | None = 
                 "tokens that nobody has signed are taken, as by Kafka's default", listener=name, hint=f"set {URL}"
             )
     return {
-        name: _door(settings, secured, users, _saying(troubles, f"listener {name}"))
-        for name, secured in settings.security.items()
+        name: _door(listening, secured, users, _saying(troubles, f"listener {name}"))
+        for name, secured in listening.security.items()
     }
 
 
 def dialer_of(
-    settings: Settings, read_ahead_bytes: int = READ_AHEAD_BYTES, troubles: Troubles | None = None
+    listening: Listening, read_ahead_bytes: int = READ_AHEAD_BYTES, troubles: Troubles | None = None
 ) -> ListenerDialer:
     """How this process connects to brokers. `troubles` hear of what cannot be renewed.
 
@@ -126,17 +128,17 @@ def dialer_of(
         UnusableStore, UnusableSecurity: what `check` would have told.
     """
     towards = {
-        name: _towards(settings, name, secured, _saying(troubles, f"connections to brokers on {name}"))
-        for name, secured in settings.towards_brokers.items()
+        name: _towards(listening, name, secured, _saying(troubles, f"connections to brokers on {name}"))
+        for name, secured in listening.towards_brokers.items()
     }
     return ListenerDialer({name: one for name, one in towards.items() if one is not None}, read_ahead_bytes)
 
 
-def wants_users(settings: Settings) -> bool:
+def wants_users(listening: Listening) -> bool:
     """Whether anybody logs in by what ZooKeeper knows of users."""
     return any(
         mechanism.startswith("SCRAM")
-        for secured in settings.security.values()
+        for secured in listening.security.values()
         if secured.sasl is not None
         for mechanism in secured.sasl.enabled_mechanisms
     )
@@ -149,32 +151,32 @@ def _try(listener: str, make: Callable[[], object], problems: list[str]) -> None
         problems.append(f"listener {listener}: {error}")
 
 
-def _towards(settings: Settings, name: str, secured: BrokerSecurity, say: Say) -> TowardsBrokers | None:
+def _towards(listening: Listening, name: str, secured: BrokerSecurity, say: Say) -> TowardsBrokers | None:
     """None where nothing depends on it, and the login module only says whom to let in."""
     try:
         return TowardsBrokers(secured, time.monotonic, say)
     except UnusableSecurity:
-        if name in (settings.inter_broker_listener, settings.control_plane_listener):
+        if name in listening.for_brokers:
             raise
         return None
 
 
-def _door(settings: Settings, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None) -> Door:
+def _door(listening: Listening, secured: ListenerSecurity, users: KnownUsers, say: Say | None = None) -> Door:
     """Without `say` nothing is fetched by which tokens are judged."""
     tls = None if secured.tls is None else ListenerTls(secured.tls, time.monotonic, say or _silent)
     if secured.sasl is None:
         return Door(tls)
     has_users = any(mechanism.startswith("SCRAM") for mechanism in secured.sasl.enabled_mechanisms)
-    login = _logins(settings, secured.sasl, users, say)
+    login = _logins(listening, secured.sasl, users, say)
     return Door(tls, login, users.is_ready if has_users else None, secured.sasl.max_receive_bytes)
 
 
-def _logins(settings: Settings, sasl: SaslSettings, users: KnownUsers, say: Say | None) -> Callable[[], Login]:
+def _logins(listening: Listening, sasl: SaslSettings, users: KnownUsers, say: Say | None) -> Callable[[], Login]:
     keys, of_tokens = None, sasl.options_of("OAUTHBEARER")
     if URL in of_tokens and "OAUTHBEARER" in sasl.enabled_mechanisms:
         context = _towards_key_set(of_tokens[URL], sasl)
         keys = _no_keys if say is None else KeySource(of_tokens, say, context)
-    sources = Sources(_now_ms, users.user, users.token, settings.token_key, keys, _default_realm())
+    sources = Sources(_now_ms, users.user, users.token, listening.token_key, keys, _default_realm())
     return partial(Login, listener_mechanisms(sasl, sources), _now_ms, sasl.max_reauth_ms)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import structlog
 
@@ -19,7 +18,7 @@ from controller.process.term import Quotas, Term, TermParts
 from controller.runtime.journal import Journal
 from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
-from controller.settings import Settings
+from controller.settings.term import TermSettings
 
 _log = structlog.get_logger(__name__)
 
@@ -29,7 +28,7 @@ class Leading:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TermSettings,
         claimant: Claimant,
         monitoring: Monitoring,
         tell: Callable[[TermEvent | NotGivenUp], None],
@@ -45,8 +44,8 @@ class Leading:
         self._claimant = claimant
         self._monitoring = monitoring
         self._tell = tell
-        directory = settings.values["journal.dir"]
-        self._journal = Journal(Path(str(directory)), self._journal_stopped) if directory else None
+        directory = settings.journal_directory
+        self._journal = Journal(directory, self._journal_stopped) if directory else None
         self._claimed: Claimed | None = None
         self._term: Term | None = None
         self._ending: Term | None = None
@@ -121,16 +120,15 @@ class Leading:
         _log.warning(notice.text, kind=notice.kind)
 
     def _parts(self, server: Server) -> TermParts:
-        # A term keeps what is in force when it begins.
-        settings, protocol, monitoring = self._claimant.settings, self._claimant.protocol, self._monitoring
+        settings, protocol, monitoring = self._settings, self._claimant.protocol, self._monitoring
         return TermParts(
             bridge=self._claimant.bridge,
             machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited),
             protocol=protocol,
             inter_broker_listener=settings.inter_broker_listener,
-            request_timeout_s=settings.number("controller.socket.timeout.ms") / 1000,
-            request_limit_bytes=settings.number("jute.maxbuffer"),
-            drain_timeout_s=settings.number("controller.drain.timeout.ms") / 1000,
+            request_timeout_s=settings.response_timeout_s,
+            request_limit_bytes=settings.machine.znode_size_limit,
+            drain_timeout_s=settings.drain_timeout_s,
             answer=server.answer,
             counter=monitoring,
             link_observer=monitoring.links,

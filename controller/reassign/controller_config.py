@@ -30,4 +30,4 @@ class ControllerConfig:
             settings = load(self._path, (), os.environ, {"inter.broker.protocol.version": parse_wanted})
         except BadSettings as error:
             raise Unusable("\n".join(error.problems)) from None
-        return settings.text("zookeeper.connect"), settings.zookeeper
+        return settings.zookeeper.connect, settings.zookeeper.security

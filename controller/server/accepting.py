@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 
 from controller.runtime.supervision import reason_of
-from controller.server.limits import Limits
+from controller.settings.limits import Limits
 
 _BACKLOG = 512
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from controller.server.limits import Limits
+from controller.settings.limits import Limits
 
 NO_ROOM = "too many connections"
 ADDRESS_FULL = "too many connections from one address"

@@ -22,9 +22,9 @@ from controller.runtime.supervision import Troubles
 from controller.server.accepting import Acceptor, Welcome, listen, reason_of_failure
 from controller.server.connection import Connection
 from controller.server.connection_quotas import OpenConnection, TurnedAway
-from controller.server.limits import Limits
 from controller.server.relay import Brokers, Relay
 from controller.server.service import AuthorizerOfTypes, Door, Judged, ServerObserver, Service
+from controller.settings.limits import Limits
 from zk_layout.ids import BrokerId
 
 _log = structlog.get_logger(__name__)

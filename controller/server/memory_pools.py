@@ -12,8 +12,8 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
-from controller.server.limits import Limits
 from controller.server.relay import MOST_READ_AHEAD_BYTES
+from controller.settings.limits import Limits
 from controller.wire.apis import Pool, pool_of
 
 HURRIED_S = 2.0

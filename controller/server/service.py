@@ -15,12 +15,12 @@ from controller.core.messages.requests import Caller
 from controller.security.login import Login
 from controller.server.connection_quotas import ConnectionQuotas
 from controller.server.inquiries import Inquiries
-from controller.server.limits import Limits
 from controller.server.memory_pools import MemoryPools
 from controller.server.metadata_answers import MetadataAnswers
 from controller.server.relay import Brokers
 from controller.server.repeated_lines import RepeatedLines
 from controller.server.topic_configs import TopicConfigs
+from controller.settings.limits import Limits
 from controller.wire.apis import api_name
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType

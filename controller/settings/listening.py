@@ -11,8 +11,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from controller.settings.draft import Draft
-from controller.settings.securing import broker_security_of, demand_login, security_of
-from controller.settings.security import BrokerSecurity, ListenerSecurity
+from controller.settings.securing import broker_security_of, demand_login, security_of, token_key_of
+from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret
 from controller.settings.table import PROTOCOLS
 from zk_layout.codec import Undecodable
 from zk_layout.znodes.brokers import Endpoint, parse_endpoint
@@ -24,9 +24,10 @@ class Listening(Struct, frozen=True):
     """Where to listen, what to advertise, and the names of the listeners between brokers.
 
     Shape:
-        Listener names are in capitals, as Kafka has them, and unique. `security` and `towards_brokers` are by name;
-        the second has those alone on which this process could connect to brokers. `control_plane` is `inter_broker`
-        where no other is set.
+        Listener names are in capitals, as Kafka has them, and unique. An empty host in `bound` means every interface.
+        `security` and `towards_brokers` are by name; the second has those alone on which this process could connect to
+        brokers. `control_plane` is `inter_broker` where no other is set. `token_key` is by what delegation tokens are
+        checked.
     """
 
     bound: tuple[Endpoint, ...]
@@ -35,6 +36,12 @@ class Listening(Struct, frozen=True):
     control_plane: str
     security: Mapping[str, ListenerSecurity]
     towards_brokers: Mapping[str, BrokerSecurity]
+    token_key: Secret | None
+
+    @property
+    def for_brokers(self) -> frozenset[str]:
+        """The listeners over which brokers reach this process."""
+        return frozenset({self.inter_broker, self.control_plane})
 
 
 def settle(draft: Draft) -> Listening:
@@ -64,6 +71,7 @@ def settle(draft: Draft) -> Listening:
         control_plane,
         MappingProxyType(security),
         MappingProxyType({name: found for name, found in towards.items() if found is not None}),
+        token_key_of(draft),
     )
 
 

@@ -9,13 +9,20 @@ from pathlib import Path
 from types import MappingProxyType
 
 from controller.settings import listening
+from controller.settings.claiming import candidacy_of, claim_of
 from controller.settings.draft import Draft
 from controller.settings.elsewhere import IRRELEVANT, IRRELEVANT_PREFIXES, REFUSED
-from controller.settings.securing import token_key_of
+from controller.settings.http import http_of
+from controller.settings.limits import limits_of
+from controller.settings.logs import logs_of
+from controller.settings.parts import Settings
+from controller.settings.preflight import preflight_of
 from controller.settings.securing_keys import SECURING, concerns_security
 from controller.settings.sources import Given, from_environment, from_file, from_overrides, nearest
 from controller.settings.table import SETTINGS
-from controller.settings.values import Listener, Settings
+from controller.settings.term import term_of
+from controller.settings.values import Values
+from controller.settings.zookeeper import zookeeper_of
 from controller.settings.zookeeper_security import zookeeper_security_of
 
 _OURS = tuple(setting.key for setting in SETTINGS)
@@ -62,21 +69,20 @@ def load(
     most_connections = _listener_limits(draft, {endpoint.listener for endpoint in found.bound})
     if problems:
         raise BadSettings(problems)
-    bound = tuple(Listener(endpoint.listener, endpoint.host, endpoint.port) for endpoint in found.bound)
-    values = MappingProxyType(draft.values)
+    values = Values(MappingProxyType(draft.values), frozenset(filter(draft.is_given, given)))
+    zookeeper = zookeeper_of(values, towards_zookeeper)
     return Settings(
         values,
-        bound,
-        found.advertised,
-        found.inter_broker,
+        http_of(values),
+        logs_of(values),
+        zookeeper,
+        limits_of(values, most_connections),
+        found,
+        candidacy_of(values, zookeeper),
+        claim_of(values, found, zookeeper),
+        term_of(values, found, zookeeper),
+        preflight_of(values),
         ignored,
-        most_connections,
-        found.security,
-        found.towards_brokers,
-        found.control_plane,
-        token_key_of(draft),
-        towards_zookeeper,
-        frozenset(filter(draft.is_given, given)),
     )
 
 

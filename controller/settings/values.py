@@ -1,4 +1,4 @@
-"""What is in force, once everything was found to be good?"""
+"""Which value is in force for each key, once everything was found to be good?"""
 
 from __future__ import annotations
 
@@ -9,57 +9,34 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.settings.kinds import Value
-from controller.settings.security import BrokerSecurity, ListenerSecurity, Secret, ZooKeeperSecurity
-from zk_layout.znodes.brokers import Endpoint
 
 HIDDEN = "[hidden]"
 
 _SECRETS = ("password", "secret", "jaas", "credential", "keystore.key", "master.key")
 
 
-class Listener(Struct, frozen=True):
-    """One address to listen on; an empty host means every interface."""
-
-    name: str
-    host: str
-    port: int
-
-
-class Settings(Struct, frozen=True):
-    """The whole configuration; parts receive only what they use.
+class Values(Struct, frozen=True):
+    """What is in force, by key. Only this package looks up by a key; all others have the parts that are made of it.
 
     Shape:
-        `values` has every key of the table, None where nothing is set and there is no default. `ignored` are keys that
-        do not concern a controller.
-        `most_connections` is by listener, where one has a limit of its own. `security` is by listener, and
-        `towards_brokers` has those on which this process can connect to brokers. `token_key` is by what delegation
-        tokens are checked, `zookeeper` how this process goes to ZooKeeper. `given` are the keys that the operator has
-        set; all others have their defaults.
+        `by_key` has every key of the table, None where nothing is set and there is no default. `given` are the keys
+        that the operator has set; all others have their defaults, or what the brokers have.
 
     Units:
         Keys that end in `.ms` are milliseconds, those in `.bytes` bytes.
     """
 
-    values: Mapping[str, Value | None]
-    listeners: tuple[Listener, ...]
-    advertised_endpoints: tuple[Endpoint, ...]
-    inter_broker_listener: str
-    ignored: tuple[str, ...] = ()
-    most_connections: Mapping[str, int] = MappingProxyType({})
-    security: Mapping[str, ListenerSecurity] = MappingProxyType({})
-    towards_brokers: Mapping[str, BrokerSecurity] = MappingProxyType({})
-    control_plane_listener: str = ""
-    token_key: Secret | None = None
-    zookeeper: ZooKeeperSecurity = ZooKeeperSecurity()
+    by_key: Mapping[str, Value | None]
     given: frozenset[str] = frozenset()
 
     def text(self, key: str) -> str:
-        """A value as text."""
-        return str(self.values[key])
+        """A value as text; empty where nothing is set."""
+        value = self.by_key[key]
+        return "" if value is None else str(value)
 
     def number(self, key: str) -> int:
         """A value that the table declares a number."""
-        value = self.values[key]
+        value = self.by_key[key]
         assert isinstance(value, int)
         return value
 
@@ -69,26 +46,15 @@ class Settings(Struct, frozen=True):
 
     def flag(self, key: str) -> bool:
         """A value that the table declares a truth."""
-        return self.values[key] is True
+        return self.by_key[key] is True
 
-    def overridden(self, values: Mapping[str, Value]) -> Settings:
-        """The same, where these values are in force."""
-        return replace(self, values=MappingProxyType({**self.values, **values}))
-
-    @property
-    def broker_id(self) -> int:
-        """Our own id."""
-        return self.number("broker.id")
-
-    @property
-    def rack(self) -> str | None:
-        """Our rack, as the brokers have theirs."""
-        rack = self.values["broker.rack"]
-        return None if rack is None else str(rack)
+    def overridden(self, by_key: Mapping[str, Value]) -> Values:
+        """The same, where these values of the brokers are in force."""
+        return replace(self, by_key=MappingProxyType({**self.by_key, **by_key}))
 
     def shown(self) -> dict[str, str]:
         """Every setting in force as it may be printed."""
-        return {key: "" if value is None else shown(key, value) for key, value in self.values.items()}
+        return {key: "" if value is None else shown(key, value) for key, value in self.by_key.items()}
 
 
 def shown(key: str, value: Value) -> str:

@@ -16,6 +16,7 @@ import kazoo.exceptions as kazoo_errors
 import structlog
 from kazoo.client import KazooClient, KazooState
 
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk import kazoo_internals, protocol
 from controller.zk.acls import acl_of
 from controller.zk.answers import (
@@ -30,7 +31,6 @@ from controller.zk.answers import (
     WatchEvent,
 )
 from controller.zk.client import client_of
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.life import SessionLife
 from controller.zk.protocol import Exists, GetChildren, GetData, MultiRead, Node, Request, Sync
 from zk_layout.facts import Stat

@@ -64,13 +64,13 @@ from controller.core.settings import MachineSettings, TurnBudget
 from controller.monitoring.monitoring import Turns
 from controller.runtime.journal import Journal
 from controller.runtime.pump import MOST_EVENTS_A_TURN
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.apis import ApiKey
 from controller.wire.commands import CommandEncoder
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.versions import parse_protocol
 from controller.zk.acls import acl_of
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.writer import Writer
 from metrics.recorder import Recorder
 from tests.benchmarks.filling import Shape

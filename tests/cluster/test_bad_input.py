@@ -19,7 +19,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.requests import AlterReassignments, ListReassignments, PartitionReassignment
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
-from controller.server.limits import Limits
+from controller.settings.limits import Limits
 from controller.wire.frames import framed
 from tests.cluster.replica import Replica, wait_until
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition

@@ -13,8 +13,8 @@ from controller.following.rights import RightsFollower
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.zookeeper import zookeeper_client
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from zk_layout import catalog
 from zk_layout.znodes.acls import (
     AclAddress,

@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 
 from controller.core.messages.events import Event, Loaded, Observed
 from controller.lab.zookeeper import zookeeper_client
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.reader import Reader
 from zk_layout import catalog
 from zk_layout.catalog import Address

@@ -12,10 +12,10 @@ from kazoo.client import KazooClient
 
 from controller.core.messages.events import Observed
 from controller.lab.zookeeper import ZooKeeperServer
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
 from controller.zk.bulk import BulkReader, ChunkSize
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.protocol import GetData, Node, SetWatches, Sync
 from controller.zk.reader import Reader
 from tests.conformance.adapter_world import (

@@ -22,9 +22,9 @@ from controller.core.candidacy.events import (
 from controller.core.messages.effects import Commit, Create, operation
 from controller.core.messages.events import CommitId, Committed, Event, Fenced
 from controller.lab.ports import free_port
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk.answers import Disconnected, SessionEnded
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.session import Session
 from controller.zk.writer import Writer
 from tests.conformance.adapter_world import Line, connected, register, registration, someone, until

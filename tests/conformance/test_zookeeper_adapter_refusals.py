@@ -35,7 +35,7 @@ async def standing_by(zookeeper: str) -> AsyncIterator[tuple[Claimant, list[Even
         {},
         {"inter.broker.protocol.version": parse_protocol},
     )
-    claimant = Claimant(settings, NothingWrong(), told.append)
+    claimant = Claimant(settings.claim, NothingWrong(), told.append)
     looking = asyncio.create_task(claimant.reach())
     try:
         await until(lambda: Watching() in told)

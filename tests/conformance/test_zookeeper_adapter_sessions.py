@@ -13,8 +13,8 @@ import pytest
 
 from controller.core.candidacy.events import Claimed, Reconnected, SessionEvent, SessionLost
 from controller.lab.zookeeper import ZooKeeperServer
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.session import Session
 from tests.conformance.adapter_world import registration, someone, until
 from zk_layout.ids import BrokerId

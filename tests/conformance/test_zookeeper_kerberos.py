@@ -12,10 +12,10 @@ from controller.lab.java import SMALL_SERVER
 from controller.lab.kdc import Kdc
 from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings
 from controller.settings.security import Secret, ZooKeeperSecurity
+from controller.settings.zookeeper import ZooKeeperSettings as Way
 from controller.zk import preparation
 from controller.zk.answers import TurnedAway
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings as Way
 from controller.zk.rights import Right, granted
 from tests.cluster.secured import kerberos_login
 

@@ -11,10 +11,10 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.settings.security import ZooKeeperSecurity
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk import protocol
 from controller.zk.answers import Change, Reply
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.lives import MARK, Births
 from controller.zk.protocol import SetWatches
 from tests.conformance.zookeeper_backends import Backend, Lagging, Real, Served, Simulated

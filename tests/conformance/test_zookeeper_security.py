@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from controller.lab.zookeeper import ZooKeeperServer
 from controller.settings.security import Secret, ZooKeeperSecurity
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk import preparation
 from controller.zk.answers import ConnectionState, TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.client import client_of
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.rights import Granted, Right, granted
 from tests.conformance.adapter_world import until
 from tests.secured_zookeeper import SecuredZooKeeper, jaas, running

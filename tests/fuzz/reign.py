@@ -17,8 +17,8 @@ from controller.core.settings import MachineSettings
 from controller.runtime.clock import Clock
 from controller.runtime.pump import Pump
 from controller.runtime.reclaiming import collect, spare
-from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings, Server, Unobserved
+from controller.settings.limits import Limits
 from zk_layout.facts import Fact, Stat, absent, present
 from zk_layout.ids import (
     BrokerId,

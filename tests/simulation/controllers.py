@@ -40,9 +40,9 @@ from controller.process.daemon import Daemon
 from controller.process.term import TermParts
 from controller.process.terms import Leading
 from controller.settings import Settings, load
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from controller.zk.lives import MARK
 from tests.simulation.broken import Broken
 from tests.simulation.kazoo_client import Connection, kazoo_client
@@ -285,7 +285,7 @@ class _Leading(Leading):
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
         observer: Any = controller.observer
-        super().__init__(settings, claimant, observer, process.happened)
+        super().__init__(settings.term, claimant, observer, process.happened)
         self._controller = controller
         self._bridge = claimant
 
@@ -341,7 +341,7 @@ class Process(Daemon):
     def _assemble(self, settings: Settings) -> None:
         controller = self._controller
         self.claimant = self._claimant = Claimant(
-            settings,
+            settings.claim,
             NothingWrong(),
             self._happened,
             new_bridge=self._new_bridge,

@@ -16,7 +16,7 @@ from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.serialization import Connect, ReplyHeader, int_int_struct
 from kazoo.protocol.states import KeeperState
 
-from controller.zk.connect_settings import ZooKeeperSettings
+from controller.settings.zookeeper import ZooKeeperSettings
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line, Network
 from zk_layout.ids import SessionId

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from controller.core.messages.effects import Notice, Read, ReadAgain, ReadChildren, Survey
 from controller.core.messages.events import Event
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk import reader
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import WAKE_S, SimulatedLoop
 from tests.simulation.network import Line, Network

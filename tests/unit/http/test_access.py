@@ -21,9 +21,10 @@ import yaml
 
 from controller.http import server
 from controller.http.access import HttpAccess, http_access
-from controller.http.web_config import KEY, WebAccess
+from controller.http.web_config import WebAccess
 from controller.runtime.supervision import Troubles
 from controller.security.failures import UnusableSecurity
+from controller.settings.http import KEY
 from tests.unit.connections.certificates import clients, make_identity
 from tests.unit.http.serving import LOADING, serving
 from tests.unit.settings.given import settings
@@ -338,13 +339,13 @@ def test_the_example_can_be_used(tmp_path: Path) -> None:
 
 def test_nobody_listens_beyond_this_host_without_tls_and_users_unless_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(UnusableSecurity, match=r"give it TLS .* and users .*http.open=true"):
-        http_access(settings({"http.host": "0.0.0.0"}))
+        http_access(settings({"http.host": "0.0.0.0"}).http)
     half = write(tmp_path, users={"ann": PASSWORD})
     with pytest.raises(UnusableSecurity, match=r"has to give it TLS \(tls_server_config\); or"):
-        http_access(settings({"http.host": "0.0.0.0", KEY: str(half)}))
+        http_access(settings({"http.host": "0.0.0.0", KEY: str(half)}).http)
     other_half = write(tmp_path, tls={})
     with pytest.raises(UnusableSecurity, match=r"has to give it users"):
-        http_access(settings({"http.host": "::", KEY: str(other_half)}))
+        http_access(settings({"http.host": "::", KEY: str(other_half)}).http)
 
     whole = write(tmp_path, users={"ann": PASSWORD}, tls={})
     for allowed in (
@@ -355,4 +356,4 @@ def test_nobody_listens_beyond_this_host_without_tls_and_users_unless_that_is_me
         {"http.host": "0.0.0.0", "http.open": "true"},
         {"http.host": "0.0.0.0", KEY: str(whole)},
     ):
-        http_access(settings(allowed))
+        http_access(settings(allowed).http)

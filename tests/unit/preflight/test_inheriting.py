@@ -9,9 +9,10 @@ import pytest
 from controller.core.candidacy.events import ProtocolChanged
 from controller.core.settings import MachineSettings
 from controller.preflight.brokers_protocol import REMEMBERED_S
-from controller.preflight.inheriting import PROTECTING, BrokerSettings, inherited
+from controller.preflight.inheriting import BrokerSettings, inherited
 from controller.process.machine_settings import machine_settings
 from controller.settings.kinds import AUTHORIZERS
+from controller.settings.preflight import PROTECTING
 from tests.simulation.zookeeper import RemoveNode
 from tests.unit.preflight.world import Broker, World
 
@@ -53,7 +54,7 @@ def next_term(world: World) -> MachineSettings:
 
     async def built() -> MachineSettings:
         claimant = world.claimant
-        return machine_settings(claimant.settings, claimant.protocol, None, claimant.inherited)
+        return machine_settings(world.settings.term, claimant.protocol, None, claimant.inherited)
 
     return asyncio.run(built())
 

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from controller.core.candidacy.events import Event, Unsound, Watching
 from controller.core.messages.errors import ErrorCode
-from controller.preflight.configured import wanted_of
 from controller.preflight.findings import Verdict
 from controller.preflight.looking import Preflight
 from controller.process.claimant import Claimant
+from controller.process.preflight import wanted_of
 from controller.settings import load
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.frames import FrameBuffer, RequestHeader, encode_response_header, framed
 from controller.wire.packing import LEGACY
@@ -22,7 +23,6 @@ from controller.wire.replies import encode_api_versions
 from controller.wire.requests import decode_header
 from controller.wire.versions import parse_wanted
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.kazoo_client import kazoo_client
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Line
@@ -136,7 +136,7 @@ class World:
         self._answering: dict[tuple[str, int], Broker] = {}
         self._expected: dict[str, bool] = {}
         self._loop = SimulatedLoop(self.ensemble.clock)  # type: ignore[abstract]  # it asks for no more
-        self._settings = load(
+        self.settings = load(
             None,
             [
                 "zookeeper.connect=simulated:2181",
@@ -149,13 +149,13 @@ class World:
             {},
             {"inter.broker.protocol.version": parse_wanted},
         )
-        wanted = wanted_of(self._settings, is_new_cluster=is_new_cluster)
+        wanted = wanted_of(self.settings, is_new_cluster=is_new_cluster)
         dialer: Any = self
         preflight = Preflight(
-            wanted, self._settings.advertised_endpoints, dialer, self, wall_clock=lambda: self.now_ms / 1000
+            wanted, self.settings.listening.advertised, dialer, self, wall_clock=lambda: self.now_ms / 1000
         )
         self._look = preflight.look
-        self.claimant = Claimant(self._settings, self, self.told.append, new_bridge=self._bridge)
+        self.claimant = Claimant(self.settings.claim, self, self.told.append, new_bridge=self._bridge)
 
     # the cluster
 

@@ -11,10 +11,10 @@ import pytest
 from controller.core.candidacy.events import Claimed, Event, Reconnected, Unreachable, Watching
 from controller.process.claimant import Claimant
 from controller.settings import load
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_wanted
 from controller.zk import bridge
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.controllers import NothingWrong
 from tests.simulation.kazoo_client import kazoo_client
 from tests.simulation.loop import SimulatedLoop
@@ -35,7 +35,7 @@ def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(monkeypatch: 
     nobody: Any = None
 
     async def wait() -> None:
-        reaching = asyncio.create_task(Claimant(SETTINGS, nobody, told.append).reach())
+        reaching = asyncio.create_task(Claimant(SETTINGS.claim, nobody, told.append).reach())
         async with asyncio.timeout(10):
             while not told:
                 await asyncio.sleep(0.01)
@@ -59,7 +59,7 @@ def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() ->
     def new_bridge(settings: ZooKeeperSettings) -> Bridge:
         return Bridge(settings, kazoo_client(settings, ensemble.network, loop, dial))
 
-    claimant = Claimant(SETTINGS, NothingWrong(), told.append, new_bridge=new_bridge)
+    claimant = Claimant(SETTINGS.claim, NothingWrong(), told.append, new_bridge=new_bridge)
     loop.start(claimant.reach())
     ensemble.until(lambda: Watching() in told)
 

@@ -74,13 +74,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def reached(found: Settings, listener: str, *, by_ourselves: bool = False) -> str:
     """Why a connection to a server of these settings fails; empty if its server is heard."""
-    ways = listener_security.doors_of(found, Users())
-    listening = [ListenerSettings(at.name, at.host, 0, door=ways[at.name]) for at in found.listeners]
+    ways = listener_security.doors_of(found.listening, Users())
+    listening = [ListenerSettings(at.listener, at.host, 0, door=ways[at.listener]) for at in found.listening.bound]
     server = Server(BrokerId(901), listening)
     await server.start()
-    tls = {name: secured.tls for name, secured in found.security.items() if secured.tls is not None}
-    dialer = OwnDoorDialer(tls, {"INSIDE"}) if by_ourselves else listener_security.dialer_of(found)
-    protocol = found.security[listener].protocol
+    tls = {name: secured.tls for name, secured in found.listening.security.items() if secured.tls is not None}
+    dialer = OwnDoorDialer(tls, {"INSIDE"}) if by_ourselves else listener_security.dialer_of(found.listening)
+    protocol = found.listening.security[listener].protocol
     connection = BrokerConnection(dialer, Endpoint(listener, "127.0.0.1", server.ports[listener], protocol))
     try:
         assert ApiKey.METADATA in await connection.versions(5.0)
@@ -110,7 +110,7 @@ def test_who_does_not_know_the_password_is_told_so(store: Path) -> None:
 
 
 def test_where_there_is_nothing_to_log_in_with_nobody_goes(store: Path) -> None:
-    dialer = listener_security.dialer_of(written(store))
+    dialer = listener_security.dialer_of(written(store).listening)
 
     assert isinstance(dialer, ListenerDialer)
     assert not dialer.reaches(Endpoint("PLAIN", "h", 1, "SASL_PLAINTEXT"))
@@ -122,8 +122,8 @@ def test_where_there_is_nothing_to_log_in_with_nobody_goes(store: Path) -> None:
 def test_what_can_be_used_is_found_good_and_wants_users_of_zookeeper(store: Path) -> None:
     listener_security.check(written(store))
 
-    assert listener_security.wants_users(written(store))
-    assert not listener_security.wants_users(settings())
+    assert listener_security.wants_users(written(store).listening)
+    assert not listener_security.wants_users(settings().listening)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_tokens_are_judged_by_the_keys_at_an_address(store: Path, tmp_path: Path
         listener__name__plain__oauthbearer__sasl__jaas__config=f"{OAUTHBEARER_LOGIN} required;",
         sasl__oauthbearer__jwks__endpoint__url=keys.as_uri(),
     )
-    door = listener_security.doors_of(found, Users())["PLAIN"]
+    door = listener_security.doors_of(found.listening, Users())["PLAIN"]
     assert door.login is not None
     login = door.login()
     login.handshake("OAUTHBEARER")
@@ -239,7 +239,7 @@ def test_tokens_that_nobody_signs_are_warned_of(store: Path) -> None:
     )
 
     with capture_logs() as said:
-        listener_security.doors_of(found, Users())
+        listener_security.doors_of(found.listening, Users())
 
     (warning,) = said
     assert (warning["log_level"], warning["listener"]) == ("warning", "PLAIN")

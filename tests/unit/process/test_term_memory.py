@@ -16,10 +16,10 @@ from controller.core.state.cluster import ClusterState
 from controller.monitoring.monitoring import Monitoring
 from controller.process.term import Term, TermParts
 from controller.runtime.reclaiming import collect, dismantle, spare
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.apis import api_name
 from controller.wire.versions import parse_protocol
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import OWN, Rig
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion

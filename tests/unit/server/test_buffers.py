@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from controller.server.accepting import listen
-from controller.server.limits import Limits
+from controller.settings.limits import Limits
 
 
 @pytest.mark.parametrize("option", [socket.SO_SNDBUF, socket.SO_RCVBUF])

@@ -12,7 +12,7 @@ from controller.server.connection_quotas import (
     OpenConnection,
     TurnedAway,
 )
-from controller.server.limits import Limits
+from controller.settings.limits import Limits
 
 INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 

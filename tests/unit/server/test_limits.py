@@ -16,8 +16,9 @@ from structlog.testing import capture_logs
 
 from controller.core.messages.replies import ClusterDescription
 from controller.core.messages.requests import AllocateProducerIds, DescribeCluster, ListReassignments
-from controller.server.limits import Limits, by_address
+from controller.server.limits import by_address
 from controller.server.repeated_lines import RepeatedLines, shortened
+from controller.settings.limits import Limits
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
 from tests.fuzz.reign import LISTENER, Heartbeat, Reign, Shape
@@ -253,7 +254,7 @@ def test_a_host_has_the_limit_of_its_name_at_each_of_its_addresses() -> None:
 
 OUT_OF_DESCRIPTORS = """
     import asyncio, resource, socket, sys, structlog
-    from controller.server.limits import Limits
+    from controller.settings.limits import Limits
     from controller.server.listener import ListenerSettings, Server
     from zk_layout.ids import BrokerId
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))

@@ -23,8 +23,8 @@ from controller.core.messages.requests import (
     ListReassignments,
     PartitionReassignment,
 )
-from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
+from controller.settings.limits import Limits
 from controller.wire.apis import SERVED
 from controller.wire.commands import CommandEncoder
 from controller.wire.frames import framed

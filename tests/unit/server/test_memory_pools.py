@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.server.limits import Limits
 from controller.server.memory_pools import MemoryPool, MemoryPools
+from controller.settings.limits import Limits
 from controller.wire.apis import ApiKey
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from controller.core.messages.replies import BrokerConfig, ConfigSource
-from controller.process.machine_settings import own_configs
 from controller.settings import load
+from controller.settings.own_configs import own_configs
 from controller.settings.values import HIDDEN
 from controller.wire.versions import parse_protocol, parse_wanted
 from tests.unit.server.clients import connected, serving
@@ -75,7 +75,7 @@ def test_what_is_shown_are_kafkas_keys_with_the_protocol_in_force() -> None:
     ]
     settings = load(None, given, {}, {"inter.broker.protocol.version": parse_wanted})
 
-    shown = own_configs(settings, parse_protocol("3.9"))
+    shown = own_configs(settings.values, str(parse_protocol("3.9")))
 
     assert shown["inter.broker.protocol.version"].value == "3.9-IV0"
     assert shown["delete.topic.enable"] == BrokerConfig("false", ConfigSource.STATIC_BROKER)

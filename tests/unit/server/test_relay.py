@@ -29,10 +29,10 @@ from controller.core.messages.replies import ClusterDescription
 from controller.core.messages.requests import Caller, DescribeCluster, ListReassignments
 from controller.lab.listening import MessageServer
 from controller.server.connection_quotas import ConnectionQuotas, OpenConnection
-from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.server.relay import MOST_READ_AHEAD_BYTES, Brokers
 from controller.server.repeated_lines import FIRST
+from controller.settings.limits import Limits
 from controller.wire.apis import SERVED, ApiKey, VersionRange
 from controller.wire.frames import framed
 from controller.wire.replies import encode_api_versions

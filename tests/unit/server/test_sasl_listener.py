@@ -22,9 +22,9 @@ from controller.core.messages.events import Asked
 from controller.core.messages.replies import ReassignmentsListed
 from controller.core.messages.requests import ListReassignments
 from controller.security.login import Login
-from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings
 from controller.server.service import Door
+from controller.settings.limits import Limits
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import ApiVersionsRequest

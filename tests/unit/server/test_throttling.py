@@ -17,9 +17,9 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.lab.wire.client_side import api_key_of
-from controller.server.limits import Limits
 from controller.server.parts import whole
 from controller.server.relay import CLIENT_ID
+from controller.settings.limits import Limits
 from controller.wire.apis import SERVED, THROTTLED_SINCE
 from controller.wire.frames import RequestHeader, throttle_ms_of
 from controller.wire.replies import encode_reply

@@ -19,9 +19,9 @@ from controller.core.messages.events import Asked
 from controller.core.messages.replies import ReassignmentsListed
 from controller.core.messages.requests import ListReassignments
 from controller.runtime.supervision import Troubles
-from controller.server.limits import Limits
 from controller.server.listener import ListenerSettings, Server
 from controller.server.service import Door
+from controller.settings.limits import Limits
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
 from tests.unit.connections.certificates import clients, make_identity, servers

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from controller.settings import Listener
 from controller.settings.security import Secret
 from tests.unit.settings.given import problem, problems, settings
 from zk_layout.znodes.brokers import Endpoint
 
 
 def test_without_a_word_it_listens_on_this_host_only() -> None:
-    found = settings()
+    found = settings().listening
 
-    assert found.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9095),)
-    assert found.advertised_endpoints == (Endpoint("PLAINTEXT", "127.0.0.1", 9095),)
-    assert found.inter_broker_listener == "PLAINTEXT"
+    assert found.bound == (Endpoint("PLAINTEXT", "127.0.0.1", 9095),)
+    assert found.advertised == (Endpoint("PLAINTEXT", "127.0.0.1", 9095),)
+    assert found.inter_broker == "PLAINTEXT"
 
 
 def test_it_may_listen_everywhere_and_advertise_one_address() -> None:
-    found = settings({"listeners": "PLAINTEXT://:9095", "advertised.listeners": "PLAINTEXT://host:19095"})
+    found = settings({"listeners": "PLAINTEXT://:9095", "advertised.listeners": "PLAINTEXT://host:19095"}).listening
 
-    assert found.listeners == (Listener("PLAINTEXT", "", 9095),)
-    assert found.advertised_endpoints == (Endpoint("PLAINTEXT", "host", 19095),)
+    assert found.bound == (Endpoint("PLAINTEXT", "", 9095),)
+    assert found.advertised == (Endpoint("PLAINTEXT", "host", 19095),)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "", "[::]"])
@@ -39,11 +38,11 @@ def test_listener_names_are_in_capitals_as_kafka_has_them() -> None:
             "listener.security.protocol.map": "inside:plaintext, outside:PLAINTEXT",
             "inter.broker.listener.name": "inside",
         }
-    )
+    ).listening
 
-    assert [listener.name for listener in found.listeners] == ["INSIDE", "OUTSIDE"]
-    assert [endpoint.security_protocol for endpoint in found.advertised_endpoints] == ["PLAINTEXT", "PLAINTEXT"]
-    assert found.inter_broker_listener == "INSIDE"
+    assert [endpoint.listener for endpoint in found.bound] == ["INSIDE", "OUTSIDE"]
+    assert [endpoint.security_protocol for endpoint in found.advertised] == ["PLAINTEXT", "PLAINTEXT"]
+    assert found.inter_broker == "INSIDE"
 
 
 SECURED = {
@@ -59,7 +58,7 @@ SECURED = {
 
 
 def test_listeners_may_be_secured_and_so_are_the_connections_to_brokers_on_them() -> None:
-    found = settings(SECURED)
+    found = settings(SECURED).listening
 
     assert {name: security.protocol for name, security in found.security.items()} == {
         "INSIDE": "SASL_SSL",
@@ -77,11 +76,11 @@ def test_listeners_may_be_secured_and_so_are_the_connections_to_brokers_on_them(
 def test_where_this_process_cannot_log_in_it_does_not_go() -> None:
     elsewhere = {"listener.security.protocol.map": "INSIDE:SASL_SSL,OUTSIDE:SASL_SSL,OPEN:PLAINTEXT"}
 
-    assert set(settings({**SECURED, **elsewhere}).towards_brokers) == {"INSIDE", "OPEN"}
+    assert set(settings({**SECURED, **elsewhere}).listening.towards_brokers) == {"INSIDE", "OPEN"}
 
     plain = "listener.name.outside.plain.sasl.jaas.config"
     login = {"listener.name.outside.sasl.enabled.mechanisms": "PLAIN", plain: 'x.Login required username="c";'}
-    found = settings({**SECURED, **elsewhere, **login}).towards_brokers["OUTSIDE"]
+    found = settings({**SECURED, **elsewhere, **login}).listening.towards_brokers["OUTSIDE"]
     assert (found.protocol, found.mechanism) == ("SASL_SSL", "PLAIN")
 
 
@@ -95,7 +94,7 @@ def test_tokens_for_brokers_come_as_it_is_written_for_the_mechanism() -> None:
         key: "x.Bearer",
     }
 
-    found = settings({**SECURED, **tokens}).towards_brokers["INSIDE"]
+    found = settings({**SECURED, **tokens}).listening.towards_brokers["INSIDE"]
 
     assert found.mechanism == "OAUTHBEARER"
     assert found.options["sasl.login.callback.handler.class"] == "x.Bearer"
@@ -130,8 +129,8 @@ def test_what_a_secured_listener_lacks_is_named(key: str, text: str, why: str) -
 
 
 def test_commands_go_over_the_control_plane_where_there_is_one() -> None:
-    assert settings(SECURED).control_plane_listener == "INSIDE"
-    assert settings({**SECURED, "control.plane.listener.name": "outside"}).control_plane_listener == "OUTSIDE"
+    assert settings(SECURED).listening.control_plane == "INSIDE"
+    assert settings({**SECURED, "control.plane.listener.name": "outside"}).listening.control_plane == "OUTSIDE"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,7 @@ def test_two_advertised_listeners_may_have_one_port_on_different_hosts() -> None
         }
     )
 
-    assert [endpoint.port for endpoint in found.advertised_endpoints] == [9, 9]
+    assert [endpoint.port for endpoint in found.listening.advertised] == [9, 9]
 
 
 def test_a_listener_cannot_be_advertised_on_which_nobody_listens() -> None:

@@ -35,8 +35,8 @@ def test_every_property_that_counts_is_on_the_page() -> None:
 def test_the_examples_say_what_they_promise(name: str, listener: str, protocol: str, mechanism: str) -> None:
     found = load(ROOT / f"deploy/{name}.properties", (), {})
 
-    assert found.inter_broker_listener == listener
-    assert found.security[listener].protocol == protocol
-    assert found.towards_brokers[listener].mechanism == mechanism
+    assert found.listening.inter_broker == listener
+    assert found.listening.security[listener].protocol == protocol
+    assert found.listening.towards_brokers[listener].mechanism == mechanism
     assert found.ignored == ()
-    assert found.zookeeper.sets_acl is (name == "secured-zookeeper")
+    assert found.zookeeper.security.sets_acl is (name == "secured-zookeeper")

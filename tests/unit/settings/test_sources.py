@@ -19,7 +19,7 @@ def test_the_environment_overrides_the_file_and_the_command_line_both(tmp_path: 
 
     found = load(path, ["http.port=3"], environment)
 
-    assert (found.text("log.level"), found.text("log.format"), found.number("http.port")) == ("error", "text", 3)
+    assert (found.logs.level, found.logs.format, found.http.port) == ("error", "text", 3)
 
 
 def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
 
     found = load(path, [f"{key}={value}" for key, value in LEAST.items()], {})
 
-    assert (found.rack, found.text("log.level"), found.number("http.port")) == ("café ü", "warning", 2)
+    assert (found.claim.registration.rack, found.logs.level, found.http.port) == ("café ü", "warning", 2)
 
 
 def test_a_problem_names_the_line_on_which_its_key_begins(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_an_empty_value_is_as_good_as_none(tmp_path: Path) -> None:
 
     found = load(path, [], {})
 
-    assert (found.rack, found.number("http.port")) == (None, 9640)
+    assert (found.claim.registration.rack, found.http.port) == (None, 9640)
 
 
 def test_a_required_value_may_not_be_empty(tmp_path: Path) -> None:

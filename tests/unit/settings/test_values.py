@@ -15,35 +15,39 @@ from tests.unit.settings.given import LEAST, problem, problems, settings
 def test_what_is_not_set_has_kafkas_default() -> None:
     found = settings()
 
-    assert found.number("zookeeper.session.timeout.ms") == 18000
-    assert found.number("controller.socket.timeout.ms") == 30000
-    assert found.number("connections.max.idle.ms") == 600000
-    assert found.flag("unclean.leader.election.enable") is False
-    assert found.rack is None
+    assert found.zookeeper.session_timeout_ms == 18000
+    assert found.term.response_timeout_s == 30
+    assert found.limits.idle_s == 600
+    assert found.term.cluster.unclean_election is False
+    assert found.claim.registration.rack is None
 
 
 def test_every_default_would_be_accepted_if_it_were_written() -> None:
     written = {s.key: shown(s.key, s.default) for s in SETTINGS if s.default is not None}
     written.pop("security.inter.broker.protocol")
 
-    assert replace(settings(written), given=settings().given) == settings()
+    found = settings(written)
+    given = settings().values.given
+    values, claim = replace(found.values, given=given), replace(found.claim, given=given)
+    term = replace(found.term, is_deletion_set=False)
+    assert replace(found, values=values, claim=claim, term=term) == settings()
 
 
 def test_the_connection_timeout_is_the_session_timeout_unless_set() -> None:
     found = settings({"zookeeper.session.timeout.ms": "6000"})
 
-    assert found.seconds("zookeeper.connection.timeout.ms") == 6.0
+    assert found.zookeeper.connection_timeout_ms == 6000
 
 
 @pytest.mark.parametrize("text", ["zk", "zk:2181", "zk1:2181,zk2:2181", "zk1:2181,zk2:2181/kafka/a", "[::1]:2181/k"])
 def test_zookeepers_servers_may_be_written_as_for_kafka(text: str) -> None:
-    assert settings({"zookeeper.connect": text}).text("zookeeper.connect") == text
+    assert settings({"zookeeper.connect": text}).zookeeper.connect == text
 
 
 def test_spaces_between_servers_mean_nothing() -> None:
     found = settings({"zookeeper.connect": "zk1:2181 , zk2:2181 /kafka"})
 
-    assert found.text("zookeeper.connect") == "zk1:2181,zk2:2181/kafka"
+    assert found.zookeeper.connect == "zk1:2181,zk2:2181/kafka"
 
 
 @pytest.mark.parametrize("text", ["zk:", "zk:0", "zk:70000", "zk1:2181,", "::1", "http://zk:2181"])
@@ -65,7 +69,7 @@ def test_an_id_in_the_range_of_generated_ids_is_refused() -> None:
 
 @pytest.mark.parametrize("written", [{"reserved.broker.max.id": "2000"}, {"broker.id.generation.enable": "false"}])
 def test_such_an_id_is_good_where_no_broker_can_get_it(written: dict[str, str]) -> None:
-    assert settings({"broker.id": "1001", **written}).broker_id == 1001
+    assert settings({"broker.id": "1001", **written}).claim.own_id == 1001
 
 
 def test_an_unknown_key_is_refused_and_the_nearest_known_one_named() -> None:
@@ -117,7 +121,7 @@ def test_who_may_do_everything_needs_a_type() -> None:
 def test_what_is_refused_may_be_there_if_it_is_off() -> None:
     off = {"authorizer.class.name": "", "zookeeper.set.acl": "false", "zookeeper.ssl.client.enable": "FALSE"}
 
-    assert settings(off).values == settings().values
+    assert settings(off).values.by_key == settings().values.by_key
 
 
 def test_a_broker_s_own_file_can_be_a_start() -> None:
@@ -138,7 +142,7 @@ def test_a_broker_s_own_file_can_be_a_start() -> None:
     found = settings(written)
 
     assert found.ignored == tuple(sorted(written))
-    assert found.values == settings().values
+    assert found.values.by_key == settings().values.by_key
 
 
 def test_no_key_is_both_ours_and_somebody_else_s() -> None:
@@ -188,8 +192,8 @@ def test_listeners_and_addresses_may_have_limits_of_their_own() -> None:
         }
     )
 
-    assert found.most_connections == {"OUTSIDE": 50}
-    assert found.text("max.connections.per.ip.overrides") == "10.0.0.1:5,::1:6"
+    assert found.limits.most_per_listener == {"OUTSIDE": 50}
+    assert found.limits.most_for_address == {"10.0.0.1": 5, "::1": 6}
 
 
 @pytest.mark.parametrize(

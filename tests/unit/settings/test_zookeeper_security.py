@@ -13,12 +13,12 @@ TLS = {"zookeeper.ssl.client.enable": "true"}
 
 
 def test_nothing_is_secured_unless_it_is_said() -> None:
-    assert settings().zookeeper == ZooKeeperSecurity()
-    assert settings({"zookeeper.ssl.keystore.location": "/k"}).zookeeper.tls is None
+    assert settings().zookeeper.security == ZooKeeperSecurity()
+    assert settings({"zookeeper.ssl.keystore.location": "/k"}).zookeeper.security.tls is None
 
 
 def test_tls_is_as_kafka_has_it() -> None:
-    assert settings(TLS).zookeeper.tls == TlsSettings(enabled_protocols=("TLSv1.2",))
+    assert settings(TLS).zookeeper.security.tls == TlsSettings(enabled_protocols=("TLSv1.2",))
 
     written = {
         **TLS,
@@ -31,7 +31,7 @@ def test_tls_is_as_kafka_has_it() -> None:
         "zookeeper.ssl.cipher.suites": "TLS_A, TLS_B",
         "zookeeper.ssl.endpoint.identification.algorithm": "",
     }
-    assert settings(written).zookeeper.tls == TlsSettings(
+    assert settings(written).zookeeper.security.tls == TlsSettings(
         KeyStore(StoreType.JKS, "/etc/kafka/zk.JKS", Secret("k")),
         TrustStore(StoreType.PKCS12, "/etc/kafka/trusted.p12", Secret("t")),
         enabled_protocols=("TLSv1.3",),
@@ -49,14 +49,14 @@ def test_tls_is_as_kafka_has_it() -> None:
     ],
 )
 def test_versions_of_tls(written: dict[str, str], versions: tuple[str, ...]) -> None:
-    tls = settings({**TLS, **written}).zookeeper.tls
+    tls = settings({**TLS, **written}).zookeeper.security.tls
     assert tls is not None
     assert tls.enabled_protocols == versions
 
 
 def test_one_password_opens_a_key_store_in_pem_and_the_key_in_it() -> None:
     store = {"zookeeper.ssl.keystore.location": "/zk", "zookeeper.ssl.keystore.type": "pem"}
-    tls = settings({**TLS, **store, "zookeeper.ssl.keystore.password": "k"}).zookeeper.tls
+    tls = settings({**TLS, **store, "zookeeper.ssl.keystore.password": "k"}).zookeeper.security.tls
 
     assert tls is not None
     assert tls.key_store == KeyStore(StoreType.PEM, "/zk", Secret("k"), Secret("k"))
@@ -92,7 +92,7 @@ def test_protecting_what_is_created_needs_an_identity_of_the_brokers(identity: d
     "identity", [{"zookeeper.sasl.jaas.config": JAAS}, {**TLS, "zookeeper.ssl.keystore.location": "/k.jks"}]
 )
 def test_a_login_or_a_certificate_is_one(identity: dict[str, str]) -> None:
-    assert settings({"zookeeper.set.acl": "true", **identity}).zookeeper.sets_acl
+    assert settings({"zookeeper.set.acl": "true", **identity}).zookeeper.security.sets_acl
 
 
 def test_no_secret_is_shown() -> None:
@@ -106,5 +106,5 @@ def test_no_secret_is_shown() -> None:
     found = settings(written)
 
     assert "s3cret" not in repr(found)
-    assert {found.shown()[key] for key in written if key not in TLS} == {"[hidden]"}
+    assert {found.values.shown()[key] for key in written if key not in TLS} == {"[hidden]"}
     assert {s.key for s in SETTINGS if "not shown" in s.kind.name} == set(written) - set(TLS)

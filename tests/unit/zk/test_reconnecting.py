@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from controller.settings.zookeeper import ZooKeeperSettings
 from controller.zk import protocol
 from controller.zk.answers import Change, ConnectionState, Reply, WatchEvent
 from controller.zk.bridge import Bridge
-from controller.zk.connect_settings import ZooKeeperSettings
 from tests.simulation.clock import Clock
 from tests.simulation.kazoo_client import Connection, kazoo_client
 from tests.simulation.loop import SimulatedLoop

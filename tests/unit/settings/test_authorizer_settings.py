@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from controller.core.settings import AuthorizerSettings
-from controller.process.machine_settings import authorizer_settings
 from tests.unit.settings.given import settings
 
 NAME = "kafka.security.authorizer.AclAuthorizer"
 
 
 def test_without_an_authorizer_nobody_judges() -> None:
-    assert authorizer_settings(settings({"super.users": "User:ann"})) is None
+    assert settings({"super.users": "User:ann"}).term.machine.authorizer is None
 
 
 def test_an_authorizer_knows_who_may_do_everything() -> None:
@@ -20,5 +19,5 @@ def test_an_authorizer_knows_who_may_do_everything() -> None:
         "allow.everyone.if.no.acl.found": "true",
     }
 
-    assert authorizer_settings(settings(written)) == AuthorizerSettings(("User:ann", "User:bob"), True)
-    assert authorizer_settings(settings({"authorizer.class.name": NAME})) == AuthorizerSettings((), False)
+    assert settings(written).term.machine.authorizer == AuthorizerSettings(("User:ann", "User:bob"), True)
+    assert settings({"authorizer.class.name": NAME}).term.machine.authorizer == AuthorizerSettings((), False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from controller.settings import Settings
 from controller.settings.security import ZooKeeperSecurity
+from controller.settings.values import Values
 
 
 class ZooKeeperSettings(Struct, frozen=True):
@@ -23,13 +23,13 @@ class ZooKeeperSettings(Struct, frozen=True):
     security: ZooKeeperSecurity = ZooKeeperSecurity()
 
 
-def way_to_zookeeper(settings: Settings) -> ZooKeeperSettings:
-    """How this process connects to ZooKeeper."""
+def zookeeper_of(values: Values, security: ZooKeeperSecurity) -> ZooKeeperSettings:
+    """What the keys `zookeeper.…` come to."""
     return ZooKeeperSettings(
-        settings.text("zookeeper.connect"),
-        settings.number("zookeeper.session.timeout.ms"),
-        settings.number("zookeeper.connection.timeout.ms"),
-        settings.number("zookeeper.max.in.flight.requests"),
-        request_limit_bytes=settings.number("jute.maxbuffer"),
-        security=settings.zookeeper,
+        values.text("zookeeper.connect"),
+        values.number("zookeeper.session.timeout.ms"),
+        values.number("zookeeper.connection.timeout.ms"),
+        values.number("zookeeper.max.in.flight.requests"),
+        request_limit_bytes=values.number("jute.maxbuffer"),
+        security=security,
     )

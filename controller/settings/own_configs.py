@@ -1,0 +1,24 @@
+"""Which of its settings does this node show to those who describe it as a broker?"""
+
+from __future__ import annotations
+
+from controller.core.messages.replies import BrokerConfig, ConfigSource
+from controller.settings.table import SETTINGS
+from controller.settings.values import HIDDEN, Values
+
+
+def own_configs(values: Values, protocol: str) -> dict[str, BrokerConfig]:
+    """Those in force under Kafka's names, and the protocol in force.
+
+    Kafka UI takes the version of the cluster, and what it can do, from its controller's.
+    """
+    texts = {**values.shown(), "inter.broker.protocol.version": protocol}
+    return {
+        one.key: BrokerConfig(
+            None if texts[one.key] in ("", HIDDEN) else texts[one.key],
+            ConfigSource.DEFAULT if values.by_key[one.key] == one.default else ConfigSource.STATIC_BROKER,
+            is_sensitive=texts[one.key] == HIDDEN,
+        )
+        for one in SETTINGS
+        if one.is_kafkas
+    }

@@ -1,0 +1,36 @@
+"""What is in force? The parts that the product is made from, each with only what one part of it uses."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from controller.core.candidacy.candidacy import CandidacySettings
+from controller.settings.claiming import ClaimSettings
+from controller.settings.http import HttpSettings
+from controller.settings.limits import Limits
+from controller.settings.listening import Listening
+from controller.settings.logs import LogSettings
+from controller.settings.preflight import PreflightSettings
+from controller.settings.term import TermSettings
+from controller.settings.values import Values
+from controller.settings.zookeeper import ZooKeeperSettings
+
+
+class Settings(Struct, frozen=True):
+    """The whole configuration, for those who put a process together; each of its parts receives one of these.
+
+    Shape:
+        `values` are for those who show them. `ignored` are keys that do not concern a controller.
+    """
+
+    values: Values
+    http: HttpSettings
+    logs: LogSettings
+    zookeeper: ZooKeeperSettings
+    limits: Limits
+    listening: Listening
+    candidacy: CandidacySettings
+    claim: ClaimSettings
+    term: TermSettings
+    preflight: PreflightSettings
+    ignored: tuple[str, ...]

@@ -1,0 +1,86 @@
+"""What does a term go by?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from controller.core.acl_authorizer import super_users
+from controller.core.settings import AuthorizerSettings, MachineSettings
+from controller.settings.cluster import ClusterSettings, cluster_of
+from controller.settings.listening import Listening
+from controller.settings.values import Values
+from controller.settings.zookeeper import ZooKeeperSettings
+from zk_layout.ids import BrokerId
+
+
+class TermSettings(Struct, frozen=True):
+    """What one term goes by. All but `cluster` is the same for each.
+
+    Shape:
+        `machine` is what decisions depend on, as far as the operator's settings tell. What brokers have as well is in
+        `cluster`, as it is set here; a term takes the brokers' when it begins, and keeps that.
+        `is_deletion_set` says that the operator has set delete.topic.enable; otherwise it is not known before a broker
+        is heard. Topics are created without asking the brokers' policy if it `ignores_policy`. What is created in
+        ZooKeeper belongs to its creators if it `protects_znodes`. Without `journal_directory` no journal is kept.
+
+    Units:
+        `response_timeout_s` is how long a broker may take to answer, `drain_timeout_s` how long a term that ends waits
+        for brokers.
+    """
+
+    machine: MachineSettings
+    cluster: ClusterSettings
+    is_deletion_set: bool
+    ignores_policy: bool
+    protects_znodes: bool
+    inter_broker_listener: str
+    control_plane_listener: str
+    response_timeout_s: float
+    drain_timeout_s: float
+    journal_directory: Path | None
+
+
+def term_of(values: Values, listening: Listening, zookeeper: ZooKeeperSettings) -> TermSettings:
+    """What the keys that concern a term come to."""
+    directory = values.text("journal.dir")
+    return TermSettings(
+        machine=_machine(values, zookeeper),
+        cluster=cluster_of(values),
+        is_deletion_set="delete.topic.enable" in values.given,
+        ignores_policy=values.flag("create.topic.policy.ignore"),
+        protects_znodes=zookeeper.security.sets_acl,
+        inter_broker_listener=listening.inter_broker,
+        control_plane_listener=listening.control_plane,
+        response_timeout_s=values.seconds("controller.socket.timeout.ms"),
+        drain_timeout_s=values.seconds("controller.drain.timeout.ms"),
+        journal_directory=Path(directory) if directory else None,
+    )
+
+
+def _machine(values: Values, zookeeper: ZooKeeperSettings) -> MachineSettings:
+    return MachineSettings(
+        own_id=BrokerId(values.number("broker.id")),
+        deletion_patience_s=values.seconds("reassignment.deletion.patience.ms"),
+        znode_size_limit=zookeeper.request_limit_bytes,
+        chroot_bytes=_chroot_bytes(zookeeper.connect),
+        shutdown_redundancy=values.number("controlled.shutdown.redundancy"),
+        status_retention_ms=values.number("reassign.partitions.status.min.retention.ms"),
+        keeps_reassignment_znodes=values.flag("controller.reassignments.znodes"),
+        authorizer=_authorizer(values),
+    )
+
+
+def _authorizer(values: Values) -> AuthorizerSettings | None:
+    """How the authorizer decides; None where there is none."""
+    if not values.text("authorizer.class.name"):
+        return None
+    return AuthorizerSettings(
+        tuple(sorted(super_users(values.text("super.users")))), values.flag("allow.everyone.if.no.acl.found")
+    )
+
+
+def _chroot_bytes(connect: str) -> int:
+    _, slash, chroot = connect.partition("/")
+    return len((slash + chroot).encode())
