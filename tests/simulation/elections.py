@@ -73,7 +73,8 @@ def unfounded(
             return (
                 f"{at} elected {after.leader} instead of {before.leader}, which is gone and still in its ISR: {after}"
             )
-        if after.leader in assignment.adding and after.leader not in checker.caught_up.get(at, {}) and is_unasked:
+        was_in_sync = after.leader in before.isr or after.leader in checker.caught_up.get(at, {})
+        if after.leader in assignment.adding and not was_in_sync and is_unasked:
             return f"{at} elected {after.leader}, which is being added and never was in sync: {before}"
     in_sync = [r for r in before.isr if r in replicas and r in brokers and brokers[r].serves(at, since)]
     if after.leader not in (NO_LEADER, *before.isr) and in_sync and is_unasked:

@@ -272,7 +272,9 @@ class Steps(Duty):
             if case is None or limit is Limit.NOTHING:
                 continue
             step.at = number
-            rules = self._states_only if limit is Limit.ELECTIONS else self._elections if is_election else self._rules
+            rules = self._elections if is_election or number in aside.partitions else self._rules
+            if limit is Limit.ELECTIONS and number not in aside.partitions:
+                rules = self._states_only
             _follow(case, self._rules_without_topic if topic.is_malformed else rules, step, cluster, noticed)
             if is_election and draft.touches(number):
                 step.elected[number] = None
