@@ -34,14 +34,14 @@ from controller.core.messages.requests import (
     TopicReference,
     UpdateFeatures,
 )
-from controller.lab.wire.admin_client_side import Password, encode_passwords
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.server.relay import LED, RELAYABLE
 from controller.wire.any_node import ANSWERED
 from controller.wire.commands import CommandEncoder
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.versions import SERVED, parse_protocol
+from tests.equipment.admin_client_side import Password, encode_passwords
+from tests.equipment.client_side import api_key_of, encode_request
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,

@@ -48,13 +48,13 @@ from controller.core.messages.requests import (
     Request,
     TopicReference,
 )
-from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.broker_side import decode_command, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.requests import decode_request
 from controller.wire.versions import ApiKey, InterBrokerProtocol, parse_protocol
+from tests.equipment.client_side import decode_reply, encode_request
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.brokers import Endpoint
 

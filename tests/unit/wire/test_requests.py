@@ -19,7 +19,6 @@ from controller.core.messages.requests import (
     PartitionReassignment,
     TopicReference,
 )
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.frames import RequestHeader
 from controller.wire.packing import unsigned_varint
 from controller.wire.requests import (
@@ -30,6 +29,7 @@ from controller.wire.requests import (
     decode_request,
 )
 from controller.wire.versions import SERVED
+from tests.equipment.client_side import api_key_of, encode_request
 from zk_layout.ids import TopicPartition
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
