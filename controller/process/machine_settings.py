@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from importlib import metadata
+from typing import Final
 
 from controller.core.acl_authorizer import super_users
 from controller.core.messages.replies import BrokerConfig, ConfigSource
@@ -15,6 +17,8 @@ from controller.settings.values import HIDDEN
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.acls import acl_of
 from zk_layout.ids import BrokerId
+
+SOFTWARE: Final = f"kafka-zk-controller {metadata.version('kafka-zk-controller')}"
 
 
 def machine_settings(
@@ -53,6 +57,7 @@ def machine_settings(
         ),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
         acl_bytes=len(acl_of("/", is_protected=settings.zookeeper.sets_acl)),
+        software=SOFTWARE,
     )
 
 
