@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import structlog
 
-from controller.http.web_config import KEY, Seen, WebAccess
+from controller.http.web_config import KEY, WebAccess
 from controller.runtime.supervision import Troubles
 from controller.security.failures import UnusableSecurity
+from controller.security.tls.tls_listener import Seen
 from controller.settings import Settings
 
 PART: Final = "HTTP port"
