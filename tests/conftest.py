@@ -7,9 +7,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from controller.lab.errors import KerberosUnavailable, LabError
-from controller.lab.kdc import Kdc
+from controller.lab.errors import LabError
 from controller.lab.zookeeper import ZooKeeperServer, zookeeper_client
+from tests.equipment.kdc import Kdc, KerberosUnavailable
 
 TESTS = Path(__file__).parent
 MARKED_FOLDERS = frozenset({"chaos", "simulation", "conformance", "cluster", "containers", "lab", "replay"})

@@ -71,6 +71,7 @@ class MachineSettings(Struct, frozen=True):
         Unix time at which the machine's clock showed 0. Without `authorizer` everybody may do everything.
         `quota_window_s` is how many seconds of its quota somebody may use at once. More than `writes_a_transaction`
         writes that belong together take several transactions.
+        `software` is what tools know this controller by; the default is for journals that lack it.
     """
 
     own_id: BrokerId
@@ -99,3 +100,4 @@ class MachineSettings(Struct, frozen=True):
     budget: TurnBudget = TurnBudget()
     writes_a_transaction: int = WRITES_A_TRANSACTION
     acl_bytes: int = OPEN_ACL_BYTES
+    software: str = "kafka-zk-controller 0.1"

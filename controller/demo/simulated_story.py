@@ -16,7 +16,6 @@ from typing import Any, Self
 from kazoo.client import KazooClient
 
 from controller.core.messages.errors import ErrorCode
-from controller.core.messages.replies import ReassignmentsAltered
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.demo import checks
 from controller.demo.move import Progress, first_plan, has_arrived, next_plan
@@ -25,7 +24,7 @@ from controller.demo.pair import Change, Pair
 from controller.demo.report import Check, Report
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan, Znodes
-from controller.lab.asking import ask
+from controller.lab.asking import move
 from controller.lab.errors import LabError
 from controller.lab.simulated_broker import SimulatedBroker, SimulatedSettings
 from controller.lab.zookeeper import ZooKeeperServer
@@ -151,8 +150,7 @@ class _SimulatedStory:
             PartitionReassignment(TopicPartition(TopicName(TOPIC), PartitionId(p)), tuple(map(BrokerId, replicas)))
             for p, replicas in plan.items()
         )
-        answer = ask(leader, AlterReassignments(reassignments))
-        assert isinstance(answer, ReassignmentsAltered)
+        answer = move(leader, AlterReassignments(reassignments))
         if answer.error is not ErrorCode.NONE or any(r.error is not ErrorCode.NONE for r in answer.results):
             raise LabError(f"the controller refused the move: {answer}")
 

@@ -6,14 +6,15 @@ Read in every session of this process, and followed as long as it lasts, because
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
-from controller.core.messages.effects import Notice, ReadAgain
+from controller.core.messages.effects import Notice
 from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
-from controller.runtime.supervision import Troubles, supervised
-from controller.zk.answers import SessionEnded
+from controller.following.session_reader import SessionReader
+from controller.runtime.supervision import Troubles
 from controller.zk.bridge import Bridge
 from controller.zk.reader import Reader
 from zk_layout import catalog
@@ -26,10 +27,6 @@ from zk_layout.znodes.configs import Config, UserConfigAddress
 from zk_layout.znodes.delegation_tokens import DelegationTokenAddress, Token
 from zk_layout.znodes.quotas import DEFAULT
 from zk_layout.znodes.scram import MECHANISMS, Credential, parse_credential
-
-FIRST_WAIT_S: Final = 1.0
-LONGEST_WAIT_S: Final = 60.0
-PART: Final = "following users"
 
 _BY_NAME: Final = {mechanism.name: mechanism for mechanism in MECHANISMS.values()}
 
@@ -86,12 +83,14 @@ class Credentials:
         return None
 
 
-class CredentialsFollower:
+class CredentialsFollower(SessionReader[Credentials]):
     """Answers by what was read last. Before everything was read once, nobody is known.
 
     Whoever has to be sure waits for `is_ready`. When a session ends, what was known in it counts until the next one has
     read everything.
     """
+
+    part = "following users"
 
     def __init__(
         self,
@@ -100,10 +99,7 @@ class CredentialsFollower:
         troubles: Troubles | None = None,
     ) -> None:
         """Nobody is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
-        self._troubles = troubles or Troubles()
-        self._bridge = bridge
-        self._notice = notice
-        self._named: dict[str, str] = {}
+        super().__init__(bridge, notice, troubles)
         self._credentials = Credentials()
         self._is_ready = asyncio.Event()
 
@@ -119,59 +115,34 @@ class CredentialsFollower:
         """A delegation token."""
         return self._credentials.token(token_id)
 
-    async def follow(self) -> None:
-        """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
-        # The end of a session is said by whoever cannot do without it.
-        await supervised(PART, self._follow_once, self._troubles, again_after_s=FIRST_WAIT_S, expected=(SessionEnded,))
-
-    async def _follow_once(self) -> None:
-        """In one session, to its end."""
+    def _begin(self, bridge: Bridge) -> tuple[Credentials, Reader]:
         found = Credentials()
-        reader = Reader(self._bridge(), lambda event: self._hear(found, event), what=CREDENTIALS, decode=_decoded)
-        try:
-            await reader.load()
-            self._credentials = found
-            self._is_ready.set()
-            self._troubles.right(PART)
-            reading, wait_s = asyncio.ensure_future(reader.wait()), FIRST_WAIT_S
-            while not reading.done():
-                await asyncio.wait([reading], timeout=wait_s)
-                if found.refused:  # a change of ZooKeeper's own ACLs sets no watch off
-                    reader.read_again(ReadAgain(tuple(found.refused)))
-                wait_s = min(2 * wait_s, LONGEST_WAIT_S) if found.refused else FIRST_WAIT_S
-            reading.result()
-        finally:
-            reader.stop()
+        return found, Reader(bridge, partial(self._hear, found), what=CREDENTIALS, decode=_decoded)
+
+    async def _load(self, found: Credentials) -> None:
+        self._credentials = found
+        self._is_ready.set()
+
+    def _unread(self, found: Credentials) -> Collection[str]:
+        return found.refused
 
     def _hear(self, found: Credentials, event: Event) -> None:
         match event:
             case Observed(facts):
                 for fact in facts:
-                    self._name_malformed(fact.address.path, found.apply(fact))
+                    path, reason = fact.address.path, found.apply(fact)
+                    self._name(path, None if reason is None else Notice("malformed znode", f"{path}: {reason}"))
             case ReadRefused(path, reason, _):
                 found.refused.add(path)
-                if self._is_news(path, reason):
-                    text = f"{reason}; who is in it cannot log in until it can be read"
-                    self._notice(Notice("unreadable znode", text))
+                text = f"{reason}; who is in it cannot log in until it can be read"
+                self._name(path, Notice("unreadable znode", text))
             case ReadAllowed(path):
                 found.refused.discard(path)
-                self._named.pop(path, None)
+                self._name(path, None)
             case Loaded():
                 pass  # `load` returns
             case _:
                 raise TypeError(f"{event} is nothing that is read")
-
-    def _name_malformed(self, path: str, reason: str | None) -> None:
-        if reason is None:
-            self._named.pop(path, None)
-        elif self._is_news(path, reason):
-            self._notice(Notice("malformed znode", f"{path}: {reason}"))
-
-    def _is_news(self, path: str, reason: str) -> bool:
-        """Whether it was not said before; once it is mended, it can be news again."""
-        is_news = self._named.get(path) != reason
-        self._named[path] = reason
-        return is_news
 
 
 def _decoded(address: Address, data: bytes) -> Any:

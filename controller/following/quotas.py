@@ -10,13 +10,14 @@ Source: Kafka's DynamicConfigManager, UserConfigHandler and ClientIdConfigHandle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final
 
 from controller.core.messages.effects import Notice, ReadAgain
 from controller.core.messages.events import Event, Observed, QuotasRead, ReadAllowed, ReadRefused
-from controller.runtime.supervision import Troubles, supervised
-from controller.zk.answers import Refused, SessionEnded
+from controller.following.session_reader import SessionReader
+from controller.runtime.supervision import Troubles
+from controller.zk.answers import Refused
 from controller.zk.bridge import Bridge
 from controller.zk.bulk import BulkReader, ChunkSize, Hidden
 from controller.zk.protocol import Node
@@ -29,19 +30,18 @@ from zk_layout.znodes.configs import CLIENTS, USERS, Config, clients_of
 from zk_layout.znodes.notifications import ConfigChange
 from zk_layout.znodes.quotas import QuotaEntity, entity_of, rate_of
 
-FIRST_WAIT_S: Final = 1.0
-LONGEST_WAIT_S: Final = 60.0
 AT_ONCE: Final = 500
-PART: Final = "following quotas"
 
 Rates = dict[QuotaEntity, float]
 
 
-class QuotasFollower:
+class QuotasFollower(SessionReader["_Session"]):
     """Tells each term what limits whom. Before everything was read once, nothing limits anybody.
 
     When a session ends, what was known in it counts until the next one has read everything.
     """
+
+    part = "following quotas"
 
     def __init__(
         self,
@@ -50,10 +50,7 @@ class QuotasFollower:
         troubles: Troubles | None = None,
     ) -> None:
         """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
-        self._troubles = troubles or Troubles()
-        self._bridge = bridge
-        self._notice = notice
-        self._named: dict[str, str] = {}
+        super().__init__(bridge, notice, troubles)
         self._rates: Rates = {}
         self.limits_users = False
         """Whether it matters to anybody which user a request is from."""
@@ -68,17 +65,26 @@ class QuotasFollower:
         """Tell nobody."""
         self._emit = None
 
-    async def follow(self) -> None:
-        """For as long as this process lives; whatever goes wrong is tried again, and costs nothing else."""
-        # The end of a session is said by whoever cannot do without it.
-        await supervised(PART, self._follow_once, self._troubles, again_after_s=FIRST_WAIT_S, expected=(SessionEnded,))
+    def _begin(self, bridge: Bridge) -> tuple[_Session, Reader]:
+        session = _Session(bridge, self._apply, self._name)
+        return session, Reader(bridge, session.hear, what=CHANGED_CONFIGS)
 
-    async def _follow_once(self) -> None:
-        await _Session(self._bridge(), self._apply, self._name).follow()
+    async def _load(self, session: _Session) -> None:
+        await session.read_everything()
+
+    def _unread(self, session: _Session) -> Collection[str]:
+        return session.refused | session.refused_changes
+
+    async def _go_on(self, session: _Session, reader: Reader, ending: asyncio.Future[None], wait_s: float) -> bool:
+        while await session.is_changed_within(wait_s, ending):
+            await session.read_changed()
+        is_unread = bool(self._unread(session))
+        if is_unread:
+            reader.read_again(ReadAgain(tuple(session.refused_changes)))
+            await session.read_everything()
+        return is_unread
 
     def _apply(self, read: dict[QuotaEntity, float | None], *, is_everything: bool) -> None:
-        if is_everything:
-            self._troubles.right(PART)
         gone = {entity: None for entity in self._rates if entity not in read} if is_everything else {}
         changed = {entity: rate for entity, rate in {**gone, **read}.items() if self._rates.get(entity) != rate}
         for entity, rate in changed.items():
@@ -95,14 +101,6 @@ class QuotasFollower:
             if self._emit is not None:
                 self._emit(QuotasRead(told[begun : begun + AT_ONCE]))
 
-    def _name(self, path: str, notice: Notice | None) -> None:
-        """Once; what has been mended can be news again."""
-        if notice is None:
-            self._named.pop(path, None)
-        elif self._named.get(path) != notice.text:
-            self._named[path] = notice.text
-            self._notice(notice)
-
 
 class _Session:
     """All that is read in one session, one thing after the other, so that what was read last is the newest."""
@@ -110,36 +108,19 @@ class _Session:
     def __init__(self, bridge: Bridge, apply: Callable[..., None], name: Callable[[str, Notice | None], None]) -> None:
         self._bridge, self._apply, self._name = bridge, apply, name
         self._bulk = BulkReader(bridge)
-        self._reader = Reader(bridge, self._hear, what=CHANGED_CONFIGS)
         self._changed: dict[str, None] = {}
         self._is_changed = asyncio.Event()
-        self._refused: set[str] = set()
-        self._refused_changes: set[str] = set()
+        self.refused: set[str] = set()
+        self.refused_changes: set[str] = set()
 
-    async def follow(self) -> None:
-        """To its end. What is changed while everything is read is read again after it."""
-        try:
-            await self._reader.load()
-            await self._read_everything()
-            reading, wait_s = asyncio.ensure_future(self._reader.wait()), FIRST_WAIT_S
-            while not reading.done():
-                changing = asyncio.ensure_future(self._is_changed.wait())
-                is_refused = bool(self._refused or self._refused_changes)
-                await asyncio.wait(
-                    [reading, changing], timeout=wait_s if is_refused else None, return_when=asyncio.FIRST_COMPLETED
-                )
-                changing.cancel()
-                if self._is_changed.is_set():
-                    await self._read_changed()
-                elif is_refused:  # a change of ZooKeeper's own ACLs sets no watch off
-                    self._reader.read_again(ReadAgain(tuple(self._refused_changes)))
-                    await self._read_everything()
-                    wait_s = min(2 * wait_s, LONGEST_WAIT_S)
-            reading.result()
-        finally:
-            self._reader.stop()
+    async def is_changed_within(self, timeout_s: float, ending: asyncio.Future[None]) -> bool:
+        """Whether something has changed before the time is up and the session ends."""
+        changing: asyncio.Future[Any] = asyncio.ensure_future(self._is_changed.wait())
+        await asyncio.wait([ending, changing], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        changing.cancel()
+        return self._is_changed.is_set()
 
-    def _hear(self, event: Event) -> None:
+    def hear(self, event: Event) -> None:
         match event:
             case Observed(facts):
                 changes = (fact.value for fact in facts if isinstance(fact.value, ConfigChange))
@@ -148,21 +129,21 @@ class _Session:
                 if self._changed:
                     self._is_changed.set()
             case ReadRefused(path, reason, _):
-                self._refused_changes.add(path)
+                self.refused_changes.add(path)
                 self._name(path, Notice("unreadable znode", f"{reason}; quotas that are changed take no effect"))
             case ReadAllowed(path):
-                self._refused_changes.discard(path)
+                self.refused_changes.discard(path)
                 self._name(path, None)
             case _:
                 pass  # `load` returns
 
-    async def _read_changed(self) -> None:
+    async def read_changed(self) -> None:
         paths, self._changed = tuple(self._changed), {}
         self._is_changed.clear()
         self._apply(await self._read(paths), is_everything=False)
 
-    async def _read_everything(self) -> None:
-        self._refused.clear()
+    async def read_everything(self) -> None:
+        self.refused.clear()
         users, clients = await self._names(USERS), await self._names(CLIENTS)
         paths = [f"{CLIENTS}/{name}" for name in clients] + [f"{USERS}/{name}" for name in users]
         for begun in range(0, len(users), AT_ONCE):
@@ -227,6 +208,6 @@ class _Session:
         return rate
 
     def _refuse(self, path: str, reason: str) -> None:
-        self._refused.add(path)
+        self.refused.add(path)
         text = f"{one_line(reason)}; no quota is taken from it until it can be read"
         self._name(path, Notice("unreadable znode", text))

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import structlog
 
-from controller.http.web_config import Seen, WebAccess
+from controller.http.web_config import WebAccess
 from controller.runtime.supervision import Troubles
 from controller.security.failures import UnusableSecurity
+from controller.security.tls.tls_listener import Seen
 from controller.settings.http import KEY, HttpSettings
 
 PART: Final = "HTTP port"

@@ -22,6 +22,7 @@ from msgspec import Struct, ValidationError, convert, field
 from controller.security.failures import UnusableSecurity
 from controller.security.tls.stores import UnusableStore
 from controller.security.tls.tls import choose_suites
+from controller.security.tls.tls_listener import Seen, look
 from controller.settings.http import KEY
 from zk_layout.codec import one_line
 
@@ -36,8 +37,6 @@ _MOST_REMEMBERED: Final = 100
 # Of a password that nobody has: an unknown user takes as long as a known one.
 _NOBODYS: Final = b"$2b$10$q5YHNea7vWd5NbN/kOEqHuDI.EhgO/7QeNy.569CwHS2Q3YdA7mM6"
 _HASHED: Final = re.compile(rb"\$2[aby]\$(?:0[4-9]|1[0-6])\$[./A-Za-z0-9]{53}")
-
-Seen = tuple[tuple[str, int, int, int] | None, ...]
 
 
 class _Tls(Struct, forbid_unknown_fields=True):
@@ -95,7 +94,7 @@ class WebAccess:
 
     def look(self) -> Seen:
         """The state of all its files; another one than `seen` means that they have to be read again."""
-        return tuple(map(_state, self._paths))
+        return look(self._paths)
 
     def lets_in(self, authorization: str | None, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a client that sends this header, and shows this certificate, may read. It takes a while.
@@ -227,11 +226,3 @@ def _no_password() -> str:
 def _beside(path: Path, name: str) -> Path:
     """A name in the file is relative to the file."""
     return path.parent / name
-
-
-def _state(path: Path) -> tuple[str, int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):  # the latter: no file can have this name
-        return None
-    return str(path), found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,4 +1,4 @@
-"""What does one server of a cluster answer when it is asked directly?"""
+"""What does one server of a cluster answer to a direct request?"""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import asyncio
 
 from controller.brokers.dialing import PlaintextDialer
 from controller.connections.broker import Broken, BrokerConnection
-from controller.core.messages.replies import ClusterDescription, Reply
-from controller.core.messages.requests import DescribeCluster, Request
-from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
-from controller.wire.api_versions import ApiVersionsReply
+from controller.core.messages.replies import ReassignmentsAltered
+from controller.core.messages.requests import AlterReassignments
+from controller.lab.wire.to_controller import decode_controller, decode_reply, encode_metadata, encode_request
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader
-from controller.wire.requests import ApiVersionsRequest
 from zk_layout.znodes.brokers import Endpoint
 
 CLIENT_ID = "lab"
 ANSWER_WITHIN_S = 10.0
-# Every broker from 2.4 on answers this one.
-_METADATA_VERSION = 7
+METADATA_VERSION = 7
+"""Every broker from 2.4 on answers this one."""
 
 
 def connection_to(address: str) -> BrokerConnection:
@@ -27,52 +25,14 @@ def connection_to(address: str) -> BrokerConnection:
     return BrokerConnection(PlaintextDialer(), Endpoint("PLAINTEXT", host, int(port)))
 
 
-async def ask_over(
-    connection: BrokerConnection, request: Request | ApiVersionsRequest, version: int, timeout_s: float
-) -> Reply | ApiVersionsReply:
-    """Ask one question.
-
-    Raises:
-        Broken: there was no answer.
-        Malformed: it is none to the question.
-    """
-    header = RequestHeader(
-        api_key_of(request), version, connection.next_correlation_id(), CLIENT_ID, reads_additions=True
-    )
-    return decode_reply(header, await connection.ask(encode_request(header, request), timeout_s=timeout_s))
-
-
-def ask(
-    address: str,
-    request: Request | ApiVersionsRequest,
-    *,
-    version: int | None = None,
-    timeout_s: float = ANSWER_WITHIN_S,
-) -> Reply | ApiVersionsReply:
-    """Ask one question on a connection of its own, where no event loop runs.
-
-    Raises:
-        Broken: nobody is there, or there was no answer.
-    """
-
-    async def once() -> Reply | ApiVersionsReply:
-        connection = connection_to(address)
-        try:
-            return await ask_over(connection, request, _version_of(request) if version is None else version, timeout_s)
-        finally:
-            connection.drop()
-
-    return asyncio.run(once())
-
-
 def ask_raw(address: str, *requests: bytes, timeout_s: float = ANSWER_WITHIN_S) -> list[bytes]:
-    """Send requests over one connection, each after the answer to the one before.
+    """Send requests over one connection, each after the answer to the one before, where no event loop runs.
 
     Shape:
         Requests have their sizes, answers come without.
 
     Raises:
-        Broken: nobody is there, or there was no answer.
+        Broken: the server does not answer.
     """
 
     async def in_turn() -> list[bytes]:
@@ -85,15 +45,25 @@ def ask_raw(address: str, *requests: bytes, timeout_s: float = ANSWER_WITHIN_S) 
     return asyncio.run(in_turn())
 
 
+def move(address: str, request: AlterReassignments) -> ReassignmentsAltered:
+    """Ask the controller at this address for moves.
+
+    Raises:
+        Broken: it does not answer.
+    """
+    header = RequestHeader(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, CLIENT_ID)
+    (answer,) = ask_raw(address, encode_request(header, request))
+    reply = decode_reply(header, answer)
+    assert isinstance(reply, ReassignmentsAltered)
+    return reply
+
+
 def controller_named_by(address: str) -> int | None:
-    """The controller that this server names to clients; none if it knows none or does not answer."""
+    """The controller that this server names to clients; None if it knows none or does not answer."""
+    header = RequestHeader(ApiKey.METADATA, METADATA_VERSION, 1, CLIENT_ID)
     try:
-        answer = ask(address, DescribeCluster(topics=()))
+        (answer,) = ask_raw(address, encode_metadata(header))
     except Broken:
         return None
-    assert isinstance(answer, ClusterDescription)
-    return answer.controller if answer.controller >= 0 else None
-
-
-def _version_of(request: Request | ApiVersionsRequest) -> int:
-    return _METADATA_VERSION if api_key_of(request) is ApiKey.METADATA else 0
+    named = decode_controller(header, answer)
+    return named if named >= 0 else None

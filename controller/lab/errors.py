@@ -18,9 +18,5 @@ class JarsUnavailable(LabError):
         self.reason = reason
 
 
-class KerberosUnavailable(LabError):
-    """No Kerberos server is installed."""
-
-
 class ServerFailed(LabError):
     """A process ended or stayed silent; the text ends with the tail of its log."""

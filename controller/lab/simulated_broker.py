@@ -19,9 +19,9 @@ from controller.core.messages.replies import BrokerConfig, ConfigSource, IsrResu
 from controller.core.messages.requests import AlterPartition, IsrProposal
 from controller.lab.broker_model import KAFKA_3_9, BrokerModel, Disk, Traits
 from controller.lab.listening import MessageServer
-from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.lab.wire.configs_broker_side import Question
 from controller.lab.wire.log_dirs_broker_side import decode_describe, encode_described
+from controller.lab.wire.to_controller import decode_reply, encode_request
 from controller.wire.apis import ApiKey, VersionRange
 from controller.wire.broker_side import Told, decode_command, encode_acknowledgement
 from controller.wire.cursor import Malformed

@@ -47,10 +47,13 @@ class Timer(Protocol):
         """It does not ring."""
 
 
+Ring = Callable[[float, Callable[[], None]], Timer]
+
+
 class AuditTrail:
     """The audit trail of one term; an observer of its turns, and who carries `Recorded` out."""
 
-    def __init__(self, ring: Callable[[float, Callable[[], None]], Timer]) -> None:
+    def __init__(self, ring: Ring) -> None:
         """Nothing said yet. `ring` calls back after so many seconds: `loop.call_later`."""
         self._ring = ring
         self._asked: dict[CallId, Asked] = {}

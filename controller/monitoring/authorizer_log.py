@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -18,6 +17,7 @@ from controller.core.acl_authorizer import host_of
 from controller.core.clients.authorization import Reasons
 from controller.core.messages.effects import Decided, Decision
 from controller.core.messages.requests import Caller
+from controller.monitoring.audit_trail import Ring, Timer
 from controller.wire.apis import ApiKey
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
@@ -33,13 +33,6 @@ _logger = logging.getLogger(LOGGER)
 _log = structlog.wrap_logger(_logger, wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
 
 
-class Timer(Protocol):
-    """Something that was set: `asyncio.TimerHandle`."""
-
-    def cancel(self) -> None:
-        """It does not ring."""
-
-
 def no_reason(_caller: Caller, _operation: AclOperation, _resource: ResourcePattern) -> str:
     """Nobody judges."""
     return ""
@@ -48,11 +41,7 @@ def no_reason(_caller: Caller, _operation: AclOperation, _resource: ResourcePatt
 class AccessLog:
     """The log of decisions of one process."""
 
-    def __init__(
-        self,
-        ring: Callable[[float, Callable[[], None]], Timer],
-        reasons: Reasons,
-    ) -> None:
+    def __init__(self, ring: Ring, reasons: Reasons) -> None:
         """Nothing said yet. `ring` calls back after so many seconds: `loop.call_later`. `reasons` says why something
         is decided as it is now."""
         self._ring = ring

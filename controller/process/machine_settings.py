@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from importlib import metadata
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -12,6 +14,8 @@ from controller.preflight.inheriting import Inherited
 from controller.settings.term import TermSettings
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.acls import acl_of
+
+SOFTWARE: Final = f"kafka-zk-controller {metadata.version('kafka-zk-controller')}"
 
 
 def machine_settings(
@@ -43,4 +47,5 @@ def machine_settings(
         creation_policy="" if settings.ignores_policy else ", ".join(inherited.policies),
         clock_zero_ms=round((time.time() - asyncio.get_running_loop().time()) * 1000),
         acl_bytes=len(acl_of("/", is_protected=settings.protects_znodes)),
+        software=SOFTWARE,
     )

@@ -31,12 +31,12 @@ from controller.core.messages.requests import (
     Request,
     TopicReference,
 )
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.frames import RequestHeader
 from tests.benchmarks.contenders import Contender
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.machine import peak_resident_mib, wait_until_quiet
 from tests.benchmarks.stage import SETTLE_S, Stage
+from tests.equipment.client_side import api_key_of, encode_request
 from tests.fuzz.frames import Frames
 from zk_layout.ids import PartitionId, TopicName, TopicPartition
 

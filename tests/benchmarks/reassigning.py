@@ -13,12 +13,12 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import ReassignmentsAltered
 from controller.core.messages.requests import AlterReassignments, PartitionReassignment
 from controller.lab.asking import ask_raw
-from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.frames import RequestHeader
 from tests.benchmarks.contenders import Contender
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.machine import peak_resident_mib, usage, wait_until_quiet, written_bytes
 from tests.benchmarks.stage import SETTLE_S, Stage
+from tests.equipment.client_side import api_key_of, decode_reply, encode_request
 from zk_layout.ids import PartitionId, TopicPartition
 from zk_layout.znodes import partition_state, topics
 from zk_layout.znodes.partition_state import StateAddress

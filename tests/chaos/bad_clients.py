@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from controller.core.messages.requests import DescribeCluster, TopicReference
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.frames import RequestHeader
+from tests.equipment.client_side import api_key_of, encode_request
 from zk_layout.ids import TopicName
 
 _METADATA_VERSION = 7

@@ -20,11 +20,11 @@ from controller.core.messages.requests import (
     Request,
     TopicReference,
 )
-from controller.lab.asking import ask
 from controller.wire.cursor import Malformed
 from tests.chaos.ledger import Partition
 from tests.chaos.stage import Stage
 from tests.chaos.topics_seen import TopicsSeen
+from tests.equipment.any_request import ask
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
 
 REPLICATION_FACTOR = 3

@@ -13,7 +13,6 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import TopicsCreated
 from controller.core.messages.requests import CreateTopics, NewTopic
 from controller.demo.waiting import wait_for
-from controller.lab.asking import ask
 from controller.lab.errors import LabError
 from tests.chaos.churn import REPLICATION_FACTOR, Churn
 from tests.chaos.load import Load, LoadSettings
@@ -22,6 +21,7 @@ from tests.chaos.schedule import Strike
 from tests.chaos.stage import Stage, StageSettings
 from tests.chaos.striking import Hits, Impossible
 from tests.chaos.verdict import Result, Struck, rows
+from tests.equipment.any_request import ask
 from zk_layout.ids import TopicName
 
 # Two of three must have a record before it is acknowledged, as is usual in production.

@@ -27,7 +27,6 @@ from msgspec import Struct
 
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.java import SMALL_SERVER
-from controller.lab.kdc import REALM, Kdc
 from controller.lab.ports import free_ports
 from controller.lab.tools import KafkaTools
 from controller.lab.zookeeper import zookeeper_client
@@ -38,6 +37,7 @@ from tests.clients.running import UNSUPPORTED, Plan, carry_out
 from tests.cluster.certificates import Authority
 from tests.cluster.replica import Replica
 from tests.cluster.secured import MAPPING, kerberos_login, stores, trust
+from tests.equipment.kdc import REALM, Kdc
 from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.scram import MECHANISMS, credential
 

@@ -20,10 +20,10 @@ from controller.demo.story import BROKER_PROPERTIES
 from controller.demo.traffic import Traffic, TrafficSettings
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import PartitionSeen, Plan, Znodes
-from controller.lab.asking import ask
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable, LabError
 from controller.lab.kafka_broker import KafkaBroker
+from tests.equipment.any_request import ask
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 

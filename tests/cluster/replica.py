@@ -19,10 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core.messages.requests import Request
 from controller.demo.waiting import wait_for
-from controller.lab.asking import ask
 from controller.lab.ports import free_ports
 from controller.lab.process import Process
 from metrics.measures import PREFIX
+from tests.equipment.any_request import ask
 
 OLD_AND_NEW = pytest.mark.parametrize("cluster", ["3_9", "2_4"], indirect=True)
 """Marks what is to be shown on both of the shared clusters."""

@@ -17,7 +17,6 @@ from msgspec import structs
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.java import SMALL_SERVER
-from controller.lab.kdc import REALM
 from controller.lab.ports import free_port
 from controller.lab.tools import KafkaTools, ToolResult
 from controller.security.jaas import KERBEROS_LOGIN, OAUTHBEARER_LOGIN
@@ -25,6 +24,7 @@ from controller.settings.security import ZooKeeperSecurity
 from controller.zk.client import client_of
 from tests.cluster.certificates import TRUST_PASSWORD, Authority
 from tests.cluster.replica import Replica
+from tests.equipment.kdc import REALM
 from tests.secured_zookeeper import SecuredZooKeeper
 from tests.secured_zookeeper import jaas as jaas_of_zookeeper
 from zk_layout.znodes.configs import UserConfigAddress

@@ -35,11 +35,11 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.core.messages.requests import NewTopic as Wanted
-from controller.lab.asking import ask
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.replica import Replica, holder, wait_until
+from tests.equipment.any_request import ask
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 AUTHORIZER = {

@@ -17,7 +17,6 @@ from kafka.errors import KafkaError
 
 from controller.brokers.dialing import SecuredDialer
 from controller.connections.broker import BrokerConnection, Unreachable
-from controller.lab.kdc import REALM, Kdc
 from controller.security.failures import UnusableSecurity
 from controller.security.listener_mechanisms import Sources, listener_mechanisms
 from controller.security.login import Login
@@ -28,6 +27,7 @@ from controller.settings.security import BrokerSecurity, SaslSettings, Secret
 from tests.cluster.replica import wait_until
 from tests.cluster.secured import VERSIONS, Client, by_ticket, kerberos_login, replica, running, with_ticket
 from tests.cluster.secured_walk import Walk
+from tests.equipment.kdc import REALM, Kdc
 from tests.unit.server.clients import serving
 from zk_layout.znodes.brokers import Endpoint
 

@@ -14,10 +14,10 @@ from controller.core.messages.replies import ReassignmentsAltered, Reassignments
 from controller.core.messages.requests import AlterReassignments, ListReassignments, Mode, PartitionReassignment
 from controller.demo.waiting import wait_for
 from controller.demo.znodes import Plan
-from controller.lab.asking import ask
 from controller.lab.cluster import LocalCluster
 from controller.lab.zookeeper import zookeeper_client
 from tests.cluster.moves import LedCluster, Topic, led, muted
+from tests.equipment.any_request import ask
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 ACCEPTED = {ErrorCode.NONE}

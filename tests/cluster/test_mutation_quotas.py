@@ -23,9 +23,9 @@ from controller.core.messages.requests import (
 )
 from controller.lab.asking import connection_to
 from controller.lab.cluster import LocalCluster
-from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.frames import RequestHeader
 from tests.cluster.replica import Replica, holder, wait_until
+from tests.equipment.client_side import api_key_of, decode_reply, encode_request
 from zk_layout.ids import TopicName
 
 COUNTED, MUTED, FREE = "counted", "muted", "free"

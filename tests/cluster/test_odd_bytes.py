@@ -11,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from controller.connections.broker import Broken
-from controller.lab.asking import ask, ask_raw
+from controller.lab.asking import ask_raw
 from controller.lab.cluster import LocalCluster
 from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.frames import framed
 from controller.wire.requests import ApiVersionsRequest
 from tests.cluster.replica import OLD_AND_NEW, Replica
+from tests.equipment.any_request import ask
 from tests.unit.wire.odd_bytes import CLIENT, sound_frames
 
 BODY_AT = 10 + len(CLIENT)

@@ -24,7 +24,6 @@ import bcrypt
 from controller.brokers.dialing import SecuredDialer
 from controller.connections.broker import Broken, BrokerConnection
 from controller.lab.ports import free_ports
-from controller.lab.wire.admin_client_side import Password, encode_passwords
 from controller.lab.zookeeper import zookeeper_client
 from controller.security.jaas import OAUTHBEARER_LOGIN, PLAIN_LOGIN
 from controller.security.towards_brokers import TowardsBrokers
@@ -33,6 +32,7 @@ from controller.wire.frames import framed
 from tests.cluster.certificates import TRUST_PASSWORD, Authority
 from tests.cluster.replica import Replica, wait_until
 from tests.cluster.secured import MODULE
+from tests.equipment.admin_client_side import Password, encode_passwords
 from zk_layout.znodes.brokers import Endpoint
 from zk_layout.znodes.configs import UserConfigAddress
 from zk_layout.znodes.scram import MECHANISMS, credential

@@ -8,11 +8,12 @@ import pytest
 
 from controller.core.messages.replies import TopicConfig, TopicsCreated
 from controller.core.messages.requests import CreateTopics, NewTopic
-from controller.lab.asking import ask, controller_named_by
+from controller.lab.asking import controller_named_by
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from tests.cluster.replica import Replica
 from tests.cluster.walk import OFTEN, VERSIONS
+from tests.equipment.any_request import ask
 from zk_layout.ids import TopicName
 
 KIP_525 = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from controller.core.messages.requests import DescribeCluster, TopicReference
 from controller.demo.znodes import Znodes
-from controller.lab.asking import ask
 from controller.lab.kafka_broker import KafkaBroker
+from tests.equipment.any_request import ask
 from zk_layout.ids import TopicName
 
 

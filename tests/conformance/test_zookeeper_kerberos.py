@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from controller.lab.java import SMALL_SERVER
-from controller.lab.kdc import Kdc
 from controller.lab.zookeeper import ZooKeeperServer, ZooKeeperSettings
 from controller.settings.security import Secret, ZooKeeperSecurity
 from controller.settings.zookeeper import ZooKeeperSettings as Way
@@ -18,6 +17,7 @@ from controller.zk.answers import TurnedAway
 from controller.zk.bridge import Bridge
 from controller.zk.rights import Right, granted
 from tests.cluster.secured import kerberos_login
+from tests.equipment.kdc import Kdc
 
 pytest.importorskip("gssapi", reason="the Python package gssapi is not installed: make kerberos", exc_type=ImportError)
 

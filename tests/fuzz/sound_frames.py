@@ -34,13 +34,13 @@ from controller.core.messages.requests import (
     TopicReference,
     UpdateFeatures,
 )
-from controller.lab.wire.admin_client_side import Password, encode_passwords
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.apis import ANSWERED, LED, RELAYABLE, SERVED
 from controller.wire.commands import CommandEncoder
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.versions import parse_protocol
+from tests.equipment.admin_client_side import Password, encode_passwords
+from tests.equipment.client_side import api_key_of, encode_request
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,

@@ -36,7 +36,6 @@ from controller.core.messages.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
-from controller.lab.wire.client_side import decode_reply
 from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.apis import SERVED, ApiKey, VersionRange
 from controller.wire.frames import RequestHeader
@@ -44,6 +43,7 @@ from controller.wire.metadata_bytes import INTERNAL_TOPICS, MetadataEncoder
 from controller.wire.operation_bits import operation_bits
 from controller.wire.replies import encode_api_versions, encode_reply
 from controller.wire.schema import UNTHROTTLED, encode_entity, response_schema, topic_uuid
+from tests.equipment.client_side import decode_reply
 from zk_layout.ids import TopicPartition
 
 KEYS: dict[type[Reply], ApiKey] = {

@@ -29,10 +29,10 @@ from controller.core.messages.requests import (
     TopicReference,
     UpdateFeatures,
 )
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.apis import SERVED
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest, MalformedRequest, UnreadableRequest, decode_request
+from tests.equipment.client_side import api_key_of, encode_request
 from zk_layout.ids import TopicPartition
 
 int32 = st.integers(-(2**31), 2**31 - 1)

@@ -24,7 +24,7 @@ from metrics.replay.commands.report import Summary, report_data, write_report
 from metrics.replay.engine.engines import Local, OnSpark
 from metrics.replay.engine.tasks import Engine
 from metrics.replay.partitions.reassignments import reassignments
-from metrics.replay.spark.timelines import read_table
+from metrics.replay.spark.timelines import all_events, read_table
 from tests.replay.any_files import Rows, Tables, differing, happenings, in_order, rows_of
 from tests.replay.conftest import CAPTURED
 from tests.replay.test_any_files import CHROOTS, damaged_files
@@ -159,6 +159,17 @@ def test_the_moves_are_those_that_spark_finds_in_the_table_of_events(spark: Spar
     found, written = reassignments(events), read_table(spark, result.tables, "reassignments")
 
     assert found.exceptAll(written).count() == written.exceptAll(found).count() == 0
+
+
+def test_events_and_the_states_among_partitions_are_one_table(spark: SparkSession, result: Result) -> None:
+    events = read_table(spark, result.tables, "events")
+    states = read_table(spark, result.tables, "partitions").where("what = 'state'")
+
+    together = all_events(spark, result.tables)
+
+    assert together.columns == events.columns
+    assert together.count() == events.count() + states.count()
+    assert together.where("kind = 'state' and leader is not null").count() == states.count() > 0
 
 
 def test_the_report_is_one_file_that_asks_nothing_of_the_network(out: Path, summary: Summary) -> None:

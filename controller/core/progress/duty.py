@@ -39,8 +39,6 @@ from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, Requ
 
 GATHER_S = 0.5
 LONGEST_PATH = ReassignmentStatusAddress(RequestId(INT32_MAX)).path
-SOFTWARE = "kafka-zk-controller 0.1"
-"""What tools know this controller by."""
 
 
 class LookAfterMoves(Alarm, frozen=True):
@@ -218,7 +216,9 @@ class RequestProgress(Duty):
             most -= 1
             number = listing.request.request_id
             status = None if number is None else self._status(number, out.now)
-            listed = ReassignmentsListed(tuple(listing.moves), controller=SOFTWARE, request_status=status)
+            listed = ReassignmentsListed(
+                tuple(listing.moves), controller=self._shared.settings.software, request_status=status
+            )
             out.answer(listing.call, listed)
 
     def _status(self, request: RequestId, now: float) -> RequestStatus | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from controller.security.failures import AuthenticationFailed
@@ -22,7 +23,8 @@ Say = Callable[[str, str], None]
 """Takes what happened, and to which files or why."""
 
 _T = TypeVar("_T")
-_Seen = tuple[tuple[int, int, int] | None, ...]
+Seen = tuple[tuple[int, int, int] | None, ...]
+"""Of each file: which one it is, how large, and when it was changed; None where there is none."""
 
 _REASONS = {
     "HTTP_REQUEST": "the client speaks HTTP",
@@ -50,7 +52,7 @@ class Renewed(Generic[_T]):
         """
         self._make, self._paths = make, tuple(paths)
         self._now, self._say = now, say
-        self._seen: _Seen | None = self._look()
+        self._seen: Seen | None = look(self._paths)
         self._value = make()
         self._failure = ""
         self._due = now() + LOOKS_EVERY_S
@@ -59,12 +61,12 @@ class Renewed(Generic[_T]):
         """As the files are now or were a few seconds ago, or when they last were good."""
         if self._paths and self._now() >= self._due:
             self._due = self._now() + LOOKS_EVERY_S
-            seen = self._look()
+            seen = look(self._paths)
             if seen != self._seen:
                 self._renew(seen)
         return self._value
 
-    def _renew(self, seen: _Seen) -> None:
+    def _renew(self, seen: Seen) -> None:
         """What cannot be used is tried again at each look: a right to read that is given later changes no file."""
         try:
             self._value = self._make()
@@ -77,11 +79,13 @@ class Renewed(Generic[_T]):
             self._seen, self._failure = seen, ""
             self._say(RENEWED, ", ".join(self._paths))
 
-    def _look(self) -> _Seen:
-        return tuple(map(_state, self._paths))
+
+def look(paths: Iterable[str | Path]) -> Seen:
+    """How files stand; another answer means that they have to be read again."""
+    return tuple(map(_state, paths))
 
 
-def _state(path: str) -> tuple[int, int, int] | None:
+def _state(path: str | Path) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
     except (OSError, ValueError):  # the latter: no file can have this name

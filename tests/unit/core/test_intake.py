@@ -24,9 +24,9 @@ CALLER = Caller("PLAINTEXT", "127.0.0.1")
 LOADED: tuple[Event, ...] = (Observed((registration(OWN),)), Loaded())
 
 
-def machine() -> Machine:
+def machine(software: str = "") -> Machine:
     """One that has not loaded anything yet."""
-    return Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"))
+    return Machine(MachineSettings(own_id=OWN, software=software), EPOCH, SeededRandom(b"0"))
 
 
 def asked(request: Request, call: int = 1) -> Asked:
@@ -42,13 +42,14 @@ def answers(effects: list[Effect]) -> list[Answer]:
 
 
 def test_a_request_that_comes_too_early_is_considered_as_soon_as_everything_is_loaded() -> None:
-    early = machine()
+    early = machine(software="this one 1.2")
     assert answers(early.turn([asked(ListReassignments(None))], 0.0)) == []
 
     (answer,) = answers(early.turn(LOADED, 1.0))
 
     assert answer.call == 1
     assert isinstance(answer.reply, ReassignmentsListed)
+    assert answer.reply.controller == "this one 1.2"
 
 
 def test_a_request_whose_time_is_over_before_everything_is_loaded_is_never_considered() -> None:

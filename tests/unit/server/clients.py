@@ -13,13 +13,13 @@ from controller.core.messages.effects import Answer
 from controller.core.messages.events import Asked
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Request
-from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.server.listener import ListenerSettings, Server
 from controller.server.relay import Brokers
 from controller.settings.limits import Limits
 from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.frames import RequestHeader, framed
 from controller.wire.requests import ApiVersionsRequest
+from tests.equipment.client_side import api_key_of, decode_reply, encode_request
 from zk_layout.ids import BrokerId
 
 OWN_ID = BrokerId(1000)

@@ -16,13 +16,13 @@ from controller.core.messages.requests import (
     NewTopic,
     TopicReference,
 )
-from controller.lab.wire.client_side import api_key_of
 from controller.server.parts import whole
 from controller.server.relay import CLIENT_ID
 from controller.settings.limits import Limits
 from controller.wire.apis import SERVED, THROTTLED_SINCE
 from controller.wire.frames import RequestHeader, throttle_ms_of
 from controller.wire.replies import encode_reply
+from tests.equipment.client_side import api_key_of
 from tests.unit.server.clients import Client, Desk, connected, serving
 from tests.unit.server.test_forwarding import Leads
 from tests.unit.server.test_sasl_listener import ANN, authenticate, guarded, handshake

@@ -32,11 +32,11 @@ from controller.core.messages.requests import (
     TopicReference,
     UpdateFeatures,
 )
-from controller.lab.wire.admin_client_side import Password, encode_passwords
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.apis import SERVED, ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest
+from tests.equipment.admin_client_side import Password, encode_passwords
+from tests.equipment.client_side import api_key_of, encode_request
 from zk_layout.ids import (
     BrokerEpoch,
     BrokerId,

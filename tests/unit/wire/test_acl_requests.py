@@ -19,11 +19,11 @@ from controller.core.messages.replies import (
     Reply,
 )
 from controller.core.messages.requests import AclCreation, AclFilter, CreateAcls, DeleteAcls, DescribeAcls, Request
-from controller.lab.wire.client_side import api_key_of, decode_reply, encode_request
 from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.requests import MalformedRequest, decode_request
+from tests.equipment.client_side import api_key_of, decode_reply, encode_request
 from zk_layout.znodes.acls import (
     AclEntry,
     AclOperation,

@@ -17,11 +17,11 @@ from controller.core.messages.requests import (
     ScramUpsertion,
     UpdateFeatures,
 )
-from controller.lab.wire.admin_client_side import Password, encode_passwords
-from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.requests import MalformedRequest, decode_request
+from tests.equipment.admin_client_side import Password, encode_passwords
+from tests.equipment.client_side import decode_reply, encode_request
 
 # RFC 7677, section 3: the password "pencil".
 SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")

@@ -48,7 +48,6 @@ from controller.core.messages.requests import (
     Request,
     TopicReference,
 )
-from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.apis import ApiKey
 from controller.wire.broker_side import decode_command, encode_acknowledgement
 from controller.wire.commands import CommandEncoder
@@ -56,6 +55,7 @@ from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
 from controller.wire.requests import decode_request
 from controller.wire.versions import InterBrokerProtocol, parse_protocol
+from tests.equipment.client_side import decode_reply, encode_request
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.brokers import Endpoint
 

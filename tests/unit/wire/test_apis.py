@@ -50,7 +50,6 @@ ANSWERERS = {
 }
 CODECS = {
     "controller/lab/simulated_broker.py": {"_RANGES", "_UNREAD"},
-    "controller/lab/wire/client_side.py": {"_DECODERS"},
     "controller/server/entrance.py": {"_LOGIN"},
     "controller/wire/commands.py": {"FIRST_WITH_KIND"},
     "controller/wire/replies.py": {"_KEYS"},

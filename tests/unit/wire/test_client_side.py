@@ -7,10 +7,10 @@ import pytest
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.replies import ShutdownPermitted
 from controller.core.messages.requests import AlterReassignments, ControlledShutdown, PartitionReassignment
-from controller.lab.wire.client_side import decode_reply, encode_request
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
+from tests.equipment.client_side import decode_reply, encode_request
 from zk_layout.ids import TopicPartition
 
 

@@ -46,10 +46,10 @@ from controller.core.messages.requests import (
     TopicReference,
     UpdateFeatures,
 )
-from controller.lab.wire.client_side import api_key_of, decode_reply
 from controller.wire.apis import SERVED
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
+from tests.equipment.client_side import api_key_of, decode_reply
 from zk_layout.ids import TopicPartition
 
 EVERYTHING = AclFilter(1, None, 3, None, None, 1, 1)

@@ -17,11 +17,11 @@ from controller.core.messages.replies import (
     ShutdownPermitted,
     TopicMetadata,
 )
-from controller.lab.wire.client_side import decode_reply
 from controller.wire.api_versions import ApiVersionsReply
 from controller.wire.apis import SERVED, ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_api_versions, encode_reply
+from tests.equipment.client_side import decode_reply
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.reassignment_status import (
     MoveProgress,

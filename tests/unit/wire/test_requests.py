@@ -19,7 +19,6 @@ from controller.core.messages.requests import (
     PartitionReassignment,
     TopicReference,
 )
-from controller.lab.wire.client_side import api_key_of, encode_request
 from controller.wire.apis import SERVED
 from controller.wire.frames import RequestHeader
 from controller.wire.packing import unsigned_varint
@@ -30,6 +29,7 @@ from controller.wire.requests import (
     UnsupportedVersion,
     decode_request,
 )
+from tests.equipment.client_side import api_key_of, encode_request
 from zk_layout.ids import TopicPartition
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"

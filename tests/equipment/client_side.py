@@ -1,6 +1,7 @@
 """Which bytes ask a controller something, and what did it answer?
 
-The other direction of `controller.wire.requests` and `replies`, for simulated brokers, the demo, benchmarks and tests.
+The other direction of `controller.wire.requests` and `replies`: what simulated brokers and the demo need of it is in
+`controller.lab.wire.to_controller`, and the rest here.
 
 Source: Kafka's *Request.json and *Response.json schemas.
 """
@@ -17,13 +18,10 @@ from msgspec import structs
 from controller.core.acls.numbers import OPERATION_NUMBERS
 from controller.core.messages.replies import (
     ClusterDescription,
-    IsrResult,
     Node,
     OngoingMove,
     Operations,
     PartitionMetadata,
-    PartitionResult,
-    PartitionsAltered,
     ProducerIdsAllocated,
     ReassignmentsAltered,
     ReassignmentsListed,
@@ -45,17 +43,16 @@ from controller.core.messages.requests import (
     DescribeAcls,
     DescribeCluster,
     ElectLeaders,
-    IsrProposal,
     ListReassignments,
     Request,
     TopicReference,
     UpdateFeatures,
 )
-from controller.lab.wire import acl_client_side, admin_client_side, topic_client_side
+from controller.lab.wire import to_controller
 from controller.wire.api_versions import ApiVersionsReply, read_answer
 from controller.wire.apis import ApiKey
-from controller.wire.cursor import Cursor, Malformed
-from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
+from controller.wire.cursor import Cursor
+from controller.wire.frames import RequestHeader, encode_request_header, framed
 from controller.wire.mode import mode_field
 from controller.wire.requests import ApiVersionsRequest
 from controller.wire.schema import MessageSchema, encode_entity, request_schema, topic_uuid
@@ -68,7 +65,8 @@ from controller.wire.tagged import (
     status_of,
     with_tagged,
 )
-from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicPartition
+from tests.equipment import acl_client_side, admin_client_side, topic_client_side
+from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, TopicPartition
 
 
 def encode_request(header: RequestHeader, request: Request | ApiVersionsRequest) -> bytes:
@@ -97,9 +95,7 @@ def decode_reply(header: RequestHeader, frame: bytes) -> Reply | ApiVersionsRepl
     Raises:
         Malformed: not a response to it.
     """
-    correlation_id, cursor = response_cursor(header.api_key, header.api_version, frame)
-    if correlation_id != header.correlation_id:
-        raise Malformed(f"the response has correlation id {correlation_id}, the request {header.correlation_id}")
+    cursor = to_controller.answer_cursor(header, frame)
     reply = _DECODERS[ApiKey(header.api_key)](cursor, header.api_version)
     fields = cursor.tags()
     cursor.finish()
@@ -153,9 +149,9 @@ def _request_entity(schema: MessageSchema, version: int, request: Request | ApiV
         case ListReassignments():
             return _list_entity(schema, request)
         case AlterReassignments():
-            return _alter_entity(schema, request)
+            return to_controller.alter_reassignments_entity(schema, request)
         case AlterPartition():
-            return _alter_partition_entity(schema, version, request)
+            return to_controller.alter_partition_entity(schema, version, request)
         case ControlledShutdown():
             return schema.make("ControlledShutdownRequest", broker_id=request.broker, broker_epoch=request.broker_epoch)
         case AllocateProducerIds():
@@ -170,10 +166,6 @@ def _request_entity(schema: MessageSchema, version: int, request: Request | ApiV
             return topic_client_side.topic_request_entity(schema, version, request)
         case _:
             assert_never(request)
-
-
-def _timeout(request: ListReassignments | AlterReassignments) -> datetime.timedelta:
-    return datetime.timedelta(milliseconds=request.timeout_ms)
 
 
 def _metadata_entity(schema: MessageSchema, version: int, request: DescribeCluster) -> Any:
@@ -200,59 +192,8 @@ def _list_entity(schema: MessageSchema, request: ListReassignments) -> Any:
         )
         for topic, partitions in groupby(request.partitions, lambda p: p.topic)
     )
-    return schema.make("ListPartitionReassignmentsRequest", timeout=_timeout(request), topics=topics)
-
-
-def _alter_entity(schema: MessageSchema, request: AlterReassignments) -> Any:
-    topics = tuple(
-        schema.make(
-            "ReassignableTopic",
-            name=topic,
-            partitions=tuple(
-                schema.make(
-                    "ReassignablePartition",
-                    partition_index=wanted.topic_partition.partition,
-                    replicas=wanted.replicas,
-                )
-                for wanted in reassignments
-            ),
-        )
-        for topic, reassignments in groupby(request.reassignments, lambda wanted: wanted.topic_partition.topic)
-    )
-    return schema.make("AlterPartitionReassignmentsRequest", timeout=_timeout(request), topics=topics)
-
-
-def _alter_partition_entity(schema: MessageSchema, version: int, request: AlterPartition) -> Any:
-    topics = tuple(
-        schema.make(
-            "TopicData",
-            topic_name=topic.name,
-            topic_id=topic_uuid(topic.topic_id),
-            partitions=tuple(_proposal_entity(schema, version, proposal) for proposal in proposals),
-        )
-        for topic, proposals in groupby(request.proposals, lambda proposal: proposal.topic)
-    )
     return schema.make(
-        "AlterPartitionRequest", broker_id=request.broker, broker_epoch=request.broker_epoch, topics=topics
-    )
-
-
-def _proposal_entity(schema: MessageSchema, version: int, proposal: IsrProposal) -> Any:
-    members: tuple[Any, ...] = ()
-    if version >= 3:
-        epochs = proposal.broker_epochs or (-1,) * len(proposal.isr)
-        members = tuple(
-            schema.make("BrokerState", broker_id=broker, broker_epoch=epoch)
-            for broker, epoch in zip(proposal.isr, epochs, strict=True)
-        )
-    return schema.make(
-        "PartitionData",
-        partition_index=proposal.partition,
-        leader_epoch=proposal.leader_epoch,
-        new_isr=proposal.isr,
-        new_isr_with_epochs=members,
-        leader_recovery_state=proposal.leader_recovery_state,
-        partition_epoch=proposal.partition_epoch,
+        "ListPartitionReassignmentsRequest", timeout=datetime.timedelta(milliseconds=request.timeout_ms), topics=topics
     )
 
 
@@ -317,55 +258,6 @@ def _listed(cursor: Cursor, _version: int) -> ReassignmentsListed:
     return ReassignmentsListed(tuple(moves), error, message)
 
 
-def _altered(cursor: Cursor, _version: int) -> ReassignmentsAltered:
-    cursor.int32("throttle_time_ms")
-    error, message = cursor.error(), cursor.nullable_string("error_message")
-    results: list[PartitionResult] = []
-    for _ in cursor.array("responses", 3):
-        topic = cursor.topic_name()
-        for _ in cursor.array("partitions", 8):
-            partition = TopicPartition(topic, PartitionId(cursor.int32("partition_index")))
-            results.append(PartitionResult(partition, cursor.error(), cursor.nullable_string("error_message")))
-            cursor.tags()
-        cursor.tags()
-    return ReassignmentsAltered(tuple(results), error, message)
-
-
-def _partitions_altered(cursor: Cursor, version: int) -> PartitionsAltered:
-    cursor.int32("throttle_time_ms")
-    error = cursor.error()
-    results: list[IsrResult] = []
-    for _ in cursor.array("topics", 3):
-        topic = cursor.topic_name("topic_name") if version < 2 else None
-        topic_id = cursor.topic_id() if version >= 2 else None
-        for _ in cursor.array("partitions", 20):
-            partition = PartitionId(cursor.int32("partition_index"))
-            refused = cursor.error()
-            leader, leader_epoch = (
-                BrokerId(cursor.int32("leader_id")),
-                LeaderEpoch(cursor.int32("leader_epoch")),
-            )
-            isr = cursor.replicas("isr")
-            recovery_state = cursor.int8("leader_recovery_state") if version >= 1 else 0
-            partition_epoch = PartitionEpoch(cursor.int32("partition_epoch"))
-            cursor.tags()
-            results.append(
-                IsrResult(
-                    topic,
-                    topic_id,
-                    partition,
-                    refused,
-                    leader,
-                    leader_epoch,
-                    isr,
-                    recovery_state,
-                    partition_epoch,
-                )
-            )
-        cursor.tags()
-    return PartitionsAltered(tuple(results), error)
-
-
 def _shutdown_permitted(cursor: Cursor, _version: int) -> ShutdownPermitted:
     error = cursor.error()
     remaining: list[TopicPartition] = []
@@ -386,8 +278,8 @@ _DECODERS: dict[ApiKey, Callable[[Cursor, int], Reply | ApiVersionsReply]] = {
     ApiKey.API_VERSIONS: read_answer,
     ApiKey.METADATA: _metadata,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _listed,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _altered,
-    ApiKey.ALTER_PARTITION: _partitions_altered,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: to_controller.reassignments_altered,
+    ApiKey.ALTER_PARTITION: to_controller.partitions_altered,
     ApiKey.CONTROLLED_SHUTDOWN: _shutdown_permitted,
     ApiKey.ALLOCATE_PRODUCER_IDS: _producer_ids_allocated,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: admin_client_side.scram_credentials_altered,

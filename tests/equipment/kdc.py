@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from controller.lab.errors import KerberosUnavailable, ServerFailed
+from controller.lab.errors import LabError, ServerFailed
 from controller.lab.ports import free_port, is_listening
 from controller.lab.process import Process
 from controller.lab.server import Server
@@ -43,6 +43,10 @@ _SERVER = """\
 [logging]
   kdc = STDERR
 """
+
+
+class KerberosUnavailable(LabError):
+    """No Kerberos server is installed."""
 
 
 class Kdc(Server):
