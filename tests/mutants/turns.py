@@ -216,7 +216,7 @@ MUTANTS = (
     Mutant(
         "forgets the requests of a step that was refused",
         STEPS,
-        "                requests.put_back(item for item in step.accepted if item not in done)\n",
+        "                requests.put_back(left)\n",
         "",
         (unit("steps"),),
     ),

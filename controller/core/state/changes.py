@@ -24,7 +24,7 @@ ByPartition = dict[TopicName, dict[PartitionId, T]]
 
 
 class Changes(Struct):
-    """What is different from the last turn, with what was there before; whoever follows it can only read it.
+    """What is different from the last turn, with what was there before; duties that follow it can only read it.
 
     Shape:
         `partitions`, `topics`, `brokers` and `children` map to what was there before the turn: a blank partition, or

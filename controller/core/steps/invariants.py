@@ -49,7 +49,7 @@ class Violated(ValueError):
 
 
 def violated(before: Held, after: Held) -> str:
-    """What a write breaks, whoever made it; empty if nothing. What it leaves as it was is not looked at.
+    """What a write breaks, whoever made it; empty if nothing. It looks only at what the write changes.
 
     >>> was = Held(Assignment((1, 2)), PartitionState(1, 4, 9, (1, 2)))
     >>> violated(was, Held(was.assignment, PartitionState(2, 5, 9, (2,))))
@@ -99,7 +99,7 @@ def strangers(before: Held, after: Held) -> str:
     >>> strangers(was, Held(was.assignment, PartitionState(1, 4, 9, (1, 3))))
     '[3] joined the ISR without being replicas'
 
-    Where nobody is in sync, the last leader is who can have all records.
+    Without an in-sync replica, only the last leader can have all records.
     """
     then, now = before.state, after.state
     if then is None or now is None or now.isr == then.isr:

@@ -324,9 +324,9 @@ class Steps(Duty):
                 self._aside.went_well(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
             case Refused(is_waiting, about):
-                done = self._carried_out(step, out)
+                done, left = self._carried_out(step, out)
                 self._grant(done, out)
-                requests.put_back(item for item in step.accepted if item not in done)
+                requests.put_back(left)
                 if not is_waiting or self._put_refused_aside(step, about, out):
                     agenda.add(step.name, step.numbers, is_urgent=bool(step.accepted) or is_waiting)
             case Unwritable(message):
@@ -343,19 +343,24 @@ class Steps(Duty):
                 self._shared.requests.settle(item, result, out)
             self._shared.set_aside.take_back(_what(item))
 
-    def _carried_out(self, step: Step, out: Outbox) -> list[Item]:
-        """The moves that ZooKeeper has taken of a step that it refused: decisions are written part by part.
+    def _carried_out(self, step: Step, out: Outbox) -> tuple[list[Item], list[Item]]:
+        """The moves that ZooKeeper has taken of a step that it refused, for steps are written in parts; and the rest.
 
-        Put back, one would be decided again after a later request for the same partition.
+        Put back, a move would be decided again after a later request for the same partition.
         """
         topic = self._cluster.topics.get(step.name)
         if step.draft is None or topic is None:
-            return []
+            return [], step.accepted
         assigned = {n: step.draft.assignment_of(n) for n in step.draft.assigned}
-        written = [n for n, to in assigned.items() if n in topic.partitions and topic.partitions[n].assignment == to]
-        for number in written:
+        written = {n for n, to in assigned.items() if n in topic.partitions and topic.partitions[n].assignment == to}
+        for number in sorted(written):
             out.record(Record.MOVE, *step.draft.why(number))
-        return [i for i in step.accepted if i.at.partition in written and isinstance(i.wanted, PartitionReassignment)]
+        done: list[Item] = []
+        left: list[Item] = []
+        for item in step.accepted:
+            is_done = item.at.partition in written and isinstance(item.wanted, PartitionReassignment)
+            (done if is_done else left).append(item)
+        return done, left
 
     def _put_refused_aside(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
         """What ZooKeeper refuses to write again and again waits; whether the topic can go on without it at once."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 import hdfs_native
@@ -155,11 +156,12 @@ class Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # has no types
     def open_output_stream(self, path: str, metadata: object) -> Any:  # noqa: ARG002 (as pyarrow calls it)
         with _in_a_line():
             opened = self._client.create(path, hdfs_native.WriteOptions(overwrite=True))
-        return pa.PythonFile(_Written(opened), mode="w")
+        return pa.PythonFile(_Written(opened, lambda: len(self._client.read(path))), mode="w")
 
     def open_append_stream(self, path: str, metadata: object) -> Any:  # noqa: ARG002 (as pyarrow calls it)
         with _in_a_line():
-            return pa.PythonFile(_Written(self._client.append(path)), mode="w")
+            before, opened = self._client.get_file_info(path).length, self._client.append(path)
+        return pa.PythonFile(_Written(opened, lambda: len(self._client.read(path)) - before), mode="w")
 
     def _info(self, path: str) -> Any:
         try:
@@ -206,15 +208,22 @@ class _Read(io.RawIOBase):
 
 
 class _Written:
-    """A file that is written; it is whole once it is closed."""
+    """A file that is written; once it is closed, everybody sees all of it.
 
-    def __init__(self, file: hdfs_native.FileWriter) -> None:
+    For a moment after the file was closed the name node may give readers all but its last block.
+    """
+
+    def __init__(self, file: hdfs_native.FileWriter, shown_length: Callable[[], int]) -> None:
         self._file = file
+        self._shown_length = shown_length
+        self._length = 0
         self.closed = False
 
     def write(self, content: Any) -> int:
         with _in_a_line():
-            return self._file.write(content)
+            written = self._file.write(content)
+        self._length += written
+        return written
 
     def flush(self) -> None:
         """Nobody reads what is not closed."""
@@ -224,3 +233,11 @@ class _Written:
             self.closed = True
             with _in_a_line():
                 self._file.close()
+                self._await_length()
+
+    def _await_length(self) -> None:
+        until = monotonic() + PATIENCE_S
+        while (shown := self._shown_length()) != self._length:
+            if monotonic() > until:
+                raise OSError(f"{self._length} bytes were written, and HDFS shows {shown} of them {PATIENCE_S} s later")
+            sleep(0.01)
