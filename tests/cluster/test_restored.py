@@ -51,10 +51,13 @@ def test_the_process_leads_again_after_zookeeper_was_restored_from_an_older_copy
             server.stop()
             shutil.copytree(server.data_dir / VERSIONS, copy)
             server.start()
-            replica.await_phase("active")
         with zookeeper_client(server.connect) as zk:
             for number in range(50):
                 zk.create(f"/later-{number}")
+            # What the process has seen of ZooKeeper must be later than the copy: it is there again, and answers.
+            request = "/admin/delete_topics/of-no-topic"
+            zk.create(request)
+            wait_until(lambda: zk.exists(request) is None, "the leader took the request away")
             pid, epoch = replica.process.pid, int(zk.get("/controller_epoch")[0])
         began = replica.log_size()
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
 from controller.core.candidacy.events import Claimed
 from controller.core.messages.effects import Commit, Create, Delete, Operation, operation
@@ -40,6 +41,13 @@ def old_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSe
         pytest.skip(str(error))
     with server:
         yield server
+
+
+def fence_version(zk: KazooClient) -> ZnodeVersion:
+    """That of the epoch, which a test before may have written."""
+    if not zk.exists("/controller_epoch"):
+        zk.create("/controller_epoch", b"0")
+    return ZnodeVersion(zk.get("/controller_epoch")[1].version)
 
 
 def test_election_load_and_writing_work_without_the_multi_read(old_server: ZooKeeperServer) -> None:
@@ -88,9 +96,7 @@ def test_the_largest_transaction_is_accepted_and_read_again_after_a_restart(old_
         async with connected(old_server.connect) as bridge:
             with someone(old_server.connect) as other:
                 other.ensure_path("/brokers/topics")
-                if not other.exists("/controller_epoch"):
-                    other.create("/controller_epoch", b"0")
-                version = ZnodeVersion(other.get("/controller_epoch")[1].version)
+                version = fence_version(other)
             outcomes: list[Event] = []
             writer = Writer(bridge, outcomes.append, fence_version=version)
             writer.submit(Commit(CommitId(1), (largest,), ("as large as may be",)))
@@ -116,8 +122,7 @@ def test_a_request_that_was_replaced_is_not_deleted_in_its_place(old_server: Zoo
                 seen, outcomes = Seen(), list[Event]()
                 reader = Reader(bridge, seen)
                 await reader.load()
-                fence = ZnodeVersion(other.get("/controller_epoch")[1].version)
-                writer = Writer(bridge, outcomes.append, fence_version=fence, lives=reader.lives)
+                writer = Writer(bridge, outcomes.append, fence_version=fence_version(other), lives=reader.lives)
 
                 async def outcome() -> Event:
                     stat = seen.facts[legacy].stat

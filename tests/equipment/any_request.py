@@ -6,9 +6,9 @@ from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Request
 from controller.lab.asking import ANSWER_WITHIN_S, CLIENT_ID, METADATA_VERSION, ask_raw
 from controller.wire.api_versions import ApiVersionsReply
+from controller.wire.apis import ApiKey
 from controller.wire.frames import RequestHeader
 from controller.wire.requests import ApiVersionsRequest
-from controller.wire.versions import ApiKey
 from tests.equipment.client_side import api_key_of, decode_reply, encode_request
 
 

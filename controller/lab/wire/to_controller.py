@@ -14,10 +14,10 @@ from typing import Any
 
 from controller.core.messages.replies import IsrResult, PartitionResult, PartitionsAltered, ReassignmentsAltered
 from controller.core.messages.requests import AlterPartition, AlterReassignments, IsrProposal
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Cursor, Malformed
 from controller.wire.frames import RequestHeader, encode_request_header, framed, response_cursor
 from controller.wire.schema import MessageSchema, encode_entity, request_schema, topic_uuid
-from controller.wire.versions import ApiKey
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, TopicPartition
 
 

@@ -15,10 +15,10 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.lab.wire import to_controller
+from controller.wire.apis import ApiKey
 from controller.wire.cursor import Malformed
 from controller.wire.frames import RequestHeader
 from controller.wire.replies import encode_reply
-from controller.wire.versions import ApiKey
 from tests.equipment import client_side
 from zk_layout.ids import TopicPartition
 
