@@ -1,6 +1,6 @@
-"""Counts: how many partitions are offline, under-replicated or moving?
+"""How many partitions are offline, under-replicated or moving?
 
-Counted from what changes, never from scratch: a partition is looked at when it changed, its brokers' liveness included.
+Counts are updated incrementally: a partition is examined when it or the liveness of its brokers changes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Counted = dict[TopicPartition, None]
 
 
 class PartitionCounts(Duty):
-    """The figures of the cluster; two of the sets are remembered for other duties."""
+    """The gauges of the cluster; other duties read two of the sets from memory."""
 
     def __init__(self, shared: Shared) -> None:
-        """An empty cluster."""
+        """Begin with an empty cluster."""
         self._cluster = shared.cluster
         self._offline = shared.memory.offline
         self._not_preferred = shared.memory.not_preferred
@@ -28,7 +28,7 @@ class PartitionCounts(Duty):
         self._every = (self._offline, self._under_replicated, self._not_preferred, self._moving_since)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Count what changed anew."""
+        """Recount the partitions that changed."""
         for name, numbers in changes.partitions.items():
             topic = self._cluster.topics[name]
             for number in numbers:
@@ -59,17 +59,17 @@ class PartitionCounts(Duty):
             out.measured("reassignment_seconds", out.now - self._moving_since.pop(at))
 
     def _forget(self, name: TopicName, gone: TopicView) -> None:
-        """Nothing is looked for where nothing was counted."""
+        """Forget a deleted topic; skips sets that are empty."""
         for counted in self._every:
             for number in gone.partitions if counted else ():
                 counted.pop(TopicPartition(name, number), None)
 
     def _can_lead(self, leader: BrokerId, at: TopicPartition) -> bool:
-        """A broker that shuts down still leads; one whose log directory has failed does not, though it is there."""
+        """A leader that is shutting down still counts; one whose log directory has failed does not."""
         return self._cluster.is_registered(leader) and leader not in self._cluster.offline_replicas.get(at, ())
 
     def figures(self) -> dict[str, float]:
-        """The gauges of this moment, by measure."""
+        """The current gauges, by measure."""
         return {
             "offline_partitions": len(self._offline),
             "under_replicated_partitions": len(self._under_replicated),

@@ -1,4 +1,4 @@
-"""Which duties has the controller? One line each; the order is that in which they are told and asked."""
+"""Which duties does the controller have? One line each, in the order in which the machine calls them."""
 
 from __future__ import annotations
 
@@ -45,21 +45,20 @@ AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (
     RecordedControllers,
     RequestProgress,
 )
-# These decide about single topics, together: what they decide about one is one step.
+# These decide about single topics; their decisions about one topic form one step.
 DECIDERS: Sequence[Callable[[Shared], TopicDuty]] = (IsrChanges, Topics, Elections, Moves)
 
 
 def all_duties(shared: Shared, intake: Intake) -> tuple[Duty, ...]:
-    """The duties of one term, in the order in which they speak.
+    """The duties of one term, in the order in which the machine calls them.
 
-    Where that counts:
-        amend: `ForeignWrites` puts back the replicas that are in force before `Brokers` looks at who hosts what.
-        tell: `Brokers` says who hears everything in this turn before `Topics` announces deletions; the intake comes
-        last and sees who was told of what.
-        propose: requests reach their duties before that; `Steps` may take entries of the legacy znode out along with
-        other writes, before `LegacyZnode` takes out the rest.
-
-    While duties follow nothing of the changes can be altered, and no duty waits for another.
+    Where the order matters:
+        amend: `ForeignWrites` restores the replicas in force before `Brokers` examines which brokers host what.
+        tell: `Brokers` picks this turn's full updates before `Topics` announces deletions; the intake comes last and
+        sees which brokers were sent what.
+        propose: requests reach their duties earlier; `Steps` may remove entries of the legacy znode along with
+        other writes, before `LegacyZnode` removes the rest.
+    During `follow` the changes are read-only, so no duty depends on another.
     """
     folder = (ReassignmentFolder(shared),) if shared.settings.keeps_reassignment_znodes else ()
     legacy, foreign = LegacyZnode(shared), ForeignWrites(shared)

@@ -1,4 +1,4 @@
-"""What follows from what happened? The whole controller of one term as one function: events in, effects out."""
+"""What follows from what happened? One term of the controller as one function: events in, effects out."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ from zk_layout.ids import ControllerEpoch, TopicName, Zxid
 
 
 class Snapshot(Struct, frozen=True):
-    """What the shell may know of a term after a turn.
+    """What the process may know of a term after a turn.
 
     Shape:
-        `in_flight` counts the transactions without an answer; `live_brokers` are the real brokers that mean to stay.
+        `in_flight` counts unanswered transactions; `live_brokers` are the real brokers that are not shutting down.
     """
 
     is_loaded: bool
@@ -66,15 +66,17 @@ class Snapshot(Struct, frozen=True):
 class Machine:
     """One term: from the won election to its end.
 
-    A turn does a bounded amount of work, so that nothing else in the process waits for long: what is left is done in
-    further ones, for which it asks with `Again`.
+    A turn does a bounded amount of work, so that it never blocks the process for long; `Again` requests another turn
+    for
+    the rest.
 
-    The state is what ZooKeeper said. What is under way, what brokers and clients said, may be lost with the machine:
-    that costs a repetition, never correctness.
+    The state is what ZooKeeper said. Memory of work in progress, and of what brokers and clients said, may be lost with
+    the machine: that costs a repetition, never correctness.
 
-    An error in what is decided about a topic, a request, an answer, an alarm or an outcome costs that one: it is set
-    aside. One while facts are folded, followed or told leaves state and memory half changed, and nobody could say which
-    half: it leaves `turn`, and must end the term.
+    An error in a decision about a topic, a request, an answer, an alarm or an outcome quarantines that subject alone.
+    An
+    error while folding, following or announcing facts leaves state and memory inconsistent: `turn` raises it, and the
+    term must end.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class Machine:
         random: SeededRandom,
         is_allowed: Authorizer | None = None,
     ) -> None:
-        """A term that has not loaded anything yet. Without `is_allowed` its settings say who decides."""
+        """Begin a term with nothing loaded. Without `is_allowed`, the settings choose the authorizer."""
         self._unanswered: dict[CallId, Request] = {}
         shared = at_beginning(settings, controller_epoch, random, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
@@ -99,11 +101,10 @@ class Machine:
         self._is_loaded = self._is_draining = self._is_over = False
 
     def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
-        """What follows from these events.
+        """Process these events and return the effects.
 
         Shape:
-            The effects are in the order in which they are to be carried out.
-
+            The caller must execute the effects in order.
         Units:
             `now` is in monotonic seconds.
         """
@@ -138,22 +139,22 @@ class Machine:
             self._transactions.send(duty, self._proposals(duty, out), out)
 
     def snapshot(self) -> Snapshot:
-        """How things stand after the last turn."""
+        """Summarize the term after the last turn."""
         cluster = self._cluster
         live = tuple(LiveBroker(b, cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
         return Snapshot(self._is_loaded, self._transactions.count, live)
 
     def figures(self) -> dict[str, float]:
-        """The gauges of this moment, by measure."""
+        """The current gauges, by measure."""
         figures = {name: figure for duty in self._duties for name, figure in duty.figures().items()}
         return {**figures, "set_aside": len(self._set_aside)}
 
     def set_aside(self) -> tuple[str, ...]:
-        """What has gone wrong and is to be tried again, as people read it."""
+        """Everything in quarantine, in sentences for an operator."""
         return (*self._set_aside.sentences(), *self._state.unreadable.sentences())
 
     def let_go(self) -> bool:
-        """The term is over: forget a part of what is known, as much as a turn may do; whether something is left."""
+        """End the term and free one turn's worth of its state; return whether some is left."""
         self._is_over = True
         return self._state.let_go(self._budget.folded)
 
@@ -207,14 +208,14 @@ class Machine:
     def _wake(self, alarm: Alarm, out: Outbox) -> None:
         match alarm:
             case Again():
-                pass  # the turn itself is all that is wanted
+                pass  # the turn itself is all it asks for
             case TryAgain():
                 self._transactions.resume(alarm, out)
             case _:
                 self._ring(self._waking[type(alarm)], alarm, out)
 
     def _ring(self, duty: Duty, alarm: Alarm, out: Outbox) -> None:
-        """An alarm that is not heard out rings again: many keep something going."""
+        """Run an alarm; on an exception set it again later, since many keep a process going."""
         what = f"{type(alarm).__name__} of {_name(duty)}"
         try:
             duty.woke(alarm, out)

@@ -25,7 +25,7 @@ class SeededRandom:
         return hashlib.blake2b(self._seed, digest_size=size, salt=self._drawn.to_bytes(8, "big")).digest()
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 to `limit` - 1, each as likely as the others.
+        """A uniformly distributed integer from 0 to `limit` - 1.
 
         >>> {SeededRandom(bytes([seed])).below(3) for seed in range(40)} == {0, 1, 2}
         True

@@ -1,4 +1,4 @@
-"""What of the configuration do decisions depend on?"""
+"""Which settings do decisions depend on?"""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ WRITES_A_TRANSACTION = 300
 
 
 class TopicDefaults(Struct, frozen=True):
-    """What a topic gets whose creator leaves it to the cluster: `num.partitions`, `default.replication.factor`."""
+    """Defaults for topics created without a size: `num.partitions`, `default.replication.factor`."""
 
     partition_count: int = 1
     replication_factor: int = 1
 
 
 class TurnBudget(Struct, frozen=True):
-    """How much one turn may do, so that nothing else in the process waits for long; what is left is done in the next.
+    """How much work one turn may do, so that it never blocks the process for long; the rest waits for the next turn.
 
     Shape:
-        `folded` are znodes, and partitions where one znode or answer names several; `followed` partitions that have
-        changed; `greeted` partitions that are told to brokers that know nothing yet; `measured` moves that are looked
-        at, listed, or measured by brokers; `deleted` partitions that go with their topic; `decided` topics, their
-        partitions that are due, and parts of requests that wait for them. Of one topic up to `requested` parts are
-        decided in one step, because each step writes the topic's znode.
+        `folded` counts znodes, and partitions where one znode or answer names several; `followed` counts changed
+        partitions; `greeted` partitions in full updates; `measured` moves that are examined, listed, or measured by
+        brokers; `deleted` partitions of deleted topics; `decided` topics, their due partitions, and the parts of
+        requests that wait for them. One step decides up to `requested` parts about one topic, because each step writes
+        the topic's znode.
     """
 
     folded: int = 6_000
@@ -45,33 +45,35 @@ class AuthorizerSettings(Struct, frozen=True):
 
 
 OPEN_ACL_BYTES = 27
-"""Of the ACL that gives everybody all rights, in ZooKeeper's protocol."""
+"""The size, in ZooKeeper's protocol, of the ACL that gives everyone all rights."""
 
 
 class MachineSettings(Struct, frozen=True):
-    """What of the configuration decisions depend on.
+    """The settings that decisions depend on.
 
     Shape:
-        `unclean_election_of_brokers` is what brokers have for themselves, which counts for more than what is set at
-        run time for all of them; None where they have nothing. `deletes_topics` is None while it is not known: then no
-        topic is deleted, and no request to delete one is dropped. `creation_policy` is the Java class that would have
-        to judge new topics, empty where there is none.
-        `leaders_write_isr` says that brokers may have an inter.broker.protocol.version below 2.7-IV2: leaders then
-        write state znodes themselves, and those of moving partitions are watched. `has_feature_versioning` says that it
-        is at least 2.7-IV0: `/feature` is then enabled.
+        `unclean_election_of_brokers` is the brokers' own setting, which overrides the cluster-wide dynamic one; None if
+        they have none. `deletes_topics` is None while unknown: then no topic is deleted, and no deletion request is
+        dropped. `creation_policy` is the Java class that would have to judge new topics; empty if there is none.
+
+        `leaders_write_isr`: brokers may have an inter.broker.protocol.version below 2.7-IV2; then leaders write state
+        znodes themselves, and those of moving partitions are watched. `has_feature_versioning`: the version is at least
+        2.7-IV0; then `/feature` is enabled.
 
     Units:
-        `deletion_patience_s` is how long a move waits for leaving live replicas to confirm their deletion.
+        `deletion_patience_s` is how long a move waits for live removed replicas to confirm the deletion of their logs.
         `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
-        `znode_size_limit` is in bytes, of a whole request with which a znode is written: ZooKeeper's jute.maxbuffer.
-        `chroot_bytes` is how much longer than here each path is in ZooKeeper, `acl_bytes` how long the longest ACL is.
+        `znode_size_limit` is ZooKeeper's jute.maxbuffer in bytes, which limits the whole request that writes a znode.
+        `chroot_bytes` is the length of the chroot that ZooKeeper adds to each path, `acl_bytes` that of the longest
+        ACL.
         `status_retention_ms` is how long the status of a finished reassignment request is kept.
-        `keeps_reassignment_znodes` says that `/admin/reassignments` is followed (KIP-236). `token_expiry_check_s` is
-        Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is the
-        Unix time at which the machine's clock showed 0. Without `authorizer` everybody may do everything.
-        `quota_window_s` is how many seconds of its quota somebody may use at once. More than `writes_a_transaction`
-        writes that belong together take several transactions.
-        `software` is what tools know this controller by; the default is for journals that lack it.
+        `keeps_reassignment_znodes`: this controller maintains `/admin/reassignments` (KIP-236). `token_expiry_check_s`
+        is Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is
+        the
+        Unix time at which the machine's clock showed 0. Without `authorizer` every request is allowed.
+        `quota_window_s` is how many seconds' worth of its quota a client may use at once. More than
+        `writes_a_transaction` writes that belong together take several transactions.
+        `software` identifies this controller to tools; the default is for journals that lack it.
     """
 
     own_id: BrokerId

@@ -1,4 +1,4 @@
-"""Where does the move of a partition stand, and which replicas are in force meanwhile?
+"""Which stage has a partition's move reached, and which replicas are in force meanwhile?
 
 Source: KIP-455 "Algorithm"; phases A and B of Kafka's KafkaController.onPartitionReassignment.
 """
@@ -19,11 +19,11 @@ class Stage(StrEnum):
     SETTLED = "settled"  # nothing is moving
     CATCHING_UP = "catching up"  # a target replica is not in the ISR yet
     HANDING_OVER = "handing over"  # target in sync; the leader or ISR still names a leaving replica
-    LETTING_GO = "letting go"  # ISR and leader, if there is one, are the target's; leaving replicas are to be deleted
+    LETTING_GO = "letting go"  # ISR and leader, if any, are within the target; removed replicas must delete their logs
 
 
 def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
-    """Where one partition's move stands.
+    """The stage of one partition's move.
 
     >>> moving = Assignment(replicas=(3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
     >>> stage(moving, PartitionState(1, 7, 1, (1, 2, 3))).value
@@ -31,11 +31,11 @@ def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
     >>> stage(moving, PartitionState(3, 8, 1, (3, 4))).value
     'letting go'
 
-    A move that only removes lets go as soon as none of the leaving replicas is in sync, even where a staying one
-    is not either: dropping what is not in sync loses nothing. Where nobody is in sync, anybody may have the records.
+    A move that only removes replicas reaches the last stage once none of them is in sync, even if a staying replica is
+    not either: removing a replica that is out of sync loses no records. With an empty ISR, any replica may have them.
 
     Shape:
-        No state means that the partition never had a leader: nobody holds data, so nobody needs to catch up.
+        Without a state the partition never had a leader: no replica has data, so none needs to catch up.
     """
     if not assignment.is_moving:
         return Stage.SETTLED
@@ -51,7 +51,7 @@ def stage(assignment: Assignment, state: PartitionState | None) -> Stage:
 
 
 def in_force(assignment: Assignment, state: PartitionState | None) -> Assignment:
-    """The replicas brokers must know: while letting go, only the target, so that no leaving replica rejoins the ISR.
+    """The replicas to send to brokers; in the last stage only the target, so that no removed replica rejoins the ISR.
 
     >>> moving = Assignment(replicas=(3, 1), adding=(3,), removing=(1,))
     >>> in_force(moving, PartitionState(3, 8, 1, (3,)))
@@ -63,12 +63,13 @@ def in_force(assignment: Assignment, state: PartitionState | None) -> Assignment
 
 
 def complete(assignment: Assignment, state: PartitionState | None) -> Assignment:
-    """The assignment with the in-sync replicas that it does not name: they stay until those that it names are in sync.
+    """The assignment plus in-sync replicas that it does not list, which stay until the listed ones are in sync.
 
     >>> complete(Assignment((1, 2)), PartitionState(3, 7, 1, (3, 4)))
     Assignment(replicas=(1, 2, 3, 4), adding=(), removing=(3, 4))
 
-    Nobody who knows what moves writes such a list: it was written by hand, or somebody died between two writes.
+    A controller that knows the move never writes such a list: a person wrote it, or a controller died between two
+    writes.
     """
     if state is None or state.isr == assignment.replicas:
         return assignment
@@ -79,19 +80,19 @@ def complete(assignment: Assignment, state: PartitionState | None) -> Assignment
 
 
 def strays(assignment: Assignment, state: PartitionState) -> Replicas:
-    """The in-sync replicas that are so in name only: the leader is a replica, and they are none.
+    """In-sync replicas that count in name only: the leader is an assigned replica, and they are not.
 
     >>> strays(Assignment((3,)), PartitionState(3, 7, 1, (3, 2)))
     (2,)
 
-    A controller that is no more than Kafka's elects from such an ISR, keeps it, and tells the leader of the listed
-    replicas alone: it waits for no others. A leader that is not listed was elected while they all were.
+    Kafka's own controller elects from such an ISR, keeps it, and sends the leader only the assigned replicas; the
+    leader waits for no others. A leader that is not assigned was elected while they all were.
 
     >>> strays(Assignment((3,)), PartitionState(1, 7, 1, (1, 2, 3)))
     ()
 
     Shape:
-        None where the ISR names no replica that is listed: it may not become empty.
+        Empty if the ISR contains no assigned replica: the ISR must not become empty.
     """
     if state.isr == assignment.replicas:
         return ()
@@ -104,19 +105,19 @@ def strays(assignment: Assignment, state: PartitionState) -> Replicas:
 def still_to_go(
     assignment: Assignment, state: PartitionState | None, owed: Replicas, confirmed: Container[BrokerId]
 ) -> Replicas:
-    """The replicas that have to delete their logs and have not confirmed it: those a move lets go, and those `owed`.
+    """The replicas that must still confirm the deletion of their logs: those removed by a move, and those `owed`.
 
     >>> letting_go = Assignment(replicas=(3, 1, 2), adding=(3,), removing=(1, 2))
     >>> still_to_go(letting_go, PartitionState(3, 8, 1, (3,)), (5,), confirmed={2})
     (5, 1)
 
-    A replica that is owed and has been assigned again since is a replica like any other.
+    An owed replica that has been assigned again is an ordinary replica.
 
     >>> still_to_go(letting_go, PartitionState(1, 7, 1, (1, 2)), (5, 1), confirmed=())
     (5,)
 
     Shape:
-        None while a move has not come to letting go, and of a partition that never had a leader.
+        Empty before a move reaches its last stage, and for a partition that never had a leader.
     """
     is_letting_go = state is not None and stage(assignment, state) is Stage.LETTING_GO
     left = (r for r in owed if r not in assignment.replicas)
@@ -125,7 +126,7 @@ def still_to_go(
 
 
 def may_be_deleted(replica: BrokerId, assignment: Assignment, state: PartitionState) -> bool:
-    """Whether nothing is lost with a replica's log: others are in sync, it is not, and the partition can do without it.
+    """Whether deleting a replica's log loses nothing: other replicas are in sync, and the partition does not need it.
 
     >>> letting_go = Assignment(replicas=(3, 1), adding=(3,), removing=(1,))
     >>> [may_be_deleted(r, letting_go, PartitionState(3, 8, 1, (3,))) for r in (1, 3, 5)]
@@ -151,8 +152,8 @@ def toward(assignment: Assignment, target: Replicas) -> Assignment:
     Assignment(replicas=(3, 1, 2), adding=(), removing=())
 
     Shape:
-        `target` has no duplicates and is not empty. What an earlier target was adding and this one does not name
-        is in the result neither as replica nor as removing: the caller has it deleted.
+        `target` has no duplicates and is not empty. Replicas that only an earlier target was adding are in the result
+        neither in replicas nor in removing: the caller must have their logs deleted.
 
     Source: KIP-455 "Algorithm"; Kafka's ReplicaAssignment.reassignTo.
     """

@@ -194,7 +194,7 @@ MUTANTS = (
     Mutant(
         "forgets what it could not read after a lost answer",
         TRANSACTIONS,
-        "self._doubts.setdefault(address, []).append(doubt)  # it may be read later, before the others",
+        "self._doubts.setdefault(address, []).append(doubt)  # it may become readable before the others are",
         "pass",
         (unit("half_read"),),
         unseen="two znodes that may not be read, and a lost answer: one world in thousands",

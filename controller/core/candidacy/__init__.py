@@ -1,1 +1,1 @@
-"""Should this replica claim `/controller`, wait, go on leading, or step down?"""
+"""Should this replica claim `/controller`, wait, keep leading, or step down?"""

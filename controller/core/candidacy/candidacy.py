@@ -1,6 +1,6 @@
-"""What does a replica do next to become the controller, to stay it, or to cease to be it?
+"""What does a replica do next to become, remain or cease to be the controller?
 
-Pure: what happens comes in as events, with the time as an argument; what is to be done goes out as orders.
+Pure: events come in with the time as an argument; orders go out.
 """
 
 from __future__ import annotations
@@ -72,26 +72,26 @@ _IN_TERM = (Phase.LOADING, Phase.ACTIVE, Phase.HANDING_BACK, Phase.RENEWING, Pha
 
 
 class CandidacySettings(Struct, frozen=True):
-    """What a replica is to know about its ensemble, and whom it may replace."""
+    """The ZooKeeper session timeout, and which controllers the replica may replace."""
 
     take_over: TakeOver
     session_timeout_s: float
 
 
 class Candidacy:
-    """The standing of one replica, from the start of its process to the end."""
+    """One replica's candidacy, from the start of its process to the end."""
 
     def __init__(self, settings: CandidacySettings) -> None:
-        """A process that has just started: it stands by, and knows nothing."""
+        """Begin in standby, with no knowledge of the cluster."""
         self.phase = Phase.STANDBY
         self._sight = Sight(STARTING)
         self._settings = settings
         self._orders: list[Order] = []
         self._is_watching = False
         self._unsound: str | None = None
-        self._renewal: str | None = None  # why another term is to follow this one
-        self._is_session_new = False  # since the claim under way was ordered
-        self._give_up_at: float | None = None  # what no term uses may still be there
+        self._renewal: str | None = None  # why another term must follow this one
+        self._is_session_new = False  # true once the session ended after the claim was ordered
+        self._give_up_at: float | None = None  # when to release a leftover claim and registration
         self._stop: str | None = None
         self._why = STARTING
         self._epoch = ControllerEpoch(0)
@@ -102,10 +102,10 @@ class Candidacy:
         self._alarm: float | None = None
 
     def step(self, events: Iterable[Event], now: float) -> list[Order]:
-        """What is to be done about what happened, in this order.
+        """Return the orders that follow from these events, in order.
 
         Units:
-            `now` is in seconds of a clock that only goes forward.
+            `now` is in seconds of a monotonic clock.
         """
         self._orders = []
         for event in events:
@@ -122,19 +122,19 @@ class Candidacy:
 
     @property
     def holder(self) -> HolderSeen | None:
-        """Who was last seen to hold `/controller`; None while that is unknown."""
+        """The last known holder of `/controller`; None while unknown."""
         return self._sight.holder
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads, or would lead if it had to."""
+        """Whether the replica leads, or could lead if it had to."""
         phase = self.phase
         would_lead = self._is_watching and self._unsound is None and self.holder is not None
         return phase is Phase.ACTIVE or (phase is Phase.STANDBY and would_lead)
 
     @property
     def reason(self) -> str:
-        """Why it stands where it stands; where it is not ready, why it is not."""
+        """Why the replica is in its phase, or why it is not ready."""
         seen = self.holder
         if self.phase is not Phase.STANDBY:
             return self._why
@@ -157,7 +157,7 @@ class Candidacy:
             case Watching() | Unsound() | ProtocolChanged() | Unreachable() | StartRefused():
                 self._started(event, now)
             case NotGivenUp():
-                if self.phase in (Phase.STANDBY, Phase.CONTENDING):  # a new term has what the old one could not give
+                if self.phase in (Phase.STANDBY, Phase.CONTENDING):  # else the new term took over what was left
                     self._give_up_at = now + self._settings.session_timeout_s
             case Woken():
                 self._alarm = None
@@ -187,7 +187,7 @@ class Candidacy:
                 assert_never(event)
 
     def _found_unsound(self, reason: str, now: float) -> None:
-        """No claim, and no term any longer: a broker's native controller is better. Said once for each reason."""
+        """Stop claiming and end the term: a native controller serves this cluster better. Logs each reason once."""
         if reason != self._unsound:
             self._say(Severity.ERROR, "this replica must not lead this cluster; it is looked at again", reason=reason)
         self._unsound = reason
@@ -206,7 +206,7 @@ class Candidacy:
             case HolderUnknown(reason):
                 self._orders += self._sight.not_seen(reason)
                 if self.phase in (Phase.STANDBY, Phase.CONTENDING):
-                    self._sight.lose(reason)  # a term that has begun goes on: whoever replaces it fences its writes
+                    self._sight.lose(reason)  # a running term continues: any successor fences its writes
             case SessionLost():
                 self._silent_at = None
                 self._is_session_new, self._give_up_at = True, None
@@ -222,7 +222,7 @@ class Candidacy:
         self._orders += self._sight.seen(seen)
         if self.phase is Phase.STANDBY and self._sight.is_change and isinstance(seen.holder, ControllerClaim):
             self._why = named(seen)
-        if not seen.is_mine:  # what we did ourselves is no news
+        if not seen.is_mine:  # our own claims are no news
             self._waiting.looked(is_another=self._sight.is_another)
         if not _is_native(seen):
             self._waiting.native_went()
@@ -239,7 +239,7 @@ class Candidacy:
             self._end(Why.FAILED, "its broker.id is already in use", FAILED)
             return
         if self.phase is Phase.STANDBY:
-            return  # at the start: our own former session has the id, and is waited for when it comes to a claim
+            return  # at the start our own former session may still hold the id; the first claim waits for it
         if self._stop is not None:
             self._end(Why.STOPPED, self._stop, OK, *([Release()] if isinstance(outcome, Claimed) else []))
             return
@@ -271,7 +271,7 @@ class Candidacy:
             self._orders.append(BeginTerm())
 
     def _refused(self, reason: str, now: float, *, needs_mending: bool) -> None:
-        """Try again by itself; only the first refusal for a reason is loud."""
+        """Schedule a retry. Logs an error only for the first refusal for a reason."""
         if self._waiting.refused(reason, now, needs_mending=needs_mending) and needs_mending:
             self._say(Severity.ERROR, "no replica of this controller can lead", reason=reason)
         self._go(Phase.STANDBY, Why.LOST, reason)
@@ -293,9 +293,9 @@ class Candidacy:
                 assert_never(event)
 
     def _renew(self, now: float) -> None:
-        """A term keeps the manner in which it has begun to lead; the next one follows at once.
+        """Replace the running term, since a term cannot change its protocol.
 
-        Not before `/controller` can be seen: then the next one could not be claimed, and this one goes on.
+        Waits until `/controller` is readable: otherwise the next term could not claim it.
         """
         is_seen = self.holder is not None and self.holder.is_mine and not self._sight.is_failing
         if self._renewal is not None and self.phase is Phase.ACTIVE and is_seen:
@@ -321,7 +321,7 @@ class Candidacy:
             case Phase.STANDBY:
                 self._end(Why.STOPPED, reason, OK)
             case Phase.CONTENDING:
-                # How the claim ends tells what is to be given up; what nobody can tell goes with the session.
+                # The claim's outcome decides what to release; after this time the session's end releases everything.
                 self._finish_at = now + self._settings.session_timeout_s
             case Phase.LOADING:
                 self._end(Why.STOPPED, reason, OK, Release())
@@ -335,14 +335,14 @@ class Candidacy:
                 assert_never(self.phase)
 
     def _stop_asked_again(self, reason: str) -> None:
-        """Wait for nothing any more."""
+        """Exit without waiting any longer."""
         if self.phase is Phase.CONTENDING:
             self._end(Why.STOPPED, reason, OK)
         elif self.phase is Phase.RESIGNING:
             self._end(Why.STOPPED, reason, OK, Abandon())
 
     def _drain(self, phase: Phase, why: Why, detail: str, now: float) -> None:
-        """What is still in flight after a session's time is left: whoever comes next reads what became of it."""
+        """Drain for at most one session timeout: the successor reads the outcome of what is then still in flight."""
         self._go(phase, why, detail)
         self._finish_at = now + self._settings.session_timeout_s
         self._orders.append(Drain())
@@ -350,12 +350,12 @@ class Candidacy:
     # what follows
 
     def _judge_holder(self, now: float) -> None:
-        """Whether this term can go on, as far as `/controller` tells."""
+        """End the term if the holder of `/controller` requires it."""
         seen = self.holder
         if seen is None or self.phase not in _IN_TERM:
             return
         if not seen.is_mine:
-            # What was seen before our claim has a lower epoch.
+            # A holder seen before our claim has a lower epoch.
             if seen.epoch >= self._epoch:
                 self._step_down(Why.DEPOSED, named(seen), now)
         elif seen.is_released and self.phase is Phase.LOADING:
@@ -367,12 +367,12 @@ class Candidacy:
             self._drain(Phase.HANDING_BACK, Why.RELEASED, named(seen), now)
 
     def _go_blind(self, reason: str, now: float) -> None:
-        """Who holds `/controller` is seen again when ZooKeeper answers again."""
+        """Forget the holder and step down; ZooKeeper reports the holder again once it answers."""
         self._sight.lose(reason)
         self._step_down(Why.SESSION_LOST, reason, now)
 
     def _step_down(self, why: Why, detail: str, now: float) -> None:
-        """This term is over; after a short one others go first."""
+        """End this term. After a short term, pause so that other replicas claim first."""
         if self.phase is Phase.RESIGNING:
             self._end(why, detail, OK, Release() if why is Why.DEPOSED else Abandon())
         elif self.phase in _IN_TERM:
@@ -386,7 +386,7 @@ class Candidacy:
 
     def _watch_deadlines(self, now: float) -> None:
         if self._silent_at is not None and now >= self._silent_at:
-            # Only a server can say that a session has expired; where none answers for so long, another may lead.
+            # Only a server can confirm that a session has expired; after so much silence another may lead.
             self._silent_at = None
             self._go_blind(SILENT, now)
         if self._finish_at is not None and now >= self._finish_at:
@@ -397,7 +397,9 @@ class Candidacy:
                 self._drained(Why.NOT_DRAINED, now)
 
     def _give_up_what_is_owed(self, now: float) -> None:
-        """As soon as ZooKeeper answers again: nobody else could lead, and brokers would take us for one of them."""
+        """Release what the ended term left, once ZooKeeper answers: it blocks other claims, and brokers see a broker in
+        it.
+        """
         if self._owes and self._give_up_at is not None and now >= self._give_up_at:
             self._give_up_at = None
             self._orders.append(Abandon())
@@ -412,20 +414,20 @@ class Candidacy:
             return
         self._is_session_new = False
         self._go(Phase.CONTENDING, why, named(self.holder))
-        # Unless another controller has raised the epoch, brokers remember one that ZooKeeper has lost.
+        # If no other controller has raised the epoch, brokers remember one that ZooKeeper has lost.
         is_behind = self._is_outranked and self.holder.epoch <= self._epoch
         replace, replaces_ours = why in (Why.NATIVE, Why.SWITCHOVER), why is Why.SWITCHOVER
         self._orders.append(Claim(replace, OVERTAKING if is_behind else 1, replaces_ours))
 
     def _reason_to_claim(self) -> Why | None:
-        """Why it may claim, were it not for the time; None if it may not."""
+        """The reason to claim, ignoring pauses; None if the replica may not claim."""
         seen = self.holder
         if self.phase is not Phase.STANDBY or seen is None or seen.is_released:
             return None
         if not self._is_watching or self._unsound is not None:
             return None
         if seen.is_mine:
-            return Why.LEFT_OVER  # the session outlived the term that was given up for lost
+            return Why.LEFT_OVER  # the session outlived the term
         if seen.holder is None:
             return Why.VACANT
         if isinstance(seen.holder, ControllerClaim) and seen.holder.is_ours:
@@ -448,9 +450,9 @@ class Candidacy:
         if why in (Why.DEPOSED, Why.SESSION_LOST):
             severity = Severity.WARNING
         elif self._waiting.is_known_refusal:
-            severity = Severity.DEBUG  # that it is refused again for the same reason is no news
+            severity = Severity.DEBUG  # a repeated refusal for the same reason is no news
         self._say(severity, f"{self.phase} → {phase}", why=why.value, detail=detail)
-        if phase not in (Phase.RESIGNING, Phase.HANDING_BACK):  # what drains already has as long as it had
+        if phase not in (Phase.RESIGNING, Phase.HANDING_BACK):  # a term that is already draining keeps its deadline
             self._finish_at = None
         self.phase, self._why = phase, detail or why.value
 

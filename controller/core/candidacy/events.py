@@ -1,4 +1,4 @@
-"""What can happen to a replica that stands for election?"""
+"""Which events does the candidacy of a replica react to?"""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from zk_layout.znodes.controller import ControllerClaim
 
 
 class Watching(Struct, frozen=True):
-    """`/controller` is watched, nobody else has our id, and nothing speaks against leading this cluster."""
+    """`/controller` is watched, our id is free, and no check forbids leading this cluster."""
 
 
 class Unsound(Struct, frozen=True):
-    """Leading this cluster would do harm, or nothing at all; it is looked at again, and `Watching` then says so."""
+    """Leading this cluster would do harm or be useless. Checks are repeated; `Watching` reports that they pass."""
 
     reason: str
 
 
 class ProtocolChanged(Struct, frozen=True):
-    """Brokers are to be led in another manner than before: what a term that has begun cannot change."""
+    """The brokers require another protocol, which a running term cannot adopt."""
 
     detail: str
 
 
 class Unreachable(Struct, frozen=True):
-    """ZooKeeper could not be reached to begin with; it is tried again."""
+    """The first connection to ZooKeeper failed; it is retried."""
 
     reason: str
 
 
 class StartRefused(Struct, frozen=True):
-    """ZooKeeper does not let us watch or create what we need; there is no use in trying again."""
+    """ZooKeeper does not let us watch or create what we need; a retry cannot help."""
 
     reason: str
 
 
 class HolderSeen(Struct, frozen=True):
-    """Who holds `/controller` (None: nobody), whether by our own session, and the epoch as read just after.
+    """The holder of `/controller` (None: vacant), whether it is our session, and the epoch, read just afterwards.
 
-    `is_released`: the cluster is to be left to Kafka's own controllers. `is_wanted`: somebody waits for this replica
-    to lead instead of another of ours.
+    `is_released`: an operator released the cluster to Kafka's own controllers. `is_wanted`: an operator asked for a
+    switchover to this replica.
     """
 
     holder: ControllerClaim | Malformed | None
@@ -52,17 +52,17 @@ class HolderSeen(Struct, frozen=True):
 
 
 class HolderUnknown(Struct, frozen=True):
-    """Who holds `/controller` could not be seen; it is looked for again."""
+    """The holder of `/controller` could not be read; it is read again."""
 
     reason: str
 
 
 class SessionLost(Struct, frozen=True):
-    """The session has expired: our registration and our claim are gone, and so is every watch."""
+    """The session has expired, and with it our registration, our claim and every watch."""
 
 
 class Suspended(Struct, frozen=True):
-    """The connection is lost; the session may expire unseen."""
+    """The connection is lost; the session may expire without notice."""
 
 
 class Resumed(Struct, frozen=True):
@@ -77,7 +77,7 @@ SessionEvent = HolderSeen | HolderUnknown | SessionLost | Suspended | Resumed | 
 
 
 class Claimed(Struct, frozen=True):
-    """We are the controller. `fence_version` is the version of `/controller_epoch` from now on."""
+    """We are the controller. `fence_version` is the new version of `/controller_epoch`."""
 
     epoch: ControllerEpoch
     fence_version: ZnodeVersion
@@ -85,7 +85,7 @@ class Claimed(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """Another is, or becomes, the controller; or, with `needs_mending`, nobody can until a person acts."""
+    """Another controller leads or is about to; with `needs_mending`, none can until an operator acts."""
 
     reason: str
     needs_mending: bool = False
@@ -94,8 +94,8 @@ class Lost(Struct, frozen=True):
 class IdClash(Struct, frozen=True):
     """A live registration has our id.
 
-    `is_our_past`: it is one of our product with our listeners, so most likely this process' former life, whose
-    session ends by itself.
+    `is_our_past`: it belongs to our product and has our listeners, so it is most likely a former session of this
+    replica, which ends by itself.
     """
 
     reason: str
@@ -103,7 +103,7 @@ class IdClash(Struct, frozen=True):
 
 
 class ClaimFailed(Struct, frozen=True):
-    """The claim came to nothing: the session ended meanwhile."""
+    """The claim failed because the session ended meanwhile."""
 
     reason: str
 
@@ -112,17 +112,17 @@ ClaimOutcome = Claimed | Lost | IdClash | ClaimFailed
 
 
 class TermLoaded(Struct, frozen=True):
-    """This term's machine knows everything that ZooKeeper holds; `detail` says how long that took."""
+    """The term has loaded all of ZooKeeper's state; `detail` says how long that took."""
 
     detail: str
 
 
 class TermDrained(Struct, frozen=True):
-    """Nothing of this term is in flight any more, as `Drain` asked."""
+    """Nothing of this term is in flight any more, as `Drain` requested."""
 
 
 class TermFailed(Struct, frozen=True):
-    """This term must not go on: another controller has fenced it, or an invariant is broken.
+    """This term must end: another controller has fenced it, or an invariant is broken.
 
     Shape:
         `is_outranked`: brokers know a higher controller epoch than this term's.
@@ -133,7 +133,7 @@ class TermFailed(Struct, frozen=True):
 
 
 class TermSessionEnded(Struct, frozen=True):
-    """A part of this term found its session gone, maybe before the session itself said so."""
+    """A part of this term found its session gone, perhaps before the session itself reported it."""
 
     reason: str
 
@@ -142,11 +142,11 @@ TermEvent = TermLoaded | TermDrained | TermFailed | TermSessionEnded
 
 
 class NotGivenUp(Struct, frozen=True):
-    """ZooKeeper did not answer when a term was ended: what was ours there lives on if the session does."""
+    """ZooKeeper did not answer when a term ended: our claim and registration live on if the session does."""
 
 
 class StopAsked(Struct, frozen=True):
-    """The process was told to stop; when it is told again, at once."""
+    """The process should stop; a second request stops it at once."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""What does a replica know of who holds `/controller`, and what of that is news?"""
+"""What does a replica know about the holder of `/controller`, and is it news?"""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zk_layout.znodes.controller import ControllerClaim
 
 
 class Sight:
-    """Who was last seen to hold `/controller`; None while that is unknown, and then why.
+    """The last known holder of `/controller`, or None and the reason why it is unknown.
 
-    `is_another`: it is another, or nobody, than was last seen; our own claims in between do not count.
-    `is_change`: it is not what was seen until now; nobody knows how long what is seen first has been there.
+    `is_another`: the holder differs from the last one, ignoring our own claims in between.
+    `is_change`: the holder differs from a known one. The first one seen is no change: it may have led for a long time.
     """
 
     def __init__(self, why_blind: str) -> None:
-        """Nothing was seen yet."""
+        """Begin without a known holder."""
         self.holder: HolderSeen | None = None
         self.why_blind = why_blind
         self.is_another = self.is_change = False
@@ -27,15 +27,15 @@ class Sight:
 
     @property
     def is_failing(self) -> bool:
-        """Whether who holds it could not be seen when it was looked for last."""
+        """Whether the last attempt to read the holder failed."""
         return self._said is not None
 
     def lose(self, why: str) -> None:
-        """Nothing is known any more."""
+        """Forget the holder."""
         self.holder, self.why_blind = None, why
 
     def seen(self, seen: HolderSeen) -> Iterator[Say]:
-        """It was seen; says whether the cluster was released, or is no longer."""
+        """Record the holder; report a release of the cluster, or its end."""
         was_released = self.holder is not None and self.holder.is_released
         self.is_change = self.holder is not None and self.holder.holder != seen.holder
         self.holder, self._said = seen, None
@@ -49,14 +49,14 @@ class Sight:
             yield Say(Severity.INFO, "the release was undone; this replica stands for election again", {})
 
     def not_seen(self, reason: str) -> Iterator[Say]:
-        """It could not be seen; says so once for each reason."""
+        """Record a failed read; report each reason once."""
         if reason != self._said:
             self._said = reason
             yield Say(Severity.WARNING, "cannot see who holds /controller; trying again", {"reason": reason})
 
 
 def named(seen: HolderSeen) -> str:
-    """Who holds it, in a few words."""
+    """Describe the holder in a few words."""
     if isinstance(seen.holder, ControllerClaim):
         return f"broker {seen.holder.broker} holds /controller"
     return "/controller is vacant" if seen.holder is None else "/controller is unreadable"

@@ -1,4 +1,4 @@
-"""What can a candidacy want done? Orders are carried out one after the other, in the order in which they were given."""
+"""What may a candidacy order? The process executes orders one by one, in the order given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Severity(IntEnum):
-    """How loud a log line is; the numbers are those of Python's logging."""
+    """Log severity; the numbers are those of Python's logging."""
 
     DEBUG = 10
     INFO = 20
@@ -17,10 +17,10 @@ class Severity(IntEnum):
 
 
 class Claim(Struct, frozen=True):
-    """Try to become the controller, with `replace` also instead of a native one; one `ClaimOutcome` must follow.
+    """Claim `/controller`, with `replace` even from a native controller; exactly one `ClaimOutcome` must follow.
 
     Shape:
-        The controller epoch rises by `raise_by`. `replaces_ours`: also instead of another replica of ours.
+        The controller epoch rises by `raise_by`. `replaces_ours`: even from another replica of ours.
     """
 
     replace: bool
@@ -29,37 +29,37 @@ class Claim(Struct, frozen=True):
 
 
 class BeginTerm(Struct, frozen=True):
-    """Begin the term that the claim has won, and load what ZooKeeper holds."""
+    """Begin the term that the claim won, and load the state from ZooKeeper."""
 
 
 class Serve(Struct, frozen=True):
-    """Answer clients' requests from now on."""
+    """Answer client requests from now on."""
 
 
 class Drain(Struct, frozen=True):
-    """Decide nothing new, and say when nothing is in flight any more."""
+    """Make no new decisions, and report when nothing is in flight any more."""
 
 
 class Release(Struct, frozen=True):
-    """End the term, let brokers get what was told to them, and give `/controller` and the registration up."""
+    """End the term once brokers have received its commands, and give up `/controller` and the registration."""
 
 
 class Renew(Struct, frozen=True):
-    """End the term, and keep `/controller`, to claim it over the old claim; the next term tells brokers everything."""
+    """End the term but keep `/controller`; the next term claims it again and sends brokers full updates."""
 
 
 class Abandon(Struct, frozen=True):
-    """End the term at once; what is still ours in ZooKeeper is given up."""
+    """End the term at once, and give up what is still ours in ZooKeeper."""
 
 
 class Exit(Struct, frozen=True):
-    """End the process with this exit code. Nothing is ordered after it."""
+    """End the process with this exit code. No order follows it."""
 
     code: int
 
 
 class WakeAt(Struct, frozen=True):
-    """Say `Woken` at this time. It replaces the time ordered before."""
+    """Send `Woken` at this time. Replaces the previous `WakeAt`."""
 
     at: float
 

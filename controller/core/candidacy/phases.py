@@ -4,8 +4,8 @@
                                       active → handing back → standby
                                       active → renewing → standby
 
-It stands by while somebody else is the controller, contends when it may, loads what ZooKeeper holds when it has won,
-and stands by again, by itself, after anything that ends its term but a stop.
+A replica is in standby while another controller leads, contends when it may claim, loads ZooKeeper's state when it
+has won, and returns to standby after anything but a stop that ends its term.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """Where this process stands."""
+    """The phases of a replica."""
 
     STANDBY = "standby"
     CONTENDING = "contending"
@@ -27,7 +27,7 @@ class Phase(StrEnum):
 
 
 class Why(StrEnum):
-    """What moved it from one phase to the next."""
+    """Why a replica changes its phase."""
 
     VACANT = "nobody holds /controller"
     NATIVE = "a broker's native controller holds /controller"

@@ -1,1 +1,1 @@
-"""When is what looked at again?"""
+"""When is which work done again?"""

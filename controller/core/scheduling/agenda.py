@@ -1,4 +1,4 @@
-"""Which topics are due, in which order, and how much of it in one turn? A queue of topics, and of no moves."""
+"""Which topics are due, in which order, and how much of them in one turn? A queue of topics, not of moves."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ def _nobody(_: TopicName) -> int:
 
 
 class Agenda:
-    """Partitions the rules must look at, by topic. Topics that somebody waits for come before all others."""
+    """Partitions that the rules must examine, by topic. Topics with a waiting caller come first."""
 
     def __init__(self, budget: int) -> None:
-        """Nothing due."""
+        """Begin with an empty agenda."""
         self._budget = budget
         self._urgent: dict[TopicName, Numbers] = {}
         self._normal: dict[TopicName, Numbers] = {}
 
     def add(self, topic: TopicName, numbers: Iterable[PartitionId] = (), *, is_urgent: bool = False) -> None:
-        """Look at these partitions, and at what concerns the topic as a whole."""
+        """Schedule these partitions, and the topic as a whole."""
         queue = self._urgent if is_urgent or topic in self._urgent else self._normal
         if queue is self._urgent and topic in self._normal:
             self._urgent.setdefault(topic, {}).update(self._normal.pop(topic))
         queue.setdefault(topic, {}).update(dict.fromkeys(numbers))
 
     def take(self, *busy: Container[TopicName], waiting: Callable[[TopicName], int] = _nobody) -> list[Due]:
-        """The topics of this turn: at most a budget of work, at least one topic, none that is busy.
+        """Take this turn's topics: within the budget, but at least one; skips busy topics.
 
         Shape:
-            Work is a topic, a partition of it, or a part of a request that is `waiting` for it. Of a topic that is more
-            than the budget by itself, the rest stays due.
+            Each topic, each of its partitions and each part of a request `waiting` for it costs one unit. If one topic
+            exceeds the budget, the rest of its partitions stays due.
         """
         taken: list[Due] = []
         spent = 0
@@ -55,7 +55,7 @@ class Agenda:
         return taken
 
     def is_due(self, topic: TopicName) -> bool:
-        """Whether the rules have still to look at something of this topic."""
+        """Whether any part of this topic is still due."""
         return topic in self._urgent or topic in self._normal
 
     def has_more(self, *busy: Container[TopicName]) -> bool:

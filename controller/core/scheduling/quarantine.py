@@ -1,7 +1,7 @@
-"""What has gone wrong and is to be tried again, and why?
+"""What has failed and will be retried, and why?
 
-An error costs what it concerns: a topic, a request, a write. That is named once when it is set aside, and shown until
-it goes well again; every error is counted.
+An error quarantines only its subject: a topic, a request, a write. The first error is logged, and the subject stays
+listed until it succeeds; every error is counted.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ LONGEST_REASON = 300
 
 
 class SetAside:
-    """What is set aside in this term."""
+    """The subjects quarantined in this term."""
 
     def __init__(self) -> None:
-        """Nothing has gone wrong yet."""
+        """Begin with nothing quarantined."""
         self._reasons: dict[str, str] = {}
 
     def __len__(self) -> int:
-        """How many are set aside."""
+        """The number of quarantined subjects."""
         return len(self._reasons)
 
     def put(self, what: str, why: str, out: Outbox) -> None:
-        """Set something aside; said unless it is already known to be."""
+        """Quarantine a subject; logs it unless it already is."""
         out.measured("contained_errors")
         if what not in self._reasons:
             out.notice(NOTICE, f"{what} is set aside and tried again: {why[:LONGEST_REASON]}")
         self._reasons[what] = why[:LONGEST_REASON]
 
     def take_back(self, what: str) -> None:
-        """It has gone well."""
+        """Release a subject: it has succeeded."""
         self._reasons.pop(what, None)
 
     def attempt(self, what: str, deed: Callable[[], T], out: Outbox) -> T | None:
-        """Do something whose failure must cost nothing else; None where it failed."""
+        """Run the action; on an exception quarantine the subject and return None."""
         try:
             result = deed()
         except Exception as error:
@@ -52,17 +52,17 @@ class SetAside:
         return result
 
     def sentences(self) -> tuple[str, ...]:
-        """Each with its reason, as people read them; of very many the first."""
+        """List the subjects with their reasons for an operator; at most `MOST_SHOWN`."""
         shown = [f"{what}: {why}" for what, why in list(self._reasons.items())[:MOST_SHOWN]]
         more = len(self._reasons) - len(shown)
         return (*shown, f"and {more} more") if more else tuple(shown)
 
 
 def described(error: Exception) -> str:
-    """An error with the place where it was raised.
+    """Describe an error and the place that raised it.
 
     Raises:
-        MemoryError: it was one; whatever was under way may be half done.
+        MemoryError: the error is one; any work in progress may be half done.
     """
     if isinstance(error, MemoryError):
         raise error

@@ -1,7 +1,7 @@
-"""What waits until each of a set of partitions has been looked at?
+"""What waits until each of a set of partitions has been examined?
 
-Each wait is for partitions, not for topics: one that nothing can be done for holds up nobody, nor does one whose topic
-is busy with others. And each has an end.
+Each wait is for partitions, not for topics: neither a partition that cannot progress nor one whose topic is busy with
+others blocks it. And each wait has a deadline.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Deed = Callable[[Outbox], None]
 
 
 class LongEnough(Alarm, frozen=True):
-    """Somebody has waited as long as it may; one alarm serves them all."""
+    """A wait has reached its deadline; one alarm serves all waits."""
 
 
 class _Wait(Struct, eq=False):
-    """Shape: with `patience_s` it ends only so long after the last partition that came to rest."""
+    """Shape: `patience_s`, if set, restarts with each partition that settles."""
 
     topics: dict[TopicName, set[PartitionId]]
     deed: Deed
@@ -31,15 +31,15 @@ class _Wait(Struct, eq=False):
 
 
 class Rest:
-    """A partition is at rest when the rules have nothing to say about it, or what they say cannot be done for now."""
+    """Callbacks for settled partitions: those that no rule applies to, or whose rule cannot act for now."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Begin without waits."""
         self._waiting: list[_Wait] = []
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits."""
+        """Whether there are no waits."""
         return not self._waiting
 
     def put_off(
@@ -51,18 +51,17 @@ class Rest:
         *,
         is_prolonged: bool = False,
     ) -> None:
-        """Do this when all of these partitions have come to rest once.
+        """Run the callback once all of these partitions have settled.
 
         Units:
-            It waits for at most `wait_s`; where it `is_prolonged`, as long as not even one partition comes to rest in
-            that time.
+            Waits for at most `wait_s`; if `is_prolonged`, each partition that settles restarts that time.
         """
         topics = {name: set(numbers) for name, numbers in partitions.items()}
         self._waiting.append(_Wait(topics, deed, out.now + wait_s, wait_s if is_prolonged else None))
         self._set_alarm(out)
 
     def note(self, topic: TopicName, numbers: Iterable[PartitionId], out: Outbox) -> None:
-        """These partitions are at rest."""
+        """Note that these partitions have settled."""
         for wait in self._waiting:
             awaited = wait.topics.get(topic)
             if awaited is None:
@@ -75,12 +74,12 @@ class Rest:
                 del wait.topics[topic]
 
     def note_topic(self, topic: TopicName) -> None:
-        """Nothing is to be waited for in a topic."""
+        """Stop waiting for a topic."""
         for wait in self._waiting:
             wait.topics.pop(topic, None)
 
     def do_due(self, out: Outbox) -> None:
-        """Do what waits for nothing any more, or has waited long enough."""
+        """Run the callbacks of waits that are complete or past their deadline."""
         due = [wait for wait in self._waiting if not wait.topics or wait.until <= out.now]
         if due:
             self._waiting = [wait for wait in self._waiting if wait not in due]
@@ -88,7 +87,7 @@ class Rest:
             wait.deed(out)
 
     def woke(self, out: Outbox) -> None:
-        """Somebody may have waited long enough: this turn does what is due."""
+        """Set the next alarm; this turn runs what is due."""
         self._set_alarm(out, at_least=out.now + 1.0)
 
     def _set_alarm(self, out: Outbox, at_least: float = 0.0) -> None:

@@ -1,7 +1,7 @@
-"""How long to wait before what was refused is tried again?
+"""How long does a refused write wait before the next attempt?
 
-A conflict is cured by reading again, nearly always at once. What is refused again and again, such as a write without
-permission, must not be tried as fast as the network goes.
+Reading again nearly always resolves a conflict at once. But a write that is refused repeatedly, for example for lack of
+permission, must not be retried at network speed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LONGEST_WAIT_S = 30.0
 
 
 def doubled_s(times: int, first_s: float, longest_s: float) -> float:
-    """A wait that doubles with each time.
+    """A wait that doubles each time, up to `longest_s`.
 
     >>> [doubled_s(n, 0.5, 10.0) for n in (1, 2, 3, 9)]
     [0.5, 1.0, 2.0, 10.0]
@@ -21,7 +21,7 @@ def doubled_s(times: int, first_s: float, longest_s: float) -> float:
 
 
 def wait_s(refusals: int) -> float | None:
-    """How long to wait after so many refusals in a row; None to try again at once.
+    """The wait after this many consecutive refusals; None to retry at once.
 
     >>> [wait_s(n) for n in (1, 3, 4, 5, 20)]
     [None, None, 1.0, 2.0, 30.0]

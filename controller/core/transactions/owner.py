@@ -1,7 +1,7 @@
-"""Which transactions are in flight, and what has become of them?
+"""Which transactions are in flight, and what became of them?
 
-The one owner of everything between a proposal and its outcome: packing, size limit, what must be read again after a
-failure, how long to wait before the next attempt.
+Owns everything between a proposal and its outcome: packing, size limits, reads after a failure, and the wait before
+the next attempt.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from zk_layout.znodes.topics import Topic, TopicAddress, TopicRemnantAddress
 
 
 class TryAgain(Alarm, frozen=True):
-    """What was refused so often that it waits may be tried again."""
+    """A subject may be retried after repeated refusals."""
 
     subject: Subject
 
 
 class Proposer(Protocol):
-    """Who wants something written, as far as transactions have to know."""
+    """The part of a duty that transactions need to know."""
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """What became of it; the facts have been folded."""
+        """The outcome of a proposal; its facts have been folded."""
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """The wait after too many refusals is over."""
 
 
 class _UnderWay(Struct, eq=False):
-    """A proposal until it has its outcome: what it still waits for.
+    """A proposal without an outcome yet, and what it still waits for.
 
     Shape:
-        `later` are the pieces that are sent when all before them are committed, by rank.
+        `later` holds the pieces, by rank, that are sent once all earlier ones are committed.
     """
 
     proposer: Proposer
@@ -72,7 +72,7 @@ class _UnderWay(Struct, eq=False):
 
 
 SHARED_FOLDERS = watched(follows_reassignments=True).families
-UNKNOWN = Zxid(0)  # when a znode that we wrote was created
+UNKNOWN = Zxid(0)  # creation zxid of a znode that we wrote, while unknown
 
 
 class _Flight(Struct, frozen=True, eq=False):
@@ -81,12 +81,12 @@ class _Flight(Struct, frozen=True, eq=False):
 
 
 class _Doubt(Struct, eq=False):
-    """A transaction that was carried out or not, nobody knows: its znodes, as they were read again.
+    """A transaction whose outcome is unknown, with what reads of its znodes have shown since.
 
     Shape:
-        `unseen` are those that have not been read again, `untouched` those that were as before when they were read, and
-        read before any that was not; whether there is one of these, `is_touched` says. `is_proven`: one of them says
-        what the transaction wrote there.
+        `unseen` are the znodes not read again yet. `untouched` are those that were unchanged when read, before any
+        changed one; `is_touched` says that a changed one was found. `is_proven`: a znode has the value that the
+        transaction wrote.
     """
 
     flight: _Flight
@@ -101,7 +101,7 @@ class Transactions:
     """The transactions of one term."""
 
     def __init__(self, sizes: RequestSizes, set_aside: SetAside, most_writes: int = WRITES_A_TRANSACTION) -> None:
-        """Nothing in flight. `set_aside` hears of what goes wrong in a duty that is told an outcome."""
+        """Begin with none in flight. `set_aside` receives the errors of duties that handle an outcome."""
         self._last = 0
         self._flights: dict[CommitId, _Flight] = {}
         self._under_way: dict[Subject, _UnderWay] = {}
@@ -120,45 +120,46 @@ class Transactions:
 
     @property
     def count(self) -> int:
-        """How many transactions are unanswered."""
+        """The number of unanswered transactions."""
         return len(self._flights)
 
     @property
     def busy_topics(self) -> set[TopicName]:
-        """The topics about which a proposal is under way."""
+        """The topics with a proposal under way."""
         return self._busy_topics
 
     def is_busy(self, subject: Subject) -> bool:
-        """Whether a proposal about it is under way."""
+        """Whether a proposal about this subject is under way."""
         return subject in self._under_way
 
     def is_waiting(self, subject: Subject) -> bool:
-        """Whether it was refused so often that the next attempt has to wait."""
+        """Whether the subject must wait for its next attempt after repeated refusals."""
         return subject in self._waiting
 
     def may_propose(self, subject: Subject) -> bool:
-        """Whether it is neither under way nor waiting."""
+        """Whether the subject is neither under way nor waiting."""
         return subject not in self._under_way and subject not in self._waiting
 
     def refusals(self, subject: Subject) -> int:
-        """How often in a row ZooKeeper has refused what was proposed about it."""
+        """How many consecutive proposals about the subject ZooKeeper has refused."""
         return self._refusals.get(subject, 0)
 
     @property
     def half_read_topics(self) -> Mapping[TopicName, None]:
-        """The topics of which only some znodes of a failed transaction have been read again."""
+        """The topics for which only some znodes of a failed transaction have been read again."""
         return self._half_read_topics
 
     # ---- sending --------------------------------------------------------------------------------------------
 
     def send(self, proposer: Proposer, proposals: Sequence[Proposal], out: Outbox) -> None:
-        """Send what one duty proposes; what must not be sent is settled at once.
+        """Send a duty's proposals; settle at once those that must not be sent.
 
-        Independent proposals share transactions, so that many decisions cost few round trips. What was refused the last
-        time travels alone, so that it cannot spoil the others. Of what had to be cut only the first part is sent now.
+        Independent proposals share transactions, to save round trips. A proposal that was refused last time travels
+        alone,
+        so that it cannot fail others with it. Of a proposal that had to be cut, only the first part is sent now.
 
         Raises:
-            ValueError: something is under way about the same subject.
+            ValueError: another proposal about the same subject is under way.
         """
         ready: list[Piece] = []
         for proposal in proposals:
@@ -166,7 +167,7 @@ class Transactions:
             made = self._pieces(proposal, out)
             if isinstance(made, Unwritable):
                 self._postpone(step, out)
-                out.wake(Again(), out.now)  # nothing is under way that would bring the next turn
+                out.wake(Again(), out.now)  # no transaction is under way that would cause the next turn
                 self._tell(step, made, out)
                 continue
             for subject in (proposal.subject, *proposal.holds):
@@ -201,14 +202,14 @@ class Transactions:
         out.add(commit)
 
     def writes(self, commit: CommitId) -> tuple[Write, ...]:
-        """What a transaction that is in flight writes."""
+        """The writes of a transaction in flight."""
         flight = self._flights.get(commit)
         return () if flight is None else flight.commit.writes
 
     # ---- outcomes -------------------------------------------------------------------------------------------
 
     def committed(self, commit: CommitId) -> Commit:
-        """ZooKeeper accepted a transaction."""
+        """Note that ZooKeeper accepted a transaction."""
         flight = self._flights.pop(commit)
         for step in flight.concerned:
             step.outstanding -= 1
@@ -216,7 +217,7 @@ class Transactions:
         return flight.commit
 
     def failed(self, commit: CommitId, look_at: Iterable[Address] | None, out: Outbox) -> None:
-        """A transaction failed: what it was about is read again, and the facts then decide."""
+        """Read the znodes of a failed transaction again; the facts then decide."""
         flight = self._flights.pop(commit)
         addresses = _to_read(look_at or (write.address for write in flight.commit.writes))
         for step in flight.concerned:
@@ -239,17 +240,17 @@ class Transactions:
                 self._doubts.setdefault(address, []).append(doubt)
 
     def saw(self, address: Address, fact: Fact | None, out: Outbox) -> list[tuple[Commit, Zxid]]:
-        """A znode was read, or could not be: whatever waited for that.
+        """Release what waited for a read of this znode.
 
-        Answers the transactions of which this is the proof that ZooKeeper accepted them, at these zxids. Where one of
-        their znodes can be read, it does not matter that others cannot: they say what was written with it.
+        Returns the transactions whose acceptance by ZooKeeper this read proves, with their zxids. One readable znode is
+        enough, even if the others cannot be read: they contain what was written with it.
         """
         proven: list[tuple[Commit, Zxid]] = []
         for doubt in self._doubts.pop(address, ()):
             write = doubt.writes[address]
             if not doubt.is_proven:
                 if fact is None:
-                    self._doubts.setdefault(address, []).append(doubt)  # it may be read later, before the others
+                    self._doubts.setdefault(address, []).append(doubt)  # it may become readable before the others are
                 elif _is_written(write, fact):
                     doubt.is_proven = True
                     proven.append((doubt.flight.commit, fact.as_of))
@@ -264,9 +265,9 @@ class Transactions:
         return proven
 
     def _compare(self, doubt: _Doubt, write: Write, fact: Fact | None, out: Outbox) -> None:
-        """Read again what may have been read before a transaction, as something else was read after it.
+        """Read again the znodes that may have been read before the transaction, since another was read after it.
 
-        The server that answers may have been behind. To who has seen one write of a transaction ZooKeeper shows all.
+        The answering server may have lagged behind. A session that has seen one write of a transaction sees all of it.
         """
         if fact is None or not _is_before(write, fact):
             doubt.is_touched = True
@@ -281,9 +282,9 @@ class Transactions:
         out.read(tuple(doubt.untouched))
 
     def settle(self, out: Outbox) -> None:
-        """Go on with what had to be cut, and tell what became of the proposals that wait for nothing any more.
+        """Send the next part of proposals that were cut, and report the outcome of those that are complete.
 
-        The subjects of these are free again.
+        Their subjects are free again.
         """
         ripe, self._ripe = self._ripe, []
         for step in ripe:
@@ -301,7 +302,7 @@ class Transactions:
             self._tell(step, self._refused(step, out) if step.has_failed else self._accepted(step), out)
 
     def _tell(self, step: _UnderWay, outcome: Outcome, out: Outbox) -> None:
-        """What one duty makes of its outcome is no other's business."""
+        """Report the outcome to the duty that proposed it; if that fails, only this subject is quarantined."""
         what = f"what follows from writing {step.proposal.subject.text}"
         self._set_aside.attempt(what, partial(step.proposer.settled, step.proposal, outcome, out), out)
 
@@ -320,7 +321,7 @@ class Transactions:
         return Refused(is_waiting, tuple(step.refused))
 
     def _postpone(self, step: _UnderWay, out: Outbox) -> bool:
-        """Count a failure, and have its subject wait if there were several in a row; whether it waits."""
+        """Count a failure; after several in a row, delay the subject. Return whether it waits."""
         subject = step.proposal.subject
         count = self._refusals[subject] = self._refusals.get(subject, 0) + 1
         wait = wait_s(count)
@@ -331,14 +332,14 @@ class Transactions:
         return True
 
     def resume(self, alarm: TryAgain, out: Outbox) -> None:
-        """The wait is over: its proposer decides anew about all that was refused meanwhile."""
+        """End the wait: the proposers decide again about everything refused meanwhile."""
         for step in self._waiting.pop(alarm.subject, ()):
             what = f"writing {alarm.subject.text} again"
             self._set_aside.attempt(what, partial(step.proposer.retry, step.proposal, out), out)
 
 
 def _next_of(step: _UnderWay) -> list[Piece]:
-    """The pieces that may be sent now: those of the lowest rank."""
+    """Take the pieces of the lowest rank, which may be sent now."""
     lowest = min((piece.rank for piece in step.later), default=0)
     pieces = [piece for piece in step.later if piece.rank == lowest]
     step.later = [piece for piece in step.later if piece.rank > lowest]
@@ -346,7 +347,7 @@ def _next_of(step: _UnderWay) -> list[Piece]:
 
 
 def _is_before(write: Write, fact: Fact) -> bool:
-    """Whether a znode is as it was before it was written."""
+    """Whether a znode is as it was before the write."""
     return (
         fact.stat is None
         if isinstance(write, Create)
@@ -355,7 +356,9 @@ def _is_before(write: Write, fact: Fact) -> bool:
 
 
 def _is_written(write: Write, fact: Fact) -> bool:
-    """Whether a topic or a state says what was written: while nobody else rules, nobody else writes the same there."""
+    """Whether a topic or state has the written value: while no other controller leads, no one else writes the same
+    there.
+    """
     if isinstance(write, Delete) or not isinstance(write.address, TopicAddress | StateAddress) or fact.stat is None:
         return False
     version = 0 if isinstance(write, Create) else write.expected + 1
@@ -363,28 +366,28 @@ def _is_written(write: Write, fact: Fact) -> bool:
 
 
 def _to_read(addresses: Iterable[Address]) -> tuple[Address, ...]:
-    """What must be read: of a topic's remnants nothing is known but what a survey of the topic finds."""
+    """The addresses to read; only a survey of the topic can find its remnants."""
     known = (TopicAddress(a.topic) if isinstance(a, TopicRemnantAddress) else a for a in addresses)
     return tuple(dict.fromkeys(known))
 
 
 def facts_of(commit: Commit, zxid: Zxid, czxid_of: Callable[[TopicName], Zxid | None]) -> Iterator[Fact]:
-    """What ZooKeeper holds now that it accepted a transaction."""
+    """The facts that follow from an accepted transaction."""
     for write in commit.writes:
         if isinstance(write, Create) and write.is_sequential:
-            continue  # under which name it was created is not known
+            continue  # ZooKeeper chose its name, which we do not know
         yield _fact(write, zxid, czxid_of)
 
 
 def facts_below(commit: Commit, zxid: Zxid) -> Iterator[Fact]:
-    """What follows from that: nothing can be below a topic's znode that has just been created."""
+    """States known to be absent: a topic's znode that was just created has no children."""
     for write in commit.writes:
         if isinstance(write, Create) and isinstance(write.address, TopicAddress) and isinstance(write.value, Topic):
             yield from (absent(StateAddress(write.address.topic, n), zxid) for n in write.value.partitions)
 
 
 def may_be_deleted_unseen(commit: Commit) -> Iterator[Address]:
-    """What was created where others delete too: gone before its folder is listed, nobody would know of it but we."""
+    """Created znodes that others may delete before their folder is listed: without a watch, no listing would tell."""
     for write in commit.writes:
         is_named = isinstance(write, Create) and not write.is_sequential
         if is_named and write.address.path.rpartition("/")[0] in SHARED_FOLDERS:

@@ -1,4 +1,4 @@
-"""Which writes travel together? Transactions cut by size and count; atoms stay whole where one can hold them."""
+"""Which writes share a transaction? Transactions are cut by size and count; an atom stays whole if one can hold it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Part = tuple[tuple[Operation, ...], int]
 
 
 class Piece(Struct, frozen=True, eq=False):
-    """An atom, or a part of one that is too large, with its bytes.
+    """An atom, or a part of one that is too large, with its size.
 
     Shape:
-        A part is sent when all those with a lower `rank` are committed.
+        A part is sent once all parts with a lower `rank` are committed.
     """
 
     proposal: Proposal
@@ -32,16 +32,16 @@ class Piece(Struct, frozen=True, eq=False):
 
 
 class Packing:
-    """Cuts and joins, so that no transaction is larger than ZooKeeper takes, or than is good for it."""
+    """Cuts and joins writes so that no transaction exceeds ZooKeeper's limit or a sensible size."""
 
     def __init__(self, sizes: RequestSizes, most_writes: int = WRITES_A_TRANSACTION) -> None:
-        """`sizes` count what ZooKeeper counts."""
+        """`sizes` count bytes as ZooKeeper does."""
         self._sizes = sizes
         self._most_writes = most_writes
         self._most_bytes = min(BYTES_A_TRANSACTION, sizes.room_bytes)
 
     def pieces(self, proposal: Proposal, *, is_alone: bool) -> Iterator[Piece]:
-        """The atoms of a proposal with their bytes. One that is too large is cut; its parts have ranks."""
+        """The atoms of a proposal with their sizes. An atom that is too large is cut into ranked parts."""
         for atom in proposal.atoms:
             why = atom.why
             for rank, parts in enumerate(self._ranks(atom)):
@@ -78,7 +78,7 @@ class Packing:
         return sum(map(self._sizes.write_bytes, operations))
 
     def loads(self, every: Iterable[Piece]) -> Iterator[Sequence[Piece]]:
-        """What goes into one transaction each, in order; what was refused lately travels alone."""
+        """Group pieces into transactions, in order; a recently refused piece travels alone."""
         load: list[Piece] = []
         size = count = 0
         for piece in every:

@@ -1,4 +1,4 @@
-"""What does a duty want written, and what can become of it?"""
+"""What does a duty want written, and what are the possible outcomes?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOPIC = "topic"
 
 
 class Subject(Struct, frozen=True):
-    """What is being decided about. About one subject at most one proposal is under way.
+    """What a proposal decides about. Each subject has at most one proposal under way.
 
     >>> Subject("topic", "orders").text
     'topic orders'
@@ -23,22 +23,23 @@ class Subject(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As people read it."""
+        """As shown to operators."""
         return f"{self.kind} {self.name}".rstrip()
 
 
 def topic_subject(name: TopicName) -> Subject:
-    """The znodes of one topic."""
+    """The subject of one topic's znodes."""
     return Subject(TOPIC, name)
 
 
 class Atom(Struct, frozen=True):
-    """Writes that belong together, in one transaction wherever it can hold them; `why` has a sentence a decision.
+    """Writes that belong together, in one transaction if it can hold them; `why` has one sentence for each decision.
 
     Shape:
-        Where none can, all of `before` is committed before any of `writes` is sent, and all of that before any of
-        `after`. The writes within `before`, and those within `after`, do not depend on each other. `writes` stay in one
-        transaction if ZooKeeper takes it at all; if not, each part is committed before the next is sent.
+        If one cannot, all of `before` is committed before any of `writes` is sent, and all of those before any of
+        `after`. The writes within `before`, and those within `after`, are independent of each other. `writes` stay in
+        one
+        transaction if ZooKeeper's limit allows; if not, each part is committed before the next is sent.
     """
 
     writes: tuple[Write, ...]
@@ -51,8 +52,9 @@ class Proposal(Struct, frozen=True, eq=False):
     """What a duty wants written about one subject.
 
     Shape:
-        Atoms may travel in several transactions. `holds` are other subjects that must not be written meanwhile.
-        `memo` is whatever the duty wants to find again when it is told what became of it.
+        Atoms may travel in several transactions. `holds` are other subjects that must not be written meanwhile. The
+        duty
+        gets `memo` back with the outcome.
     """
 
     subject: Subject
@@ -62,15 +64,15 @@ class Proposal(Struct, frozen=True, eq=False):
 
 
 class Accepted(Struct, frozen=True):
-    """ZooKeeper took all of it, and the facts say so."""
+    """ZooKeeper took all of it, and the facts have been folded."""
 
 
 class Refused(Struct, frozen=True):
-    """ZooKeeper did not take all of it; what it was about has been read again.
+    """ZooKeeper did not take all of it; the znodes concerned have been read again.
 
     Shape:
-        With `is_waiting` it was refused so often that the next attempt waits; the duty is told when it is due. `about`
-        are the znodes that ZooKeeper refused to write, or all that were written where nobody knows.
+        With `is_waiting`, repeated refusals delay the next attempt; the duty is called when it is due. `about` are the
+        znodes that ZooKeeper refused to write, or all of them if that is unknown.
     """
 
     is_waiting: bool
@@ -78,7 +80,7 @@ class Refused(Struct, frozen=True):
 
 
 class Unwritable(Struct, frozen=True):
-    """It cannot be written as it is; nothing was sent. `message` says what and why.
+    """It cannot be written as it is, and was not sent. `message` says what and why.
 
     Repeating it changes nothing. After several in a row about one subject, the next waits as after refusals.
     """
@@ -87,7 +89,7 @@ class Unwritable(Struct, frozen=True):
 
 
 class TooLarge(Unwritable, frozen=True):
-    """A znode would be larger than ZooKeeper takes; `message` says which, and what to do."""
+    """A znode would exceed ZooKeeper's limit; `message` says which, and what to do."""
 
 
 Outcome = Accepted | Refused | Unwritable

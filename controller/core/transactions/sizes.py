@@ -1,8 +1,8 @@
-"""How large is the request that carries some writes, and does ZooKeeper take it?
+"""How large is the request for some writes, and does ZooKeeper accept it?
 
-ZooKeeper closes the connection over a request above its jute.maxbuffer, again and again: it must never be sent. What it
-counts is counted, to the byte: all that follows the length of a request, with headers, paths and the check of the
-controller epoch that every transaction begins with.
+ZooKeeper closes the connection, every time, on a request above its jute.maxbuffer: such a request must never be sent.
+The size is counted as ZooKeeper counts it, to the byte: everything after a request's length, with headers, paths and
+the check of the controller epoch that begins every transaction.
 
 Source: ZooKeeper's NIOServerCnxn.readLength and zookeeper.jute: RequestHeader, MultiHeader, CheckVersionRequest,
 CreateRequest, SetDataRequest, DeleteRequest.
@@ -21,17 +21,17 @@ from controller.core.settings import OPEN_ACL_BYTES
 from zk_layout.znodes.controller import ControllerEpochAddress
 
 ALARMING_SHARE = 0.8
-NUMBER = 4  # a version, the flags of a creation, and what precedes a path or data: its length
+NUMBER = 4  # a version, the flags of a creation, or the length before a path or data
 REQUEST_HEADER = 8
-OPERATION_HEADER = 9  # of each operation, and once more at the end
+OPERATION_HEADER = 9  # for each operation, and once more at the end
 
 
 class RequestSizes(Struct, frozen=True):
-    """What a request has in it, however many writes it carries.
+    """The sizes of a request's parts, for any number of writes.
 
     Units:
-        All in bytes. `limit_bytes` is ZooKeeper's jute.maxbuffer; `chroot_bytes` come with every path, and at most
-        `acl_bytes` with whatever is created.
+        All in bytes. `limit_bytes` is ZooKeeper's jute.maxbuffer; `chroot_bytes` are added to every path, and at most
+        `acl_bytes` to every creation.
     """
 
     limit_bytes: int
@@ -40,12 +40,12 @@ class RequestSizes(Struct, frozen=True):
 
     @property
     def empty_bytes(self) -> int:
-        """A request that only checks the controller epoch."""
+        """The size of a request that only checks the controller epoch."""
         return REQUEST_HEADER + self._path_bytes(ControllerEpochAddress().path) + NUMBER + OPERATION_HEADER
 
     @property
     def room_bytes(self) -> int:
-        """What the writes of one transaction may take."""
+        """The room for the writes of one transaction."""
         return self.limit_bytes - self.empty_bytes
 
     def write_bytes(self, made: Operation) -> int:
@@ -63,7 +63,7 @@ class RequestSizes(Struct, frozen=True):
                 assert_never(write)
 
     def most_data_bytes(self, path: str) -> int:
-        """The most that a znode can hold, whether it is created or set."""
+        """The most data that a znode can hold, whether it is created or set."""
         return self.room_bytes - self._path_bytes(path) - NUMBER - self.acl_bytes - NUMBER
 
     def _path_bytes(self, path: str) -> int:
@@ -72,16 +72,16 @@ class RequestSizes(Struct, frozen=True):
 
 
 class SizeWarnings:
-    """What was said of sizes in this term: of each znode once that it grows large, and once that it is too large."""
+    """The size warnings of this term: one for each znode that grows large, and one when it is too large."""
 
     def __init__(self, sizes: RequestSizes) -> None:
-        """Nothing said yet."""
+        """Begin without warnings."""
         self._sizes = sizes
         self._warned: set[str] = set()
         self._refused: set[str] = set()
 
     def refusal(self, writes: Iterable[Operation], out: Outbox) -> str | None:
-        """Why these writes must not be sent, or None; what a person should hear of them is said if it is news."""
+        """Return why these writes are too large to send, or None. Logs a warning the first time."""
         size_bytes, path = max((self._sizes.write_bytes(made), made.write.address.path) for made in writes)
         size_bytes += self._sizes.empty_bytes
         limit = self._sizes.limit_bytes

@@ -1,1 +1,1 @@
-"""What makes a turn: the protocol of duties, what they share, what comes in?"""
+"""What makes a turn: the protocol of duties, what they share, and what comes in?"""

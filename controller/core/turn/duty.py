@@ -1,6 +1,6 @@
-"""What is a duty of the controller? What it is told, and what it is asked.
+"""What is a duty of the controller? Which calls does it get?
 
-A duty has a folder or module of its own and one line in `duties.py`. The machine knows it by this protocol only.
+A duty has its own folder or module and one line in `duties.py`. The machine knows it only by this protocol.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ Report = Acknowledged | LogDirsDescribed | Surveyed | ClockShown
 
 
 class Duty:
-    """Everything here does nothing; a duty overrides what concerns it.
+    """A duty that does nothing; duties override what concerns them.
 
     Shape:
-        `alarms` are the types of alarm it sets, `requests` the types of request it serves; no other duty has the same.
+        `alarms` are the alarm types it sets, `requests` the request types it serves; no other duty has the same.
     """
 
     alarms: ClassVar[tuple[type[Alarm], ...]] = ()
     requests: ClassVar[tuple[type[Request], ...]] = ()
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """A broker answered, or what was asked for was found."""
+        """A broker answered, or a requested reading arrived."""
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Somebody with the right to do so made a request of a type it serves."""
+        """Consider an authorized request of a type this duty serves."""
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """An alarm of its own rang."""
+        """One of the duty's own alarms rang."""
 
     def amend(self, changes: OpenChanges, out: Outbox) -> None:
-        """Before any duty follows: take out what is no change after all, add what is to be looked at again."""
+        """Before any duty follows: remove what is no real change, add what must be examined again."""
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Facts have changed. Nobody has been told yet."""
+        """Take in changed facts. No broker has been informed of them yet."""
 
     def tell(self, changes: Changes, out: Outbox) -> None:
-        """Every duty has followed: tell the brokers."""
+        """Inform the brokers: every duty has followed."""
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Brokers have been told: what should be written now? Nothing about a subject that is under way."""
+        """Propose writes, once brokers are informed; none about a subject that is under way."""
         return ()
 
     def drain(self, out: Outbox) -> Sequence[Proposal]:
-        """The term is being given up: what must still be written because somebody waits for it?"""
+        """Propose, while the term is being given up, the writes that a caller still waits for."""
         return ()
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """What became of something it proposed; the facts have been folded."""
+        """Take the outcome of one of its proposals; the facts have been folded."""
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """The wait after too many refusals is over."""
 
     def figures(self) -> dict[str, float]:
-        """Its gauges of this moment, by measure."""
+        """Its current gauges, by measure."""
         return {}

@@ -1,4 +1,4 @@
-"""How much of what has happened is folded in one turn?"""
+"""How many events are folded in one turn?"""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LOG_DIRS = 4_000
 
 
 class EventQueue:
-    """Events in the order in which they came. Many facts of one event are given in several parts.
+    """Events in order of arrival. An event with many facts is handed out in parts.
 
     Shape:
         Work is counted in znodes, in partitions where one znode or command names several, and in parts of requests.
     """
 
     def __init__(self, topics: Mapping[TopicName, TopicView], transactions: Transactions) -> None:
-        """Nothing has happened."""
+        """Begin with an empty queue."""
         self._topics = topics
         self._transactions = transactions
         self._waiting: deque[Event] = deque()
@@ -44,25 +44,25 @@ class EventQueue:
 
     @property
     def has_more(self) -> bool:
-        """Whether something is left for the next turn."""
+        """Whether events are left for the next turn."""
         return bool(self._waiting or self._facts)
 
     @property
     def is_within_one(self) -> bool:
-        """Whether only some facts of an event have been given: they were read together, and are followed together."""
+        """Whether an event is partly handed out: its facts were read together, and are followed together."""
         return bool(self._facts)
 
     def add(self, events: Sequence[Event]) -> None:
-        """These have happened, after all others."""
+        """Append these events."""
         self._waiting.extend(events)
 
     def go_on_with(self, facts: tuple[Fact, ...]) -> None:
-        """These follow from the event that was taken last, and come before all others."""
+        """Insert these facts before all waiting events: they follow from the last one."""
         if facts:
             self._waiting.appendleft(Observed(facts))
 
     def take(self, most: int) -> Iterator[Event]:
-        """What is to be folded in this turn."""
+        """Take the events to fold in this turn."""
         while most > 0 and self.has_more:
             if not self._facts:
                 event = self._waiting.popleft()
@@ -88,7 +88,7 @@ class EventQueue:
             case Acknowledged(command=command, errors=errors):
                 return 1 + len(errors) + _partitions(command)
             case LogDirsDescribed(sizes=sizes):
-                return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are looked at
+                return 1 + max(len(sizes), LOG_DIRS)  # all that were asked for are examined
             case QuotasRead(rates):
                 return len(rates)
             case Asked(request=request):
@@ -97,7 +97,7 @@ class EventQueue:
                 return 1
 
     def _work_of_znode(self, seen: Fact | Write) -> int:
-        """Of a topic as a whole, and of a request to delete it, each partition is looked at."""
+        """The work of one znode; for a topic, or a request to delete it, its partitions count too."""
         if not isinstance(seen.address, TopicAddress | TopicDeletionAddress):
             return 1
         value = getattr(seen, "value", None)

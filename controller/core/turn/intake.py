@@ -1,7 +1,7 @@
-"""May a request be considered now, and until when does somebody wait for its answer?
+"""May a request be considered now, and how long does its caller wait for an answer?
 
-Every request over the wire is judged here first: by its caller's rights, by whether everything is loaded yet, and in
-the end by its time.
+Every request from the network is judged here first: by its caller's rights, by whether everything is loaded yet, and
+finally by its timeout.
 
 Source: KIP-455: `TimeoutMs`, "The time in ms to wait for the request to complete", and REQUEST_TIMED_OUT; Kafka's own
 controller ignores both (KAFKA-8873).
@@ -26,7 +26,7 @@ from controller.core.turn.shared import Shared
 
 
 class RequestDeadline(Alarm, frozen=True):
-    """The time of the request that has waited longest is over; one alarm serves them all."""
+    """The timeout of the oldest waiting request is over; one alarm serves all requests."""
 
 
 class NoTimeGiven(Alarm, frozen=True):
@@ -36,12 +36,12 @@ class NoTimeGiven(Alarm, frozen=True):
 
 
 class Intake(Duty):
-    """The requests of a term from their arrival to their answer, or to the end of their time."""
+    """The requests of a term from arrival to answer or timeout."""
 
     alarms = (RequestDeadline, NoTimeGiven, BrokersHadTime)
 
     def __init__(self, shared: Shared, unanswered: dict[CallId, Request]) -> None:
-        """Nobody waits. `unanswered` is what the outbox removes from when it answers."""
+        """Begin without requests. The outbox removes a request from `unanswered` when it answers it."""
         self._shared = shared
         self._unanswered = unanswered
         self._arrived: dict[CallId, Asked] = {}
@@ -51,7 +51,7 @@ class Intake(Duty):
     # ---- arrival --------------------------------------------------------------------------------------------
 
     def receive(self, asked: Asked, out: Outbox) -> None:
-        """A request has come in; it is considered when everything is loaded, and known facts have been followed."""
+        """Queue a request until everything is loaded and known facts have been followed."""
         self._unanswered[asked.call] = asked.request
         self._arrived[asked.call] = asked
         timeout_ms = getattr(asked.request, "timeout_ms", 0)
@@ -60,14 +60,14 @@ class Intake(Duty):
             self._set_alarm(out)
 
     def take(self, out: Outbox) -> list[Asked]:
-        """The requests to consider now; those whose caller has no right to them are refused."""
+        """Take the requests to consider now; refuse those whose caller lacks the rights."""
         arrived, self._arrived = self._arrived, {}
         allowed = []
         for asked in arrived.values():
             decisions = self._shared.decisions_on(asked)
             try:
                 refused = authorization.refuse(asked.request, decisions.may)
-            except Exception as error:  # whoever cannot be judged has no right
+            except Exception as error:  # without a decision there is no right
                 refused = self._failed(asked, described(error), out)
             out.decided(decisions.told())
             if refused is None:
@@ -77,7 +77,7 @@ class Intake(Duty):
         return allowed
 
     def admit_to(self, duty: Duty, asked: Asked, out: Outbox) -> None:
-        """Hand a request to whom it concerns. One that cannot be dealt with is answered so, and costs no other."""
+        """Hand a request to its duty. If that fails, the request alone gets an error answer."""
         try:
             duty.admit(asked, out)
         except Exception as error:
@@ -94,18 +94,18 @@ class Intake(Duty):
     # ---- outcome --------------------------------------------------------------------------------------------
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """Brokers take in what a client waits for."""
+        """Note a broker's acknowledgement that a client may wait for."""
         if isinstance(report, Acknowledged):
             self._shared.outcomes.hear(report, out)
 
     def tell(self, changes: Changes, out: Outbox) -> None:
-        """The brokers have been told: what has come about is answered when they know."""
+        """Answer requests once the brokers know the outcome."""
         self._shared.outcomes.look(changes, out)
 
     # ---- time -----------------------------------------------------------------------------------------------
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Whoever has waited as long as it wanted is told so; what is on its way to ZooKeeper may still happen."""
+        """Answer requests whose timeout is over; their writes may still succeed in ZooKeeper."""
         match alarm:
             case RequestDeadline():
                 self._alarm = None

@@ -27,7 +27,7 @@ from zk_layout.ids import ControllerEpoch
 
 
 class Decider(Protocol):
-    """Who decides parts of requests of one type, as far as the others have to know."""
+    """A duty that decides parts of one type of request, as seen by others."""
 
     def missing(self, item: Item) -> Result:
         """The answer to a part whose topic or partition does not exist."""
@@ -37,7 +37,7 @@ class Decider(Protocol):
 
 
 class Shared(Struct, frozen=True, eq=False):
-    """One of each for all duties. Rules get `cluster` only, which cannot change anything."""
+    """One instance of each for all duties. Rules get only `cluster`, which is read-only."""
 
     settings: MachineSettings
     is_allowed: Authorizer
@@ -57,7 +57,7 @@ class Shared(Struct, frozen=True, eq=False):
     deciders: dict[type[Wanted], Decider]
 
     def decisions_on(self, asked: Asked) -> Decisions:
-        """Who asks for something is judged by this, and it is remembered why."""
+        """Decide about the caller's rights, and record the reasons."""
         return Decisions(asked, self.is_allowed, self.reasons)
 
 
@@ -67,7 +67,7 @@ def at_beginning(
     random: SeededRandom,
     is_allowed: Authorizer | None = None,
 ) -> Shared:
-    """What the duties of a term share before anything is known."""
+    """Make what the duties of a term share, before anything is known."""
     state, memory = ClusterState(deletes_topics=settings.deletes_topics is True), Memory(settings.own_id)
     quotas = MutationQuotas(state.quotas, settings.quota_window_s)
     requests = OpenRequests(quotas)
