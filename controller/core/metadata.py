@@ -1,4 +1,4 @@
-"""Metadata: what does a client see of the cluster, and what may he do with it?
+"""What does a client see of the cluster, and what may it do?
 
 Source: Kafka's MetadataCache, KafkaApis.handleTopicMetadataRequest and AuthHelper; KIP-430.
 """
@@ -25,21 +25,21 @@ from controller.core.turn.shared import Shared
 from zk_layout.ids import NO_LEADER, LeaderEpoch, PartitionId, TopicName, TopicPartition
 
 PARTITIONS_AT_ONCE = 10_000
-"""More of one topic take several turns to describe."""
+"""A topic with more partitions is described over several turns."""
 
 
 class Metadata(Duty):
-    """Answers at once, from what is known."""
+    """Answers metadata requests at once from current state."""
 
     requests = (DescribeCluster,)
 
     def __init__(self, shared: Shared) -> None:
-        """Everything it says is in the view."""
+        """Begin; all answers come from the view."""
         self._shared = shared
         self._names: list[TopicName] = []
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Brokers, the controller and topics, as a client on this listener reaches them."""
+        """Describe brokers, the controller and topics, with addresses of the client's listener."""
         request = asked.request
         if not isinstance(request, DescribeCluster):
             raise TypeError(f"{type(request).__name__} is not served here")
@@ -59,14 +59,14 @@ class Metadata(Duty):
         out.answer(asked.call, found)
 
     def _behind(self, after: TopicName | None) -> Sequence[TopicName]:
-        """What an answer in parts goes on with: whoever begins sees all topics, sorted once for all its parts."""
+        """The topics after `after`; a new listing sorts all names once for all its parts."""
         if after is None or not self._names:
             self._names = sorted(self._shared.cluster.topics)
         return self._names if after is None else self._names[bisect_right(self._names, after) :]
 
 
 def _wrong_endpoints(endpoint_type: int) -> ClusterDescription:
-    """The answer of a broker: this process is one of them to its clients."""
+    """The answer of a broker, as which this process appears to its clients."""
     if endpoint_type == CONTROLLER_ENDPOINTS:
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
@@ -83,7 +83,7 @@ def describe(
     cluster: Cluster,
     rights: CallersRights,
 ) -> ClusterDescription:
-    """Brokers that have the client's listener, ourselves among them, and the topics asked for: all means `names`."""
+    """Describe the brokers with the client's listener, ourselves included, and requested topics: all means `names`."""
     nodes = []
     for broker in cluster.nodes():
         registration = cluster.brokers[broker].registration
@@ -100,7 +100,7 @@ def describe(
     left = request.most_partitions or EVERY
     within, rest, after = request.within, None, request.after
     for name, topic in found:
-        count = 1  # what must not be shown takes time as well
+        count = 1  # topics that must not be shown take time as well
         if isinstance(topic, TopicMetadata):
             topics.append(topic)
         elif topic is not None:
@@ -121,7 +121,7 @@ def _shown(name: TopicName, cluster: Cluster, rights: CallersRights) -> TopicVie
 
 
 def _asked(reference: TopicReference, cluster: Cluster, rights: CallersRights) -> TopicView | TopicMetadata:
-    """Of a name nobody learns whether a topic has it that he may not see; ids are no secret.
+    """Describe one topic. Names do not reveal topics that the caller may not see; ids are no secret.
 
     Source: Kafka's KafkaApis.handleTopicMetadataRequest.
     """
@@ -142,7 +142,7 @@ def _asked(reference: TopicReference, cluster: Cluster, rights: CallersRights) -
 
 
 def _exists(name: TopicName, cluster: Cluster) -> bool:
-    """Clients see nothing of a topic from the moment at which its deletion begins."""
+    """Clients see nothing of a topic once its deletion begins."""
     topic = cluster.topics.get(name)
     return topic is not None and not topic.is_queued_for_deletion
 
@@ -155,7 +155,7 @@ def _topic(
     cluster: Cluster,
     operations: Operations | None,
 ) -> tuple[TopicMetadata, TopicPartition | None]:
-    """So many of its partitions from one on, and the next one, if there is one."""
+    """Up to `most` of its partitions from `begin` on, and the next one, if any."""
     numbers = sorted(n for n, held in topic.partitions.items() if n >= begin and held.assignment.replicas)
     partitions = tuple(
         _partition(TopicPartition(topic.name, number), topic.partitions[number], listener, cluster)

@@ -1,8 +1,8 @@
-"""Which registered brokers are let in? Each one's former life is dealt with before its new one.
+"""Which registered brokers are admitted? A broker's former registration is dealt with before its new one.
 
-A broker that is back may have lost records that were not flushed, so another in-sync replica must lead first; and as an
-old leader it may have written an ISR that only the conflict of that election brings to light. So a broker that has
-gone, or was seen with another epoch, stays out until each partition it hosted was dealt with, as far as possible.
+A restarted broker may have lost unflushed records, so another in-sync replica must lead first; and as a former leader
+it may have written an ISR that only a conflict of that election reveals. So a broker that left, or registered with
+another epoch, is not admitted until each partition it hosted has been dealt with, as far as possible.
 
 Source: Kafka's onBrokerFailure, then onBrokerStartup.
 """
@@ -21,7 +21,7 @@ from zk_layout.znodes.controller_ids import ControllerIds
 
 
 class Passage(Enum):
-    """What became of a broker."""
+    """How a broker's registration changed."""
 
     APPEARED = "appeared"
     CHANGED = "changed"
@@ -32,7 +32,7 @@ class Admission:
     """Follows registrations as they come and go."""
 
     def __init__(self, cluster: Cluster, memory: Memory, state: ClusterState) -> None:
-        """Nobody is let in yet."""
+        """Begin with no broker admitted."""
         self._cluster = cluster
         self._memory = memory
         self._state = state
@@ -40,7 +40,7 @@ class Admission:
         self._departing: dict[BrokerId, None] = {}
 
     def follow(self, changes: Changes) -> dict[BrokerId, Passage]:
-        """Who has come, changed or gone with these changes, by id; a bounce is a going, its coming follows later."""
+        """Return the changes of brokers by id; a bounce counts as vanishing, and the broker appears later."""
         if changes.is_beginning:
             recorded = self._state.controller_ids.value
             for broker in recorded.ids if isinstance(recorded, ControllerIds) else ():
@@ -70,14 +70,14 @@ class Admission:
         return Passage.CHANGED
 
     def _tell_apart(self, broker: BrokerId, seen: Broker) -> None:
-        """Whether it is a replica of ours; it stays one when its registration is gone."""
+        """Note whether the broker is a replica of ours; it stays one after its registration is gone."""
         if seen.registration.is_ours:
             self._memory.controllers[broker] = True
         else:
             self._memory.controllers.pop(broker, None)
 
     def readmit(self, broker: BrokerId) -> bool:
-        """A broker's former life has been dealt with; whether it is let in, because it has returned meanwhile."""
+        """End a broker's former life; return whether it is admitted, since it has registered again meanwhile."""
         self._departing.pop(broker, None)
         seen = self._registered.get(broker)
         if seen is None or broker in self._memory.brokers:

@@ -1,4 +1,4 @@
-"""May this broker go, and what does it still lead?
+"""May this broker shut down, and what does it still lead?
 
 Source: Kafka's KafkaController.doControlledShutdown.
 """
@@ -13,7 +13,7 @@ from zk_layout.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 
 
 def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
-    """Why the request is not for the broker's present life; NONE where it is."""
+    """Why the request does not apply to the broker's current registration; NONE if it does."""
     held = cluster.brokers.get(request.broker)
     if held is None or request.broker in cluster.controllers:
         unknown_by_epoch = request.broker_epoch != NO_BROKER_EPOCH
@@ -24,9 +24,9 @@ def refuse(request: ControlledShutdown, cluster: Cluster) -> ErrorCode:
 
 
 def endangered(broker: BrokerId, cluster: Cluster, redundancy: int) -> tuple[TopicPartition, ...]:
-    """Partitions that would have fewer than `redundancy` other in-sync replicas left if the broker went.
+    """Partitions that would have fewer than `redundancy` other in-sync replicas without the broker.
 
-    A partition that never has so many other replicas does not count, nor one that the broker is not in sync with.
+    Ignores partitions that never have so many other replicas, and those for which the broker is out of sync.
     """
     found = []
     for topic, numbers in sorted(cluster.hosted.get(broker, {}).items()) if redundancy else ():
@@ -42,7 +42,7 @@ def endangered(broker: BrokerId, cluster: Cluster, redundancy: int) -> tuple[Top
 
 
 def permit(request: ControlledShutdown, cluster: Cluster) -> ShutdownPermitted:
-    """What the broker still leads although another replica exists; partitions with one replica do not hold it up."""
+    """The partitions that the broker still leads although they have other replicas; single replicas do not block it."""
     remaining = []
     for topic, numbers in sorted(cluster.hosted.get(request.broker, {}).items()):
         if cluster.topics[topic].is_queued_for_deletion:
@@ -58,7 +58,7 @@ def permit(request: ControlledShutdown, cluster: Cluster) -> ShutdownPermitted:
 
 
 def too_few_in_sync(broker: BrokerId, endangered: tuple[TopicPartition, ...], redundancy: int) -> str:
-    """Why a broker must not shut down yet, as people read it."""
+    """Explain to an operator why a broker must not shut down yet."""
     named = ", ".join(map(str, endangered[:5])) + (" …" if len(endangered) > 5 else "")
     return (
         f"broker {broker} must not shut down yet: {len(endangered)} partitions ({named}) would have fewer than "

@@ -1,4 +1,4 @@
-"""Brokers: who is let in, who is told what, what their answers mean, and whether one may shut down."""
+"""Which brokers are admitted, what is each sent, what do their answers mean, and may one shut down?"""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.topics import Assignment
 
 OWED_EVERY_S = 30.0
-# A broker that is back is let in at the latest when no partition of it has come to rest for so long.
+# A returning broker is admitted at the latest when none of its partitions has settled for this long.
 READMITTED_AFTER_S = 30.0
 # Less than the controller.socket.timeout.ms of a broker, which waits that long.
 SHUTDOWN_ANSWERED_WITHIN_S = 20.0
 
 
 class AskForDeletions(Alarm, frozen=True):
-    """Brokers that owe the deletion of a replica are asked for it again."""
+    """Ask brokers again for the replica deletions that they owe."""
 
 
 class Brokers(Duty):
@@ -45,7 +45,7 @@ class Brokers(Duty):
     alarms = (TellAllAgain, RaiseEpochs, AskForDeletions)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody is known."""
+        """Begin without brokers."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = shared.memory
@@ -54,7 +54,7 @@ class Brokers(Duty):
         self._fresh: dict[BrokerId, None] = {}
         self._hidden: dict[BrokerId, None] = {}
         self._met: dict[BrokerId, None] = {}
-        self._follows: dict[BrokerId, dict[TopicPartition, LeaderEpoch]] = {}  # what those that shut down still follow
+        self._follows: dict[BrokerId, dict[TopicPartition, LeaderEpoch]] = {}  # of brokers that shut down
         self._greetings = Greetings(shared.cluster)
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
         self._refusals = Refusals(shared)
@@ -64,10 +64,10 @@ class Brokers(Duty):
         self._connections: list[Connect | Disconnect] = []
         self._is_owed_due = self._is_alarm_set = self._have_brokers_changed = self._is_own_gone = False
 
-    # ---- who is there ---------------------------------------------------------------------------------------
+    # ---- which brokers are there ----------------------------------------------------------------------------
 
     def amend(self, changes: OpenChanges, out: Outbox) -> None:
-        """What brokers said, and who came or went, makes partitions due as facts do."""
+        """Mark the partitions that brokers' answers, arrivals and departures affect."""
         passages = self._admission.follow(changes)
         controllers = self._cluster.controllers
         readmitted, self._readmitted = self._readmitted, {}
@@ -81,7 +81,7 @@ class Brokers(Duty):
         self._touch(changes, out)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Connections first; then remember what brokers have not heard, and forget what is gone."""
+        """Connect to brokers; then note what they must still be sent, and forget what is gone."""
         own_id = self._cluster.own_id
         is_hidden = BrokerAddress(own_id).path in self._shared.state.unreadable
         if changes.is_beginning and own_id not in self._cluster.brokers and not is_hidden:
@@ -127,13 +127,14 @@ class Brokers(Duty):
         if passage is Passage.APPEARED and not changes.is_beginning:
             self._fresh[broker] = None
             for controller in self._cluster.controllers:
-                self._look_at_hosted(controller)  # a broker has come that may take its place
+                self._look_at_hosted(controller)  # a new broker may take the place of this id
 
     def _outdate(self, broker: BrokerId) -> None:
-        """What leaders know of a broker's replicas is of a life that is over: no ISR may come of it any more.
+        """Fence what leaders know of a broker's former life, so that no ISR can come of it.
 
-        What they have asked for may be on its way, and names no life. Where the broker is in the ISR, the leader epoch
-        rises as it leaves that.
+        AlterPartition requests may be on their way and do not name a broker epoch. If the broker is in the ISR,
+        removing it
+        raises the leader epoch.
         """
         followed = self._follows.pop(broker, None)
         for at, epoch in self._lagging(broker).items():
@@ -141,7 +142,7 @@ class Brokers(Duty):
                 self._memory.untold[at] = None
 
     def _lagging(self, broker: BrokerId) -> dict[TopicPartition, LeaderEpoch]:
-        """The partitions that a broker may catch up with, and the leader epoch of each."""
+        """The partitions in which a broker may rejoin the ISR, with their leader epochs."""
         found: dict[TopicPartition, LeaderEpoch] = {}
         for name, numbers in self._cluster.hosted.get(broker, {}).items():
             for at in (TopicPartition(name, number) for number in numbers):
@@ -151,7 +152,9 @@ class Brokers(Duty):
         return found
 
     def _look_after_hidden(self) -> None:
-        """Whoever is registered unreadably leads on; that it has gone is no change of what was known of it."""
+        """Keep the leaderships of brokers whose registration cannot be decoded; only a real change makes partitions
+        due.
+        """
         if not self._hidden and not self._shared.state.unreadable:
             return
         former, self._hidden = self._hidden, {b: None for b in self._cluster.hosted if self._cluster.is_hidden(b)}
@@ -163,21 +166,21 @@ class Brokers(Duty):
         out.wake(Again(), out.now)
 
     def _look_at_hosted(self, broker: BrokerId) -> None:
-        """Look at every partition of a broker, and tell everybody of it."""
+        """Make every partition of a broker due, and announce it to all brokers."""
         for name, numbers in self._cluster.hosted.get(broker, {}).items():
             self._look_at(name, numbers)
 
     def _look_at(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
-        """The rules look before anything that waits for these partitions can think that they are at rest."""
+        """Make partitions due before any wait can consider them settled."""
         self._shared.agenda.add(name, numbers)
         self._to_touch.setdefault(name, {}).update(dict.fromkeys(numbers))
 
     def _touch(self, changes: OpenChanges, out: Outbox) -> None:
-        """As many of them as this turn has room for, and only beside others that have been seen before."""
+        """Touch as many of them as fit this turn, and only if the turn has no partitions seen for the first time."""
         leaving, self._leaving = self._leaving, []
         for call, request, is_news in leaving:
             hosted = self._cluster.hosted.get(request.broker, {})
-            look_at = self._look_at if is_news else self._shared.agenda.add  # who asks again is told of to nobody
+            look_at = self._look_at if is_news else self._shared.agenda.add  # a repeated request is not announced again
             for name, numbers in hosted.items():
                 look_at(name, numbers)
             self._shared.rest.put_off(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
@@ -192,12 +195,12 @@ class Brokers(Duty):
                 if held is not None:
                     changes.touch(name, number, held)
 
-    # ---- what they have not heard ---------------------------------------------------------------------------
+    # ---- what they have not been sent -----------------------------------------------------------------------
 
     def _note_untold(self, changes: Changes) -> None:
-        """A leader ignores other replicas in a LeaderAndIsr unless the leader epoch has risen.
+        """Note partitions whose leaders may not know them: they ignore replica changes without a new leader epoch.
 
-        After a fail-over nobody knows what it has heard of a move, or of replicas that it is to delete.
+        After a fail-over it is unknown what a leader knows of a move, or of replicas to delete.
         """
         for name, numbers in changes.partitions.items():
             topic = self._cluster.topics.get(name)
@@ -213,7 +216,7 @@ class Brokers(Duty):
                     self._memory.untold[at] = None
 
     def _note_one(self, at: TopicPartition, topic: TopicView, former: Partition, *, is_initial: bool) -> None:
-        """What is seen for the first time was told by others, unless this controller has just created it."""
+        """Another controller announced a partition seen for the first time, unless this one has just created it."""
         held, before, memory = topic.partitions[at.partition], former.state, self._memory
         state = held.state
         has_risen = state is not None and (before is None or state.leader_epoch != before.leader_epoch)
@@ -228,16 +231,16 @@ class Brokers(Duty):
         elif state is not None and former is not held and _in_force(former) != _in_force(held):
             memory.untold[at] = None
         if before is not None and state is not None and state.leader != before.leader in self._follows:
-            self._follows[before.leader][at] = state.leader_epoch  # it hears who leads now; as a follower it would not
+            self._follows[before.leader][at] = state.leader_epoch  # sent to former leaders, not to followers
 
     def _lags(self, held: Partition) -> bool:
-        """Whether some broker may have come back in a new life while no controller looked, and joins the ISR next."""
+        """Whether a broker may have restarted while no controller watched, and is about to join the ISR."""
         return any(self._cluster.is_registered(r) for r in _catching_up(held))
 
-    # ---- what they are told ---------------------------------------------------------------------------------
+    # ---- what they are sent ---------------------------------------------------------------------------------
 
     def tell(self, changes: Changes, out: Outbox) -> None:
-        """What has changed, and bit by bit everything to those who know nothing yet."""
+        """Send all brokers what changed, and part of a full update to brokers that need one."""
         cluster = self._cluster
         owed, self._is_owed_due = self._is_owed_due, False
         fresh, self._fresh = sorted(b for b in self._fresh if cluster.is_registered(b)), {}
@@ -258,7 +261,7 @@ class Brokers(Duty):
             out.wake(AskForDeletions(), out.now + OWED_EVERY_S)
 
     def _half_told(self) -> Mapping[TopicName, object]:
-        """The topics of which a part is still to be read, or to be followed in a later turn."""
+        """The topics that are not completely read, or not completely followed yet."""
         left = self._shared.state.changes.partitions
         return {**self._half_read, **left} if left else self._half_read
 
@@ -267,7 +270,7 @@ class Brokers(Duty):
         batch = Batch(cluster, self._greetings)
         batch.add(changes, self._new)
         self._new = {}
-        if not changes.unseen:  # of partitions not seen yet nobody knows what their leaders have heard
+        if not changes.unseen:  # what leaders of unread partitions know is unknown
             for greeting in self._greetings.take(self._half_told(), self._shared.settings.budget.greeted):
                 batch.greet(greeting)
         if is_owed_due:
@@ -280,7 +283,7 @@ class Brokers(Duty):
     # ---- what they answer -----------------------------------------------------------------------------------
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """Bad log directories, and refusals."""
+        """Note failed log directories and refusals."""
         if not isinstance(report, Acknowledged) or not is_of_its_present_life(report, self._cluster):
             return
         if report.error is not ErrorCode.NONE:
@@ -301,7 +304,7 @@ class Brokers(Duty):
                     self._memory.heal_replica(at, report.broker)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Tell again, ask again."""
+        """Send full updates, raise leader epochs, or ask for deletions again."""
         match alarm:
             case TellAllAgain(broker):
                 self._fresh[broker] = None
@@ -315,7 +318,7 @@ class Brokers(Duty):
     # ---- controlled shutdown --------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """A broker wants to leave: from now on it does not count as live, but it can still be talked to."""
+        """Begin a controlled shutdown: the broker no longer counts as live, but still gets commands."""
         request = asked.request
         if not isinstance(request, ControlledShutdown):
             raise TypeError(f"{type(request).__name__} is not served here")
@@ -335,16 +338,16 @@ class Brokers(Duty):
             self._follows[broker] = self._lagging(broker)
         self._memory.shutting_down[broker] = None
         self._leaving.append((asked.call, request, is_news))
-        out.wake(Again(), out.now)  # the others hear of it with the next turn, and it is answered after that
+        out.wake(Again(), out.now)  # the next turn informs the other brokers, and then the request is answered
         for name, numbers in cluster.hosted.get(broker, {}).items():
             self._shared.agenda.add(name, numbers)
 
     def _permit(self, call: CallId, request: ControlledShutdown, out: Outbox) -> None:
-        """Everybody has been told of what could be moved; who has acknowledged it is not waited for, as in Kafka."""
+        """Answer once the brokers have been sent the new leaders; like Kafka, without waiting for acknowledgements."""
         out.answer(call, controlled_shutdown.permit(request, self._cluster))
 
     def figures(self) -> dict[str, float]:
-        """Who is there, and what is still owed."""
+        """The gauges of brokers and of unconfirmed replica deletions."""
         owing = self._cluster.owing
         return {
             "live_brokers": len(self._cluster.live_brokers()),
@@ -354,7 +357,7 @@ class Brokers(Duty):
 
 
 def _catching_up(held: Partition) -> Replicas:
-    """The replicas that a leader may ask for next."""
+    """The replicas that a leader may add to the ISR next."""
     state, replicas = held.state, held.assignment.replicas
     if state is None or state.leader == NO_LEADER or state.isr == replicas:
         return ()

@@ -1,4 +1,4 @@
-"""A broker refuses what it is told: when is it told again, with which leader epoch, and does this end the term?"""
+"""A broker refuses a command: when is it sent again, with which leader epoch, and does this end the term?"""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ RESEND_AFTER_S = 0.5
 RESEND_AT_MOST_S = 10.0
 RAISE_AT_MOST_S = 60.0  # each time costs as many writes as there are such replicas
 OUTRANKED = "higher controller epoch"
-# A broker answers a leader epoch that it has already with STALE_CONTROLLER_EPOCH for the partition.
+# A broker answers STALE_CONTROLLER_EPOCH for a partition whose leader epoch it already has.
 EXPECTED = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 class TellAllAgain(Alarm, frozen=True):
-    """A broker refused what it was told: it is told everything again."""
+    """Send a full update to a broker that refused a command."""
 
     broker: BrokerId
 
 
 class RaiseEpochs(Alarm, frozen=True):
-    """Replicas that are not in sync, and that a broker refused, are told to it with another leader epoch."""
+    """Raise the leader epoch of out-of-sync replicas that a broker refused."""
 
     broker: BrokerId
 
 
 class Refusals:
-    """What the brokers of one term have refused of late."""
+    """What the brokers of one term have recently refused."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody has refused anything."""
+        """Begin without refusals."""
         self._cluster = shared.cluster
         self._memory = shared.memory
         self._agenda = shared.agenda
@@ -46,12 +46,14 @@ class Refusals:
         self._outranking: dict[BrokerId, None] = {}
 
     def forget(self, broker: BrokerId) -> None:
-        """It has gone: whoever comes back may know another controller epoch, and hear what it could not."""
+        """Forget a broker that left: its next process may know another controller epoch, and accept what this one could
+        not.
+        """
         self._outranking.pop(broker, None)
         self._times_raised.pop(broker, None)
 
     def of_partitions(self, report: Acknowledged, out: Outbox) -> None:
-        """It took the command, but perhaps not for every partition."""
+        """Process a command that the broker accepted, perhaps not for every partition."""
         self._outranking.pop(report.broker, None)
         if isinstance(report.command, LeaderAndIsr):
             stale = (at for at, error in report.errors.items() if error is ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -62,7 +64,7 @@ class Refusals:
                 out.notice("refused command", f"broker {report.broker} refused {kind} for {at}: {error.name}")
 
     def of_all(self, report: Acknowledged, out: Outbox) -> None:
-        """A broker that did not know its own epoch yet refuses everything: it is told all again (KAFKA-9839)."""
+        """Schedule a full update: a broker that does not know its own epoch yet refuses every command (KAFKA-9839)."""
         kind, broker = type(report.command).__name__, report.broker
         if broker not in self._outranking:
             out.notice("refused command", f"broker {broker} refused {kind} as a whole: {report.error.name}")
@@ -75,7 +77,7 @@ class Refusals:
             self._note_deaf([at for at in told if self._is_out_of_sync(at, broker)], broker, out)
 
     def raise_epochs(self, broker: BrokerId) -> None:
-        """It hears of its replicas that are still not in sync with another leader epoch."""
+        """Give the broker's replicas that are still out of sync another leader epoch."""
         deaf = [at for at in self._deaf.pop(broker) if self._is_out_of_sync(at, broker)]
         self._times_raised[broker] = self._times_raised.get(broker, 0) + 1 if deaf else 0
         for at in deaf:
@@ -83,15 +85,19 @@ class Refusals:
             self._agenda.add(at.topic, (at.partition,))
 
     def _note_deaf(self, deaf: Collection[TopicPartition], broker: BrokerId, out: Outbox) -> None:
-        """Replicas that are not in sync, and that their broker says nothing good of, may be lost to this leader epoch.
+        """Note out-of-sync replicas that may ignore this leader epoch, because their broker does not accept it.
 
-        Without ZooKeeper a broker has no settings to make a log with, but has noted the epoch, and is deaf to it when
-        it is back: only another one is heard. Its process goes on, so its next registration tells nothing. With topic
-        ids it then refuses the whole request, whatever else is in it; without, it says that it knows the epoch, as it
-        does for every replica that it has: so only those are taken for deaf that are to be added.
+        Without ZooKeeper a broker has no configuration to create a log with. It notes the epoch all the same, and
+        ignores it
+        when ZooKeeper is back: it reacts only to another one. The process keeps running, so its next registration tells
+        us
+        nothing. With topic ids it then refuses the whole request; without, it answers that it knows the epoch, as it
+        does for
+        every replica that it has: so only replicas to be added count here.
 
-        Source: Kafka's Partition.makeFollower (from 3.3 on), ReplicaManager.becomeLeaderOrFollower. Its own controller
-        begins every move to a broker anew that registers (onBrokerStartup).
+        Source: Kafka's Partition.makeFollower (from 3.3 on), ReplicaManager.becomeLeaderOrFollower. Kafka's own
+        controller
+        restarts every move to a broker that registers (onBrokerStartup).
         """
         if not deaf:
             return
@@ -110,18 +116,20 @@ class Refusals:
         return held is not None and state is not None and broker in held.assignment.replicas and broker not in state.isr
 
     def _patience_s(self, broker: BrokerId, now: float) -> float:
-        """How long to wait before it is told again: the longer, the more often it has refused something of late."""
+        """Backoff before the broker is sent a full update again; grows with its recent refusals."""
         times, refused_at = self._of_late.get(broker, (0, now))
         times = times + 1 if now - refused_at < 2 * RESEND_AT_MOST_S else 1
         self._of_late[broker] = times, now
         return doubled_s(times, RESEND_AFTER_S, RESEND_AT_MOST_S)
 
     def _outranked_by(self, broker: BrokerId, out: Outbox) -> bool:
-        """A broker knows a higher controller epoch; whether this ends the term, because most brokers do.
+        """Note a broker with a higher controller epoch; end the term, and return True, if most brokers have one.
 
-        If another controller leads, ZooKeeper says so and fences us: no broker has to be believed. If none does,
-        ZooKeeper has lost an epoch, as one restored from a backup has: only an election that raises it far helps.
-        For a few brokers that is not worth a term.
+        If another controller leads, ZooKeeper fences us, and the brokers' word does not matter. If none does, ZooKeeper
+        has
+        lost an epoch, for example when restored from a backup: only an election that raises the epoch far helps. For a
+        few
+        brokers that is not worth a term.
         """
         if broker not in self._outranking:
             self._outranking[broker] = None

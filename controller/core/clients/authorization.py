@@ -1,4 +1,4 @@
-"""May this caller ask for this at all? The one place where every request over the wire is judged before anything else.
+"""May this caller make this request at all? Every request from the network is judged here before anything else.
 
 Source: Kafka's KafkaApis: `authorizeClusterOperation` before the controller sees a request.
 """
@@ -36,14 +36,14 @@ CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
 
 Authorizer = Callable[[Caller, AclOperation, ResourcePattern], bool]
 Reasons = Callable[[Caller, AclOperation, ResourcePattern], str]
-"""Says why an authorizer decides as it does."""
+"""Explains the decision of an authorizer."""
 
 
 class Withheld(Struct, frozen=True):
-    """Why clients get nothing from this process: a broker might give them less.
+    """Why clients get no answers from this process: a broker might give them fewer rights.
 
     Shape:
-        `is_known`: brokers are known to judge by what this process does not have; otherwise they were not asked yet.
+        `is_known`: brokers are known to authorize by rules that this process lacks; otherwise they were not asked yet.
     """
 
     reason: str
@@ -54,12 +54,12 @@ NOT_KNOWN_YET = Withheld("it is not known yet whether brokers judge requests by 
 
 
 def anybody(_caller: Caller, _operation: AclOperation, _resource: ResourcePattern) -> bool:
-    """Allows everything, as a cluster without an authorizer does."""
+    """Allow everything, as a cluster without an authorizer does."""
     return True
 
 
 def authorizer_of(settings: AuthorizerSettings | None, known: KnownAcls) -> tuple[Authorizer, Reasons | None]:
-    """Who decides, and who says why: everybody may do everything, or what is known of rights says it."""
+    """The authorizer of these settings, and what explains it; without settings it allows everything."""
     if settings is None:
         return anybody, None
     acls = AclAuthorizer(
@@ -92,11 +92,11 @@ NEEDED: MappingProxyType[type[Request], AclOperation] = MappingProxyType(
         AllocateProducerIds: AclOperation.CLUSTER_ACTION,
     }
 )
-"""The operation on the cluster that a request needs. The others need none, or judge their parts themselves."""
+"""The operation on the cluster that a request needs. Other requests need none, or check rights for each part."""
 
 
 def refuse(request: Request, may: Callable[[AclOperation, ResourcePattern], bool]) -> Reply | None:
-    """The refusal of a request its caller has no right to; None where it may be considered."""
+    """Refuse a request to which its caller has no right; None if it may be considered."""
     operation = NEEDED.get(type(request))
     if operation is None or may(operation, CLUSTER):
         return None

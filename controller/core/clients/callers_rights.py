@@ -1,4 +1,4 @@
-"""What may one caller see, and what may he do with it?
+"""What may one caller see and do?
 
 Source: KIP-430; Kafka's AuthHelper.authorizedOperations and AclEntry.supportedOperations.
 """
@@ -36,39 +36,39 @@ OPERATIONS: MappingProxyType[ResourceType, Operations] = MappingProxyType(
         ),
     }
 )
-"""What can be done with a resource at all."""
+"""The operations that a resource supports."""
 
 
 class CallersRights:
     """What one caller may see and do."""
 
     def __init__(self, is_allowed: Authorizer, caller: Caller, *, with_topic_operations: bool = False) -> None:
-        """What he may do with topics is only found out `with_topic_operations`."""
+        """Rights to topics are determined only `with_topic_operations`."""
         self._is_allowed, self._caller = is_allowed, caller
         self._with_topic_operations = with_topic_operations
 
     @property
     def are_everybodys(self) -> bool:
-        """Nobody judges."""
+        """Whether everything is allowed, without an authorizer."""
         return self._is_allowed is anybody
 
     @property
     def questions_a_topic(self) -> int:
-        """How many questions it takes to say what he may do with one topic."""
+        """The number of authorizer calls that one topic costs."""
         return len(OPERATIONS[ResourceType.TOPIC]) if self._with_topic_operations and not self.are_everybodys else 0
 
     def can_see(self, name: TopicName) -> bool:
-        """Whether he may know that there is such a topic."""
+        """Whether the caller may know that the topic exists."""
         return self._is_allowed(self._caller, AclOperation.DESCRIBE, ResourcePattern(ResourceType.TOPIC, name))
 
     def on_topic(self, name: TopicName | None) -> Operations | None:
-        """What he may do with a topic that he may see; None where that is not to be found out."""
+        """The caller's rights to a visible topic; None if not requested."""
         if not self._with_topic_operations or name is None:
             return None
         return self._on(ResourcePattern(ResourceType.TOPIC, name))
 
     def on_cluster(self) -> Operations:
-        """What he may do with the cluster; nothing unless he may describe it."""
+        """The caller's rights to the cluster; none without the right to describe it."""
         operations = self._on(CLUSTER)
         return operations if AclOperation.DESCRIBE in operations else ()
 

@@ -1,4 +1,4 @@
-"""What was decided about the rights of one request, and why? For the log of decisions, as Kafka's authorizer keeps it.
+"""What was decided about the rights of one request, and why? For a log of decisions like that of Kafka's authorizer.
 
 Source: Kafka's AclAuthorizer.logAuditMessage, AuthHelper.authorize and filterByAuthorized.
 """
@@ -16,10 +16,10 @@ MOST_TOLD = 20
 
 
 class Decisions:
-    """Decides for one request, and remembers the first few decisions of each kind and the number of the others."""
+    """Authorizes one request, and records the first decisions of each kind and the number of the others."""
 
     def __init__(self, asked: Asked, is_allowed: Authorizer, reasons: Reasons | None) -> None:
-        """Nothing is decided. Without `reasons` nobody judges, and nothing is remembered."""
+        """Begin without decisions. Without `reasons` there is no authorizer, and nothing is recorded."""
         self._asked = asked
         self._is_allowed = is_allowed
         self._reasons = reasons
@@ -27,7 +27,7 @@ class Decisions:
         self._untold = {True: 0, False: 0}
 
     def may(self, operation: AclOperation, resource: ResourcePattern, *, is_told_if_denied: bool = True) -> bool:
-        """Whether who asks may do this. A refusal that takes nothing from the answer need not be told."""
+        """Whether the caller may do this. A denial that takes nothing from the answer need not be logged."""
         is_allowed = self._is_allowed(self._asked.caller, operation, resource)
         if self._reasons is None or not (is_allowed or is_told_if_denied):
             return is_allowed
@@ -40,7 +40,7 @@ class Decisions:
         return is_allowed
 
     def told(self) -> Iterator[Decided]:
-        """What was decided; nothing where nobody judges."""
+        """The recorded decisions; none without an authorizer."""
         for is_allowed, told in self._told.items():
             if told:
                 name = type(self._asked.request).__name__

@@ -72,10 +72,10 @@ Held = Callable[[CallId, Reply, Outbox], bool]
 
 
 class OpenRequests:
-    """Requests whose parts are decided topic by topic; each is answered once, when its last part is settled."""
+    """Requests decided topic by topic; each is answered once, when its last part is settled."""
 
     def __init__(self, quotas: MutationQuotas) -> None:
-        """Nobody waits. `quotas` know how long whoever has an answer has to wait with the next request."""
+        """Begin without requests. `quotas` determine how long a client must wait after its answer."""
         self._quotas = quotas
         self._open: dict[CallId, _Open] = {}
         self._inbox: dict[TopicName, list[Item]] = {}
@@ -84,7 +84,9 @@ class OpenRequests:
         self._holders: list[Held] = []
 
     def watch(self, settled: Callable[[Item, Result], None], given_up: Callable[[CallId], None], holds: Held) -> None:
-        """Somebody wants to hear what becomes of parts and requests, and may hold an answer to give it later itself."""
+        """Register callbacks for settled parts and for abandoned requests, and one that may hold an answer to give it
+        later.
+        """
         self._on_settled.append(settled)
         self._on_given_up.append(given_up)
         self._holders.append(holds)
@@ -92,7 +94,7 @@ class OpenRequests:
     def open(
         self, call: CallId, request: Divided, items: Sequence[Item], refused: Sequence[tuple[int, Result]], out: Outbox
     ) -> None:
-        """Take in a request; the parts in `refused`, by their place, are settled already."""
+        """Open a request; the parts in `refused`, by index, are settled already."""
         size = len(items) + len(refused)
         held = self._open[call] = _Open(request, list(items), iter(()), [None] * size, size)
         for item in items:
@@ -103,12 +105,12 @@ class OpenRequests:
         self._close_if_done(call, out)
 
     def open_bit_by_bit(self, call: CallId, request: Divided, items: Iterator[Item], size: int, out: Outbox) -> None:
-        """Take in a request of so many parts that a turn would be long; `go_on` makes them wait for their topics."""
+        """Open a request with too many parts for one turn; `go_on` queues them for their topics."""
         self._open[call] = _Open(request, [], items, [None] * size, size)
         self._close_if_done(call, out)
 
     def go_on(self, call: CallId, most: int) -> list[Item]:
-        """So many more parts of a request that is being taken in wait for their topics from now on; none at its end."""
+        """Queue up to `most` more parts of such a request; returns them, or none at its end."""
         held = self._open.get(call)
         items = [] if held is None else list(islice(held.rest, most))
         if held is not None:
@@ -118,16 +120,16 @@ class OpenRequests:
         return items
 
     def is_open(self, call: CallId) -> bool:
-        """Whether somebody still waits for its answer."""
+        """Whether the caller still waits for the answer."""
         return call in self._open
 
     def request(self, call: CallId) -> Divided | None:
-        """The request as it was made; None where it has been answered."""
+        """The original request; None once it has been answered."""
         held = self._open.get(call)
         return None if held is None else held.request
 
     def take(self, topic: TopicName, most: int = EVERY) -> list[Item]:
-        """So many of the parts that wait for this topic, in the order of arrival; not those that have their answer."""
+        """Take up to `most` parts that wait for this topic, in order of arrival; skips settled ones."""
         waiting = self._inbox.pop(topic, [])
         if len(waiting) > most:
             self._inbox[topic] = waiting[most:]
@@ -138,15 +140,15 @@ class OpenRequests:
         return held is not None and held.results[item.index] is None
 
     def waiting(self, topic: TopicName) -> int:
-        """How many parts wait for this topic."""
+        """The number of parts that wait for this topic."""
         return len(self._inbox.get(topic, ()))
 
     def work(self, topic: TopicName, most: int) -> int:
-        """How much work the first parts that wait for this topic are; placing a few partitions counts as one."""
+        """The work of the first parts that wait for this topic; placing a few partitions counts as one."""
         return sum(1 + _placed(item.wanted) // PLACED_AS_ONE for item in islice(self._inbox.get(topic, ()), most))
 
     def put_back(self, items: Iterable[Item]) -> None:
-        """Consider these parts again, before any that came later."""
+        """Queue these parts again, before any that came later."""
         by_topic: dict[TopicName, list[Item]] = {}
         for item in items:
             by_topic.setdefault(item.at.topic, []).append(item)
@@ -154,7 +156,7 @@ class OpenRequests:
             self._inbox[topic] = again + self._inbox.get(topic, [])
 
     def settle(self, item: Item, result: Result, out: Outbox) -> None:
-        """Note what became of one part, and answer once that was the last. Nobody hears what comes too late."""
+        """Note the result of one part, and answer after the last. A result that comes too late is dropped."""
         held = self._open.get(item.call)
         if held is None or held.results[item.index] is not None:
             return
@@ -165,7 +167,7 @@ class OpenRequests:
         self._close_if_done(item.call, out)
 
     def give_up(self, call: CallId, out: Outbox) -> None:
-        """The time of a request is over: what has not been decided yet will not be. Settled parts keep their result."""
+        """End a request whose time is over: undecided parts are refused, settled parts keep their result."""
         held = self._open.pop(call, None)
         if held is None:
             return
@@ -181,7 +183,7 @@ class OpenRequests:
         out.answer(call, reply)
 
     def drop(self, call: CallId) -> None:
-        """A request is answered by somebody else: nothing more is decided for it."""
+        """Drop a request that was answered elsewhere: nothing more is decided for it."""
         self._quotas.drop(call)
         if self._open.pop(call, None) is not None:
             for heard in self._on_given_up:
@@ -235,10 +237,11 @@ def _reply(request: Divided, results: list[Result], throttle_ms: int) -> Reply:
 
 
 def _is_known(request: AlterPartition, result: IsrResult) -> bool:
-    """Whether the leader knows what to do with this result.
+    """Whether the leader can handle this result.
 
-    Before 3.1 one that is told of an error it does not know asks for no ISR any more in this leader epoch. What is left
-    out of the answer every version asks for again.
+    Before 3.1 a leader that gets an error it does not know sends no more ISR changes in this leader epoch. Every
+    version
+    asks again for what the answer omits.
 
     Source: Kafka's Partition.handleAlterIsrResponse and AlterIsrManager, 2.7 to 3.0.
     """
@@ -246,7 +249,7 @@ def _is_known(request: AlterPartition, result: IsrResult) -> bool:
 
 
 def granted(item: Item) -> Result:
-    """The answer to a part whose writes are done, where nothing else has to be said."""
+    """The default answer to a part whose writes are done."""
     return refused(item, ErrorCode.NONE, None)
 
 
@@ -267,7 +270,7 @@ def denied(item: Item, refusal: Refusal) -> Result:
 
 
 def refused(item: Item, error: ErrorCode, message: str | None) -> Result:
-    """The answer to a part with nothing but an error in it, or none."""
+    """The answer to a part with nothing but an error, or none."""
     topic = item.at.topic
     match item.wanted:
         case IsrProposal() as wanted:
@@ -285,5 +288,5 @@ def refused(item: Item, error: ErrorCode, message: str | None) -> Result:
 
 
 def moved(item: Item, error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> PartitionResult:
-    """What became of a request to move or to cancel."""
+    """The outcome of a request to move or to cancel."""
     return PartitionResult(item.at, error, message)

@@ -1,7 +1,7 @@
 """When is a request about topics answered: do its partitions have leaders, is its topic gone, do brokers know?
 
-Kafka answers when its own metadata show the outcome. Here the answer waits, for a moment, until the brokers have taken
-the metadata in, so that a client finds the same at whichever broker it asks next.
+Kafka answers once its own metadata show the outcome. Here the answer also waits briefly until the brokers have
+acknowledged the metadata, so that the client sees the outcome at any broker.
 
 Source: Kafka's DelayedCreatePartitions, DelayedDeleteTopics and DelayedElectLeader.
 """
@@ -27,7 +27,7 @@ LONGEST_TELLING_S = 2.0
 
 
 class BrokersHadTime(Alarm, frozen=True):
-    """Brokers have had their time to take in what a client waits for."""
+    """Brokers have had their time to acknowledge what a client waits for."""
 
     call: CallId
 
@@ -36,8 +36,8 @@ class _Awaited(Struct, eq=False):
     """A part of a request whose writes are done.
 
     Shape:
-        `leaderless` are partitions still without a leader; `life` tells a topic to be deleted from one created after
-        it. `untold` are brokers that have not taken in what they were told, with that.
+        `leaderless` are partitions still without a leader; `life` distinguishes a topic to be deleted from a later one
+        of the same name. `untold` are brokers that have not acknowledged this command yet.
     """
 
     item: Item
@@ -48,10 +48,10 @@ class _Awaited(Struct, eq=False):
 
 
 class Outcomes:
-    """Parts of requests between their write and their answer."""
+    """Parts of requests between write and answer."""
 
     def __init__(self, cluster: Cluster, requests: OpenRequests) -> None:
-        """Nothing is awaited."""
+        """Begin with none."""
         self._cluster = cluster
         self._requests = requests
         self._pending: dict[TopicName, list[_Awaited]] = {}
@@ -59,7 +59,7 @@ class Outcomes:
         self._telling: list[_Awaited] = []
 
     def expect(self, item: Item, result: Result) -> bool:
-        """The writes of a part are done; whether its answer waits for their outcome."""
+        """Note that a part's writes are done; return whether its answer must wait for their outcome."""
         topic = self._cluster.topics.get(item.at.topic)
         if topic is None:
             return False
@@ -78,7 +78,7 @@ class Outcomes:
         return True
 
     def look(self, changes: Changes, out: Outbox) -> None:
-        """Answer what has come about with this turn's changes, once brokers know."""
+        """Answer the parts whose outcome this turn's changes show, once brokers know."""
         if not self._pending and not self._telling:
             return
         told = {t.broker: t.command for t in out.told if isinstance(t.command, UpdateMetadata)}
@@ -105,19 +105,21 @@ class Outcomes:
             self._pending[name] = waiting
 
     def hear(self, answer: Acknowledged, out: Outbox) -> None:
-        """A broker has taken something in, or refused it; it is told again then, and the client does not wait."""
+        """Note that a broker acknowledged or refused metadata; a refusal is sent again, but the client does not wait
+        for that.
+        """
         if self._telling and isinstance(answer.command, UpdateMetadata):
             self._know(answer.broker, answer.command, out)
 
     def stop_telling(self, call: CallId, out: Outbox) -> None:
-        """Brokers have had their time to take in what they were told: the client waits no longer for them."""
+        """Stop waiting for brokers, whose time is over, and answer the client."""
         told = [awaited for awaited in self._telling if awaited.item.call == call]
         self._telling = [awaited for awaited in self._telling if awaited.item.call != call]
         for awaited in told:
             self._settle(awaited, out)
 
     def give_up(self, call: CallId, out: Outbox) -> None:
-        """The client's time is over: parts that have come about are settled, the others are no longer awaited."""
+        """End a client's wait: settle the parts with an outcome, forget the others."""
         self.stop_telling(call, out)
         for name, waiting in tuple(self._pending.items()):
             left = [awaited for awaited in waiting if awaited.item.call != call]
@@ -146,12 +148,12 @@ class Outcomes:
         return not self._cluster.is_online(held.state.leader, TopicPartition(topic.name, number))
 
     def _waits_for_a_broker(self, topic: TopicView) -> bool:
-        """Whether a deletion cannot end before some broker returns: for clients the topic is gone, as in Kafka."""
+        """Whether a deletion must wait for a broker to return: for clients the topic is gone, as in Kafka."""
         hosts = {replica for held in topic.partitions.values() for replica in held.assignment.replicas}
         return any(not self._cluster.is_registered(host) for host in hosts if host not in self._cluster.controllers)
 
     def _know(self, broker: BrokerId, command: UpdateMetadata | None, out: Outbox) -> None:
-        """A broker knows what it was told up to this command; None where it is gone."""
+        """Note that a broker knows everything up to this command; None if it has left."""
         waiting: list[_Awaited] = []
         knowing: list[_Awaited] = []
         for awaited in self._telling:

@@ -1,4 +1,4 @@
-"""What is answered to a request that is refused as a whole?
+"""What answers a request that is refused as a whole?
 
 Source: the `getErrorResponse` of Kafka's request classes.
 """
@@ -62,9 +62,10 @@ _ABOUT_US = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE,
 def refusal(request: Request, error: ErrorCode, message: str | None = None) -> Reply:  # noqa: C901 (one flat match)
     """The reply that refuses everything asked, with one error.
 
-    Metadata cannot carry an error of its own. It is refused by knowing no broker: clients then keep the
-    brokers they have and ask another of them. The topics they named get LEADER_NOT_AVAILABLE, on which they
-    ask again, where the error is about this process and not about the topics.
+    Metadata has no field for a general error. Its refusal lists no brokers: clients then keep the brokers they know
+    and ask another. If the error is about this process rather than the topics, requested topics get
+    LEADER_NOT_AVAILABLE,
+    which clients retry.
 
     >>> refusal(ControlledShutdown(1), ErrorCode.NOT_CONTROLLER).error.name
     'NOT_CONTROLLER'

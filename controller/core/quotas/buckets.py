@@ -1,7 +1,7 @@
-"""How much has each user or client changed lately? The buckets of those that are limited, and not too many of them.
+"""How much has each user or client changed recently? Buckets for those with a limit, bounded in number.
 
-A bucket that is full again is like one that nobody has used: it is forgotten. Clients may call themselves what they
-like, so a name takes no more memory than any other.
+A full bucket is like an unused one, and is forgotten. Clients choose their names, so buckets are keyed by a hash, and
+a long name takes no more memory than a short one.
 
 Source: Kafka's ClientQuotaManager, whose sensors expire after an hour; it keeps any number of them until then.
 """
@@ -21,29 +21,29 @@ _KEY_BYTES = 16
 
 
 class Buckets:
-    """One for each that is limited.
+    """One bucket for each user or client with a limit.
 
     Units:
         `window_s` is how many seconds of its rate a bucket holds.
     """
 
     def __init__(self, window_s: float, most: int = MOST) -> None:
-        """Nobody has changed anything."""
+        """Begin without buckets."""
         self._window_s = window_s
         self._most = most
         self._buckets: dict[bytes, tuple[TokenBucket, float]] = {}
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """The number of buckets."""
         return len(self._buckets)
 
     def tokens(self, limit: Limit, now_ms: int) -> float:
-        """What somebody has left."""
+        """The tokens left under this limit."""
         bucket, burst = self._found(limit, now_ms), self._burst(limit.rate)
         return burst if bucket is None else bucket.tokens(limit.rate, burst, now_ms)
 
     def take(self, limit: Limit, count: int, now_ms: int) -> float:
-        """Somebody changes so much; what is left."""
+        """Withdraw `count` tokens and return the balance."""
         bucket, burst = self._found(limit, now_ms), self._burst(limit.rate)
         if bucket is None:
             if len(self._buckets) >= self._most:
@@ -53,7 +53,7 @@ class Buckets:
         return bucket.take(count, limit.rate, burst, now_ms)
 
     def forget(self, user: str, client: str) -> None:
-        """Nothing limits this client of this user now: what was counted before a limit comes back does not count."""
+        """Forget the buckets of a client without a limit: earlier changes must not count under a later limit."""
         if self._buckets:
             for counted in ((user, client), (user, ""), ("", client)):
                 self._buckets.pop(_key(*counted), None)
@@ -66,7 +66,7 @@ class Buckets:
         return None if found is None or now_ms - found[0].used_ms > EXPIRE_AFTER_MS else found[0]
 
     def _make_room(self, now_ms: int) -> None:
-        """Forget those that are full, and a tenth of the others: who would have to wait least."""
+        """Forget full buckets, and a tenth of the others: those with the shortest waits."""
         waits = {}
         for key, (bucket, rate) in self._buckets.items():
             burst = self._burst(rate)

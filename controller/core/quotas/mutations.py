@@ -1,7 +1,7 @@
-"""May a request still change topics, and how long must its client wait after it?
+"""May a request still change topics, and how long must its client wait afterwards?
 
-Each partition that is created or deleted is one change. A strict quota refuses changes while there is a debt, and lets
-one topic make it, however large; a permissive one, for clients that do not know the error, refuses nothing.
+Each partition created or deleted is one change. A strict quota refuses changes during a debt, and lets one topic cause
+a debt of any size; a permissive one, for clients that do not know the error, refuses nothing.
 
 Source: KIP-599; Kafka's StrictControllerMutationQuota, PermissiveControllerMutationQuota and ZkAdminManager.
 """
@@ -25,9 +25,7 @@ class _Open(Struct, eq=False):
     """A request that is being decided.
 
     Shape:
-        `charged` are the places of those of its parts that have been counted: a part that is decided again is not
-        counted again.
-
+        `charged` are the indexes of parts already counted: a part decided again is not counted twice.
     Units:
         `throttle_ms` is as of `as_of_ms`.
     """
@@ -41,7 +39,7 @@ class _Open(Struct, eq=False):
 
 
 class MutationQuotas:
-    """Counts what requests change, by the quotas now in force.
+    """Counts the changes of requests against the current quotas.
 
     Units:
         `window_s` is Kafka's controller.quota.window.num times controller.quota.window.size.seconds. `now` is in
@@ -49,19 +47,19 @@ class MutationQuotas:
     """
 
     def __init__(self, quotas: Quotas, window_s: float) -> None:
-        """Nothing was changed; what was before this term is forgotten, as by a Kafka controller that fails over."""
+        """Begin without debts; earlier terms are forgotten, as by a Kafka controller that fails over."""
         self._quotas = quotas
         self._buckets = Buckets(window_s)
         self._open: dict[CallId, _Open] = {}
 
     def open(self, call: CallId, caller: Caller, *, is_strict: bool) -> None:
-        """A request is going to be decided, part by part, until it is closed."""
+        """Begin to count for a request, until `close` or `drop`."""
         if self._quotas or self._buckets:
-            name = caller.principal.partition(":")[2]  # whatever type it has
+            name = caller.principal.partition(":")[2]  # without the type of the principal
             self._open[call] = _Open(sanitized(name), sanitized(caller.client_id), is_strict)
 
     def charge(self, call: CallId, part: int, changes: int, now: float) -> Refusal | None:
-        """Count what a part of a request is about to change; the refusal where it may not."""
+        """Count the changes of one part; return a refusal if the quota forbids them."""
         held = self._open.get(call)
         if held is None or part in held.charged:
             return None
@@ -79,11 +77,11 @@ class MutationQuotas:
         return QUOTA_EXCEEDED if is_refused else None
 
     def drop(self, call: CallId) -> None:
-        """A request is answered by somebody else."""
+        """Forget a request that was answered elsewhere."""
         self._open.pop(call, None)
 
     def close(self, call: CallId, now: float) -> int:
-        """A request is answered: how many milliseconds its client has still to wait."""
+        """End a request; return how many milliseconds its client must still wait."""
         held = self._open.pop(call, None)
         return 0 if held is None else max(0, held.throttle_ms - (_ms(now) - held.as_of_ms))
 

@@ -1,4 +1,4 @@
-"""How many changes may still be made? A bucket of tokens that fills again at the rate of a quota.
+"""How many changes may still be made? A token bucket that refills at the rate of a quota.
 
 Source: Kafka's TokenBucket and ControllerMutationQuotaManager.throttleTimeMs; KIP-599.
 """
@@ -11,35 +11,35 @@ LONGEST_MS = 2**31 - 1
 
 
 class TokenBucket:
-    """Full at first. Its owner names the rate and the size at every use, because quotas change while it lives.
+    """Full at first. Callers pass rate and size each time, because quotas change during its life.
 
     Units:
-        Tokens are partitions, a rate is in tokens a second, a `burst` is how many tokens there is room for.
+        Tokens are partitions, `rate` is in tokens a second, `burst` is the capacity in tokens.
     """
 
     __slots__ = ("_seen_ms", "_tokens", "used_ms")
 
     def __init__(self, burst: float, now_ms: int) -> None:
-        """As many tokens as there is room for."""
+        """Begin with a full bucket."""
         self._tokens = burst
         self._seen_ms = self.used_ms = now_ms
 
     def tokens(self, rate: float, burst: float, now_ms: int) -> float:
-        """What is in it now; less than nothing is a debt."""
+        """The current balance; a negative one is a debt."""
         elapsed_s = max(0, now_ms - self._seen_ms) / 1000
         self._tokens = min(burst, self._tokens + rate * elapsed_s)
         self._seen_ms = max(self._seen_ms, now_ms)
         return self._tokens
 
     def take(self, count: int, rate: float, burst: float, now_ms: int) -> float:
-        """Take so many tokens out, be they there or not; what is left."""
+        """Withdraw `count` tokens and return the balance, which may be negative."""
         self._tokens = self.tokens(rate, burst, now_ms) - count
         self.used_ms = now_ms
         return self._tokens
 
 
 def throttle_ms(tokens: float, rate: float) -> int:
-    """How long it takes until a debt is paid. Where Kafka's number overflows it is the longest there can be.
+    """Milliseconds until a debt is paid; the maximum where Kafka's number would overflow.
 
     >>> throttle_ms(-10, 2), throttle_ms(0, 2), throttle_ms(-1, 0)
     (5000, 0, 2147483647)

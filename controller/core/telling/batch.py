@@ -1,4 +1,4 @@
-"""Whom must each change reach, and in which commands? One batch a turn, merged per broker.
+"""Which brokers must each change reach, in which commands? One batch a turn, merged per broker.
 
 Source: Kafka's AbstractControllerBrokerRequestBatch: LeaderAndIsr, then UpdateMetadata, then StopReplica.
 """
@@ -35,10 +35,10 @@ Views = dict[TopicName, dict[PartitionId, PartitionView]]
 
 
 class Batch:
-    """What one turn tells the brokers."""
+    """The commands of one turn."""
 
     def __init__(self, cluster: Cluster, round_: Greetings) -> None:
-        """Nothing to tell yet. Who is on the round knows nothing of some topics."""
+        """Begin an empty batch. Brokers on the round do not know some topics yet."""
         self._cluster = cluster
         self._round = round_
         self._views: Views = {}
@@ -50,7 +50,7 @@ class Batch:
         self._stops: dict[BrokerId, dict[tuple[TopicName, PartitionId], ReplicaStop]] = {}
 
     def add(self, changes: Changes, new: Mapping[TopicPartition, Container[BrokerId]]) -> None:
-        """Take in what the facts of this turn changed; `new` are replicas that this controller has just made."""
+        """Add the changes of this turn's facts; `new` are replicas that this controller has just created."""
         for topic in changes.gone_topics.values():
             self._gone.extend(deleted(topic, self._cluster.controller_epoch))
         for name, numbers in changes.partitions.items():
@@ -66,7 +66,7 @@ class Batch:
                     self._add_partition(topic_view, number, former, made, has_new_id=has_new_id)
 
     def add_stops(self, topic: TopicView, number: PartitionId) -> None:
-        """Ask leaving replicas to delete their logs, once the leader has heard that they leave."""
+        """Ask removed replicas to delete their logs, once the leader knows that they are removed."""
         held, at = topic.partitions.get(number), TopicPartition(topic.name, number)
         if held is None or held.state is None or at in self._cluster.untold or topic.is_queued_for_deletion:
             return
@@ -77,7 +77,7 @@ class Batch:
                 self._stop(broker, ReplicaStop(topic.name, number, state.leader_epoch, True))
 
     def greet(self, greeting: Greeting) -> None:
-        """Tell brokers that know nothing yet of some partitions; views are made once a turn."""
+        """Add part of a full update; views are made once a turn."""
         if not self._greetings:
             self._changed = self._seen()
         for name, numbers in greeting.partitions.items():
@@ -96,7 +96,9 @@ class Batch:
         """The commands, in the order in which each broker must get them.
 
         Shape:
-            `is_greeting`: some broker knows nothing yet, and everybody must know it before it hears who follows it.
+            `is_greeting`: some broker needs a full update, and all brokers must know it before they hear which
+            partitions
+            it follows.
         """
         recipients = self._cluster.registered_brokers()
         brokers = live_brokers(self._cluster)
@@ -121,9 +123,9 @@ class Batch:
         *,
         has_new_id: bool,
     ) -> None:
-        """Everybody hears of a changed partition; its replicas hear LeaderAndIsr where the leader epoch rose.
+        """Announce a changed partition to all brokers; its replicas get LeaderAndIsr if the leader epoch rose.
 
-        Those that are new make their logs, be it beside a directory that is offline: no other replica may hear that.
+        New replicas are sent apart, as new: only they may create a log while a log directory is offline.
         """
         held = topic.partitions[number]
         seen, before = self._view(topic, number, held), former.state
@@ -159,7 +161,9 @@ class Batch:
         lists[is_new].append(seen)
 
     def _greet_replicas(self, seen: PartitionView, fresh: Container[BrokerId]) -> None:
-        """Followers do not take on a leader that they do not know to be alive: tell them again when it has come."""
+        """Send a leader's followers the partition again once the leader appears: they refuse a leader that is not
+        alive.
+        """
         if id(seen) in self._announced:
             return
         for broker in seen.replicas:
@@ -180,9 +184,9 @@ class Batch:
     def _metadata(
         self, recipients: Iterable[BrokerId], brokers: tuple[LiveBroker, ...], *, is_news: bool
     ) -> Iterator[tuple[BrokerId, Command]]:
-        """What has changed to everybody, and whole topics to those who know nothing of them."""
+        """UpdateMetadata: changes for every broker, and whole topics for brokers that do not know them."""
         changed = self._changed if self._greetings else self._seen()
-        # Apart: a broker that drops a topic forgets the id, also the one that the same request gives its successor.
+        # Sent apart: a broker that drops a topic forgets its id, even one that the same request gives its successor.
         gone = [UpdateMetadata(part, brokers) for part in cut(self._gone)]
         made: dict[Hashable, list[UpdateMetadata]] = {}
         for broker in recipients:
@@ -199,7 +203,7 @@ class Batch:
     def _views_for(
         self, broker: BrokerId, changed: Iterable[PartitionView], greetings: Iterable[Greeting]
     ) -> Iterator[PartitionView]:
-        """What has changed of topics that it knows, and all of those that it hears of now."""
+        """The changes of topics that the broker knows, and all partitions of topics that are new to it."""
         whole = {name: numbers for greeting in greetings for name, numbers in greeting.whole.items()}
         for seen in changed:
             if seen.topic not in whole and not self._round.knows_nothing_of(seen.topic, broker):
@@ -227,7 +231,7 @@ def _leaders(partitions: Iterable[PartitionView], brokers: tuple[LiveBroker, ...
 
 
 def cut_between_topics(views: Iterable[PartitionView]) -> Iterator[tuple[PartitionView, ...]]:
-    """Parts as those of `cut`, but no topic is in two: a broker that knows nothing of it would list a part of it."""
+    """Cut like `cut`, but never within a topic: a broker that does not know the topic would list only a part of it."""
     part: list[PartitionView] = []
     for _, of_topic in groupby(views, key=attrgetter("topic")):
         part += of_topic
@@ -239,7 +243,7 @@ def cut_between_topics(views: Iterable[PartitionView]) -> Iterator[tuple[Partiti
 
 
 def cut(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """Parts that stay far below a broker's `socket.request.max.bytes`, and let the first be sent early."""
+    """Cut into parts far below a broker's `socket.request.max.bytes`, so that the first can be sent early."""
     every = tuple(items)
     for start in range(0, len(every), PARTITIONS_A_REQUEST):
         yield every[start : start + PARTITIONS_A_REQUEST]

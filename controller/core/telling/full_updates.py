@@ -1,10 +1,10 @@
-"""Which partitions do brokers that know nothing yet hear of next?
+"""Which partitions come next in the full updates of brokers that need one?
 
-All of them go round all topics together, so that what they are told is made once; one that comes later goes on until
-it is back where it came in. What changes meanwhile everybody is told at once, but who knows nothing of a topic hears of
-all its partitions together: clients take those that a broker lists for all there are, and choose by their number.
+All such brokers share one round over all topics, so that each command is made once; a broker that joins later
+continues until it is back where it joined. Meanwhile changes go to all brokers at once, except that a broker gets a
+topic it does not know as a whole: clients take the listed partitions for all of them, and choose by their number.
 
-Source: Kafka's KafkaController.onBrokerStartup, which tells a new broker everything in one request.
+Source: Kafka's KafkaController.onBrokerStartup, which sends a new broker everything in one request.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from zk_layout.ids import BrokerId, PartitionId, TopicName
 
 
 class Greeting(Struct, frozen=True):
-    """What some brokers hear of in this turn.
+    """The part of the full updates that some brokers get in this turn.
 
     Shape:
-        `partitions` are those whose replicas are told to lead or to follow, `whole` all partitions of the topics that
-        end with them.
+        Replicas of `partitions` get LeaderAndIsr; `whole` has all partitions of the topics that end with them.
     """
 
     brokers: Mapping[BrokerId, int]
@@ -37,13 +36,15 @@ class Greetings:
     """The round of one term.
 
     Shape:
-        `_left` is how many topics each broker has still to hear of. `_begun` is how many partitions of the next topic
-        were told already. Topics in `_held_back` could not be told when their turn came; for whoever has 0 there, the
-        replicas were.
+        `_left` is how many topics each broker still needs. `_begun` is how many partitions of the next topic were
+        already
+        sent. Topics in `_held_back` could not be sent in their turn; for brokers with 0 there, the LeaderAndIsr
+        requests
+        were.
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        """Everybody knows everything."""
+        """Begin with no broker in need of an update."""
         self._cluster = cluster
         self._round: dict[TopicName, None] = {}
         self._names: list[TopicName] = []
@@ -53,7 +54,7 @@ class Greetings:
         self._held_back: dict[TopicName, dict[BrokerId, int]] = {}
 
     def join(self, brokers: Iterable[BrokerId]) -> None:
-        """These know nothing yet, or not any more."""
+        """Start full updates for these brokers."""
         for broker in brokers:
             if not self._left:
                 self._names, self._places, self._next, self._begun = [], {}, 0, 0
@@ -62,38 +63,38 @@ class Greetings:
             self._places.update((name, place) for place, name in enumerate(self._names[known:], known))
             for other in self._left:
                 self._left[other] += len(self._names) - known
-            # A topic of which some partitions were told already comes once more in the end.
+            # A topic already sent in part comes once more at the end.
             self._left[broker] = len(self._names) + (1 if self._begun else 0)
 
     def leave(self, broker: BrokerId) -> None:
-        """A broker has gone."""
+        """Forget a broker that has left."""
         self._left.pop(broker, None)
         for brokers in self._held_back.values():
             brokers.pop(broker, None)
 
     def hold_back(self, changes: Changes, left: Changes, brokers: Iterable[BrokerId]) -> None:
-        """Topics with new partitions of which others are `left` to a later turn are shown when all were followed."""
+        """Delay topics with new partitions while others are `left` for a later turn, until all have been followed."""
         for name in changes.partitions.keys() & left.partitions.keys() - self._cluster.withdrawn.keys():
             if any(not former.assignment.replicas for former in changes.partitions[name].values()):
                 self._held_back[name] = {**dict.fromkeys(brokers, 0), **self._held_back.get(name, {})}
 
     def has_more(self, half_told: Container[TopicName]) -> bool:
-        """Whether there is something to tell now."""
+        """Whether there is anything to send now."""
         return bool(self._left) or any(name not in half_told for name in self._held_back)
 
     def still_to_hear(self, broker: BrokerId) -> tuple[int, tuple[TopicName, ...]]:
-        """How many topics are left for it, and which could not be told in their turn: the same, the same is unknown."""
+        """What the broker still needs: how many topics, and which delayed ones. Equal results mean equal needs."""
         return self._left.get(broker, 0), tuple(name for name, held in self._held_back.items() if broker in held)
 
     def knows_nothing_of(self, topic: TopicName, broker: BrokerId) -> bool:
-        """Whether a broker has still to hear of some partitions of a topic: a part would pass for the whole."""
+        """Whether a broker still lacks partitions of a topic: it would take a part for the whole."""
         if broker in self._held_back.get(topic, ()):
             return True
         left, place = self._left.get(broker, 0), self._places.get(topic)
         return left > 0 and place is not None and (place - self._next) % len(self._names) < left
 
     def take(self, half_told: Container[TopicName], most: int) -> Iterator[Greeting]:
-        """The next partitions; a topic of which a part was not read or followed yet comes when all of it was."""
+        """Take the next parts; a topic that is not completely read or followed is delayed until it is."""
         released = [name for name in self._held_back if name not in half_told]
         for name in released:
             brokers = self._held_back.pop(name)
@@ -101,7 +102,7 @@ class Greetings:
                 whole = {name: tuple(self._numbers(name))}
                 yield Greeting(brokers, whole if any(brokers.values()) else {}, whole)
         while self._left and most > 0:
-            # Brokers leave the round one by one: each part of it is for those who are on it.
+            # Brokers leave the round one by one: each part is for those still on it.
             brokers, most_topics = dict(self._left), min(self._left.values())
             greeting, taken = self._part(most_topics, most, half_told, brokers)
             if greeting.partitions or greeting.whole:

@@ -1,4 +1,4 @@
-"""How does a command leave for a broker, what never does, and does an answer count?"""
+"""How is a command sent to a broker, what is never sent, and does an answer count?"""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WITHHELD = "withheld replica deletion"
 
 
 def send(broker: BrokerId, command: Command, cluster: Cluster, memory: Memory, out: Outbox) -> None:
-    """Tell a broker; the replicas it is told to delete are as good as gone from now on.
+    """Send a command to a broker; replicas that it deletes count as deleted from now on.
 
-    Whatever a duty has decided, no broker is told to delete a replica whose records may be needed.
+    Withholds, whatever a duty has decided, the deletion of a replica whose records may be needed.
     """
     if isinstance(command, StopReplica):
         stops = tuple(stop for stop in command.stops if not stop.is_deletion or _may_delete(broker, stop, cluster))
@@ -33,7 +33,7 @@ def send(broker: BrokerId, command: Command, cluster: Cluster, memory: Memory, o
 
 
 def _note_emptied(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, memory: Memory) -> None:
-    """One that is no replica any more is not remembered: when it is added again, it begins with nothing anyway."""
+    """Note deleted logs of current replicas; others begin empty anyway if they are added again."""
     for stop in stops:
         at = TopicPartition(stop.topic, stop.partition)
         held = cluster.partition(at) if stop.is_deletion else None
@@ -42,7 +42,7 @@ def _note_emptied(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Clust
 
 
 def _may_delete(broker: BrokerId, stop: ReplicaStop, cluster: Cluster) -> bool:
-    """Whether a replica goes with its whole topic, or the partition can do without it."""
+    """Whether the whole topic is deleted, or the partition does not need this replica."""
     topic = cluster.topics.get(stop.topic)
     if topic is None:
         return False
@@ -62,11 +62,11 @@ def _say_withheld(
 
 
 def is_of_its_present_life(answer: Acknowledged, cluster: Cluster) -> bool:
-    """Whether the broker that answered has not been restarted since: what an earlier one said, says nothing."""
+    """Whether the answering broker has not restarted since; answers of its former process do not count."""
     held = cluster.brokers.get(answer.broker)
     return held is not None and held.epoch == answer.broker_epoch
 
 
 def is_accepted(answer: Acknowledged, cluster: Cluster) -> bool:
-    """Whether a broker took a command in, be it that it refused some partitions of it."""
+    """Whether the broker processed the command, even if it rejected some partitions."""
     return answer.error is ErrorCode.NONE and is_of_its_present_life(answer, cluster)

@@ -15,7 +15,7 @@ DELETED = BrokerId(-2)
 
 
 def live_brokers(cluster: Cluster) -> tuple[LiveBroker, ...]:
-    """Every registered broker with all its endpoints, by id; ourselves included, so that we can be found."""
+    """Every registered broker with all its endpoints, by id; this controller included, so that it can be found."""
     registrations = ((broker, cluster.brokers[broker].registration) for broker in cluster.nodes())
     return tuple(LiveBroker(broker, held.endpoints, held.rack) for broker, held in registrations)
 
@@ -47,7 +47,7 @@ def view(
 def deleted(
     topic: TopicView, controller_epoch: ControllerEpoch, numbers: Iterable[PartitionId] | None = None
 ) -> list[PartitionView]:
-    """Partitions of a topic that goes or is gone, by default all, so that brokers drop them from their metadata."""
+    """Partitions of a deleted topic, by default all, so that brokers drop them from their metadata."""
     partitions = (
         topic.partitions if numbers is None else {n: topic.partitions[n] for n in numbers if n in topic.partitions}
     )
