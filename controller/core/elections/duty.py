@@ -1,4 +1,4 @@
-"""Elections: who leads each partition, when a leader is gone, when its settings change, and when somebody asks."""
+"""Who leads each partition: when a leader is gone, when its settings change, and on request?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST_REBALANCE_S = 5.0
 
 
 class Rebalance(Alarm, frozen=True):
-    """Look whether brokers lead too few of the partitions they are preferred for."""
+    """Check whether brokers lead too few of the partitions they are preferred for."""
 
 
 class Elections(TopicDuty):
@@ -37,7 +37,7 @@ class Elections(TopicDuty):
     alarms = (Rebalance,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody asked for a leader."""
+        """Begin without requests for elections."""
         self._shared = shared
         self._cluster = shared.cluster
         self._was_unclean_allowed = shared.cluster.unclean_election
@@ -45,7 +45,7 @@ class Elections(TopicDuty):
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
-        """First leaders, leaders that are gone, leaders that are not the preferred ones."""
+        """First leaders, replacements for lost leaders, and preferred leaders."""
         return (
             (Precedence.FIRST_LEADER, first_leader.next_step),
             (Precedence.LEADER, leader_election.next_step),
@@ -55,7 +55,7 @@ class Elections(TopicDuty):
     # ---- requests -------------------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """The partitions named; where none are, those that are led by nobody, or not by their preferred leader."""
+        """Open an election request; without named partitions, it covers all leaderless or all non-preferred ones."""
         request = asked.request
         if not isinstance(request, ElectLeaders):
             raise TypeError(f"{type(request).__name__} is not served here")
@@ -76,7 +76,7 @@ class Elections(TopicDuty):
             self._shared.agenda.add(name, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
-        """Another leader because somebody asks for it."""
+        """Decide an election on request."""
         assert isinstance(item.wanted, Election)
         case = None if step.topic.is_malformed else step.planned.case(item.at.partition)
         outcome = elect_leaders.consider(item.wanted, case, self._cluster)
@@ -97,7 +97,7 @@ class Elections(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Settings matter to partitions without a leader: an unclean election may be allowed, or have been."""
+        """Look again at partitions whose changed settings may allow an unclean election."""
         if changes.is_beginning and self._shared.settings.rebalance_every_s is not None:
             out.wake(Rebalance(), out.now + FIRST_REBALANCE_S)
         if changes.preferred_election is not None:
@@ -109,9 +109,10 @@ class Elections(TopicDuty):
                 self._shared.agenda.add(name, concerned)
         for path, _ in changes.refused:
             address = address_of(path)
-            if isinstance(address, TopicConfigAddress):  # nobody is elected uncleanly, and nobody waits for it
+            # Without readable settings no unclean election is allowed, so nothing waits for them.
+            if isinstance(address, TopicConfigAddress):
                 self._shared.agenda.add(address.topic, self._await_settings.pop(address.topic, {}))
-        # What was changed before everything was loaded is read when it matters.
+        # Settings that changed before everything was loaded are read when they matter.
         to_read = [TopicConfigAddress(n) for n in changes.reconfigured if not changes.is_beginning and self._offline(n)]
         if to_read:
             out.read(to_read)
@@ -128,13 +129,13 @@ class Elections(TopicDuty):
                 self._shared.agenda.add(at.topic, (at.partition,))
 
     def _offline(self, name: TopicName) -> list[PartitionId]:
-        """Those that have had a leader: no settings matter to the first one."""
+        """The offline partitions that once had a leader: settings do not affect a first leader."""
         topic, offline = self._cluster.topics.get(name), self._cluster.offline
         had_leader = (n for n, held in topic.partitions.items() if held.state is not None) if topic and offline else ()
         return [n for n in had_leader if TopicPartition(name, n) in offline]
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Give leadership back where brokers lead too little of what they are preferred for."""
+        """Return leadership to preferred leaders that lead too few of their partitions."""
         settings = self._shared.settings
         led_by_others = self._cluster.not_preferred
         for at in preferred_leader.unbalanced(self._cluster, led_by_others, settings.imbalance_percentage):
@@ -144,6 +145,6 @@ class Elections(TopicDuty):
             out.wake(Rebalance(), out.now + settings.rebalance_every_s)
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """What needs settings that are still to be read is decided when they have been."""
+        """Note partitions whose decision needs settings that are not read yet."""
         if step.looks:
             self._await_settings.setdefault(step.name, {}).update(step.numbers)

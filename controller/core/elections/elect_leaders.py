@@ -1,7 +1,7 @@
-"""Should this partition be led by another replica because somebody asks for it?
+"""Should an election request give this partition another leader?
 
-Source: Kafka's KafkaController.processReplicaLeaderElection; KIP-460. Where a move is under way, its first replica may
-lead as soon as it is in sync.
+Source: Kafka's KafkaController.processReplicaLeaderElection; KIP-460. During a move, the first replica may lead as soon
+as it is in sync.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ NOT_NEEDED = Refusal(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed 
 
 
 def consider(wanted: Election, case: Case | None, cluster: Cluster) -> Change | Refusal:
-    """The change of leader that is asked for, or why there is none.
+    """The requested change of leader, or the reason to refuse it.
 
     Shape:
-        `case` is None where the partition does not exist, or its znodes cannot be read.
+        `case` is None if the partition does not exist, or its znodes cannot be read.
     """
     if case is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -53,5 +53,5 @@ def _unclean(case: Case, cluster: Cluster) -> Change | Refusal:
 
 
 def _failed(case: Case, strategy: str) -> str:
-    """In the words of Kafka's PartitionStateMachine, which its tools and scripts look for."""
+    """In the words of Kafka's PartitionStateMachine, which tools and scripts match."""
     return f"Failed to elect leader for partition {case.at} under strategy {strategy}"

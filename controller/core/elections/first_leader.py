@@ -14,10 +14,11 @@ from zk_layout.znodes.topics import TopicAddress
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """The first online replica leads, all online ones are in sync: there is no data yet to be behind on.
+    """The first online replica leads, and all online ones are in sync: there are no records yet to lack.
 
-    None while no replica is online, and while nobody may read which replicas these are by now: without a state there is
-    no version that a change of them would have raised.
+    None while no replica is online, and while the topic's znode cannot be read: its replicas may have changed, and
+    without
+    a state there is no version that such a change would have raised.
     """
     if case.state is not None or cluster.may_not_read(TopicAddress(case.at.topic)):
         return None
@@ -30,7 +31,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
 
 
 def _missing(case: Case, cluster: Cluster) -> Notice | None:
-    """What an operator must know of a partition that begins with fewer replicas than it is to have."""
+    """Warn of a partition that begins with fewer replicas than assigned."""
     ids = tuple(r for r in case.assignment.replicas if r in cluster.controllers)
     if not ids:
         return None

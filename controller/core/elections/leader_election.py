@@ -1,4 +1,4 @@
-"""Who leads a partition whose leader is gone or wants to go, and who is still in sync?
+"""Who replaces a leader that is gone or shutting down, and which replicas stay in sync?
 
 Source: Kafka's PartitionLeaderElectionAlgorithms (offline and controlled shutdown), ReplicaStateMachine's removal
 of offline replicas from the ISR.
@@ -15,9 +15,9 @@ from zk_layout.znodes.partition_state import RECOVERED, RECOVERING, PartitionSta
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """A new leader where the present one cannot serve; else a smaller ISR where it names offline replicas.
+    """Replace a leader that cannot serve; otherwise remove offline replicas from the ISR.
 
-    None where leader and ISR are sound, or where nothing better can be had.
+    None if leader and ISR are sound, or cannot be improved.
     """
     state = case.state
     if state is None:
@@ -38,23 +38,23 @@ def next_step(case: Case, cluster: Cluster) -> Next:
 
 def _shrink(case: Case, state: PartitionState, in_sync: Replicas, cluster: Cluster) -> Next:
     if len(in_sync) == len(state.isr) or not in_sync:
-        return None  # a leader outside its ISR: as in Kafka, the last member stays
+        return None  # as in Kafka, the last member of an ISR stays, even if the leader is outside it
     gone = tuple(r for r in state.isr if r not in in_sync)
     why = f"{listed(gone)} left the ISR {listed(state.isr)} of {case.at}: offline or no longer a replica"
     return Change(why, state=raised(state, cluster.controller_epoch, isr=in_sync))
 
 
 def _serving(case: Case, state: PartitionState, cluster: Cluster) -> Replicas:
-    """The in-sync replicas that still serve, also while they shut down; all where the leader cannot hear of fewer."""
+    """The in-sync replicas that still serve, including those shutting down; all if the leader cannot be informed."""
     if not cluster.is_registered(state.leader):
         return state.isr
     return tuple(r for r in state.isr if cluster.is_online(r, case.at) or cluster.still_serves(r, case.at))
 
 
 def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Cluster) -> Next:
-    """No in-sync replica is online: take one that may lack records where that is allowed, else have no leader.
+    """No in-sync replica is online: elect one that may lack records if allowed, otherwise have no leader.
 
-    Replicas that are being let go are no candidates, nor are those that are still being added and never were in sync.
+    Replicas that a move removes are no candidates, nor are replicas still being added that never were in sync.
     """
     candidate = next((r for r in replicas if _may_have_records(r, case, cluster)), None)
     settings = TopicConfigAddress(case.at.topic)
@@ -67,17 +67,16 @@ def _unclean(case: Case, state: PartitionState, replicas: Replicas, cluster: Clu
         return None
     gone = f"leader {state.leader} of {case.at} is {_reason(case, state, cluster)}"
     why = f"{gone} and no in-sync replica of {listed(state.isr)} is online"
-    # Where nobody is in sync, the last leader is who can have all records.
+    # With an empty ISR, only the last leader can have all records.
     return Change(why, state=raised(state, cluster.controller_epoch, NO_LEADER, state.isr or (state.leader,)))
 
 
 def elect_any(case: Case, cluster: Cluster) -> Change | None:
-    """A leader at any price, because a person asks for it: an in-sync replica if one is online, else any other.
+    """Elect a leader on an operator's request: an online in-sync replica, otherwise any online one.
 
-    One that has nothing leads only where no other is online.
-
-    None where no replica is online, or where the leader can only be replaced by one that lacks records while it leads
-    on: it is shutting down, and may be asked for again when it has. Kafka's controller replaces it.
+    A replica without records leads only if no other is online. None if no replica is online, or while the leader is
+    shutting down and only a replica that lacks records could replace it: the operator may ask again afterwards. Kafka's
+    controller replaces it.
     """
     state = case.state
     if state is None:
@@ -94,7 +93,7 @@ def elect_any(case: Case, cluster: Cluster) -> Change | None:
 
 
 def shuts_down_leading(case: Case, cluster: Cluster) -> bool:
-    """Whether the leader is about to leave, and serves until then."""
+    """Whether the leader is shutting down, but serves until then."""
     leader = NO_LEADER if case.state is None else case.state.leader
     return leader in cluster.shutting_down and cluster.still_serves(leader, case.at)
 
@@ -106,7 +105,7 @@ def _take(candidate: BrokerId, reason: str, case: Case, state: PartitionState, c
 
 
 def _may_have_records(replica: BrokerId, case: Case, cluster: Cluster) -> bool:
-    """One being added has next to nothing until it has been in sync; one told to delete its log has nothing."""
+    """A replica being added has few records before it was in sync; one that was sent a deletion has none."""
     if replica in case.assignment.adding and replica not in cluster.caught_up.get(case.at, ()):
         return False
     return cluster.is_online(replica, case.at) and cluster.may_have_records(replica, case.at)

@@ -1,8 +1,8 @@
-"""Should leadership go back to the first replica of a partition?
+"""Should leadership return to the first replica of a partition?
 
 Source: Kafka's PartitionLeaderElectionAlgorithms.preferredReplicaPartitionLeaderElection and
-KafkaController.checkAndTriggerAutoLeaderRebalance; KAFKA-9866 (only where that replica is in sync) and KAFKA-10149
-(moves elsewhere do not hold it up).
+KafkaController.checkAndTriggerAutoLeaderRebalance; KAFKA-9866 (only if that replica is in sync) and KAFKA-10149
+(moves of other partitions do not block it).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zk_layout.ids import BrokerId, TopicPartition
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """Lead from the first replica, where that was asked for and it is in sync; the ISR stays."""
+    """Make the first replica leader if that was requested and it is in sync; the ISR stays."""
     state = case.state
     if state is None or case.at not in cluster.preferring or case.assignment.is_moving:
         return None
@@ -30,7 +30,7 @@ def unbalanced(cluster: Cluster, led_by_others: Iterable[TopicPartition], percen
     """The partitions of brokers that lead too few of those they are preferred for.
 
     Units:
-        `percentage` is Kafka's `leader.imbalance.per.broker.percentage`: so many may be led by others.
+        `percentage` is Kafka's `leader.imbalance.per.broker.percentage`: the share that other brokers may lead.
     """
     by_preferred: dict[BrokerId, list[TopicPartition]] = {}
     for at in sorted(led_by_others):

@@ -18,7 +18,7 @@ from zk_layout.znodes.topics import TopicAddress
 
 
 def refuse_sender(request: AlterPartition, cluster: Cluster) -> ErrorCode:
-    """Whether the sender is the broker it says it is, in its present life; NONE where it is."""
+    """Refuse a sender whose broker epoch is not current; NONE if it is."""
     held = cluster.brokers.get(request.broker)
     if held is None or held.epoch != request.broker_epoch:
         return ErrorCode.STALE_BROKER_EPOCH
@@ -26,16 +26,16 @@ def refuse_sender(request: AlterPartition, cluster: Cluster) -> ErrorCode:
 
 
 def topic_of(proposal: IsrProposal, cluster: Cluster) -> TopicName | None:
-    """The topic's name, also where the leader names it by id; None for an unknown id."""
+    """The topic's name, even if the leader gives its id; None for an unknown id."""
     if proposal.topic.topic_id is not None:
         return cluster.topic_names.get(proposal.topic.topic_id)
     return proposal.topic.name
 
 
 def is_unknown_for_now(proposal: IsrProposal, cluster: Cluster) -> bool:
-    """Whether it is about a partition of which we know nothing, and perhaps only because we cannot read it now.
+    """Whether we know nothing of the partition, perhaps only because we cannot read it now.
 
-    A leader that is told that its partition does not exist asks for no other ISR before its leader epoch rises.
+    A leader whose partition is reported as unknown sends no other ISR change before its leader epoch rises.
     """
     name = topic_of(proposal, cluster)
     if name is None:
@@ -49,7 +49,7 @@ def is_unknown_for_now(proposal: IsrProposal, cluster: Cluster) -> bool:
 def consider(
     request: AlterPartition, proposal: IsrProposal, at: TopicPartition, cluster: Cluster
 ) -> Change | IsrResult:
-    """The change that gives the leader its ISR, or the answer at once: a refusal, or what is in force.
+    """The change that gives the leader its ISR, or an immediate answer: a refusal, or the state in force.
 
     The leader epoch stays: the leader learns the new partition epoch from the answer.
     """
@@ -80,11 +80,11 @@ def consider(
 
 
 def _is_better_unsaid(error: ErrorCode, request: AlterPartition, state: PartitionState) -> bool:
-    """Whether a leader before 3.1 that heard this would ask for no ISR any more in its leader epoch.
+    """Whether this error would stop a leader before 3.1 from changing its ISR in its leader epoch.
 
-    It does so where it does not know the error. One of 2.7 or 2.8 that hears of a new leader epoch, and asks for the
-    same again before it is answered, takes the refusal of the former for that of the latter. With what is in force it
-    goes on. From 3.1 to 3.2 topics have names, too, and this does no harm.
+    An unknown error does. A leader of 2.7 or 2.8 that learns of a new leader epoch, and repeats its request before the
+    answer, takes the refusal of the first for one of the second. If it gets the state in force instead, it continues.
+    Leaders of 3.1 to 3.2 name topics as well; to them this does no harm.
 
     Source: Kafka's Partition.handleAlterIsrResponse (proposals are equal by value) and AlterIsrManager, 2.7 and 2.8.
     """
@@ -93,7 +93,7 @@ def _is_better_unsaid(error: ErrorCode, request: AlterPartition, state: Partitio
 
 
 def granted(proposal: IsrProposal, at: TopicPartition, held: Partition) -> IsrResult:
-    """The answer that gives the leader what is now in force."""
+    """The answer with the state in force."""
     state = held.state
     if state is None:
         return _refused(proposal, at, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -140,9 +140,9 @@ def _error(
 
 
 def _is_eligible(proposal: IsrProposal, at: TopicPartition, held: Partition, cluster: Cluster) -> bool:
-    """Every member is a live replica, in the life the leader saw (KAFKA-14140; broker epochs from version 3 on).
+    """Whether every member is a live replica with the epoch that the leader saw (KAFKA-14140; from version 3 on).
 
-    Leaders in ZooKeeper mode name no lives: none joins while its leader has yet to hear of a higher leader epoch.
+    Leaders in ZooKeeper mode send no broker epochs: no replica joins until its leader knows the raised leader epoch.
     """
     if at in cluster.untold and held.state is not None and any(r not in held.state.isr for r in proposal.isr):
         return False
@@ -156,7 +156,7 @@ def _is_eligible(proposal: IsrProposal, at: TopicPartition, held: Partition, clu
 
 
 def _is_so_already(request: AlterPartition, proposal: IsrProposal, state: PartitionState) -> bool:
-    """A repeated request is answered as the first was (KAFKA-14144)."""
+    """Whether the change is in force: a repeated request gets the first answer again (KAFKA-14144)."""
     return (
         state.leader == request.broker
         and state.leader_epoch == proposal.leader_epoch

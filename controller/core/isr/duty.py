@@ -1,4 +1,4 @@
-"""ISR changes: leaders ask for them, or write them themselves and leave a notification (IBP below 2.7-IV2)."""
+"""Which ISR changes do leaders request, or write themselves with a notification (IBP below 2.7-IV2)?"""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ UNREADABLE_WAIT_S = 1.0
 
 
 class LookOnceMore(Alarm, frozen=True):
-    """What leaders ask about can perhaps be read by now."""
+    """Requests about unreadable partitions may be answerable now."""
 
 
 class IsrChanges(TopicDuty):
-    """The ISRs as their leaders see them."""
+    """The ISRs, as their leaders request them."""
 
     alarms = (LookOnceMore,)
     requests = (AlterPartition,)
     parts = (IsrProposal,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing is being changed."""
+        """Begin without requests."""
         self._shared = shared
         self._cluster = shared.cluster
         self._watched: dict[TopicPartition, None] = {}
         self._put_off: list[Asked] = []
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Each partition is decided by itself, unless the sender is not who it says it is."""
+        """Open the request, so that each partition is decided separately; refuse an outdated sender."""
         request = asked.request
         if not isinstance(request, AlterPartition):
             raise TypeError(f"{type(request).__name__} is not served here")
@@ -47,7 +47,7 @@ class IsrChanges(TopicDuty):
             out.answer(asked.call, PartitionsAltered((), error))
             return
         if any(alter_partition.is_unknown_for_now(proposal, self._cluster) for proposal in request.proposals):
-            # Told at once of an error that does not last, a leader would ask again at once.
+            # The leader would repeat its request as soon as it got an error, so a temporary error must wait.
             if not self._put_off:
                 out.wake(LookOnceMore(), out.now + UNREADABLE_WAIT_S)
             self._put_off.append(asked)
@@ -55,7 +55,7 @@ class IsrChanges(TopicDuty):
         self._open(asked, request, out)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Answer what was put off."""
+        """Open the postponed requests."""
         put_off, self._put_off = self._put_off, []
         for asked in put_off:
             assert isinstance(asked.request, AlterPartition)
@@ -77,7 +77,9 @@ class IsrChanges(TopicDuty):
             self._shared.agenda.add(name, is_urgent=True)
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
-        """A leader must find in its answer the ISR it asked for: nothing else is decided about the partition."""
+        """Decide an ISR change. Nothing else may change the partition: the answer must show the ISR that the leader
+        wants.
+        """
         proposal, request = item.wanted, self._shared.requests.request(item.call)
         assert isinstance(proposal, IsrProposal)
         if not isinstance(request, AlterPartition):
@@ -90,7 +92,8 @@ class IsrChanges(TopicDuty):
         outcome = alter_partition.consider(request, proposal, item.at, self._cluster)
         if isinstance(outcome, IsrResult):
             self._shared.requests.settle(item, outcome, out)
-            if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:  # it asks for nothing more in this leader epoch
+            # The leader sends no more changes in this leader epoch.
+            if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
                 self._shared.memory.distrust(item.at)
                 self._shared.agenda.add(item.at.topic, (number,))
         else:
@@ -98,13 +101,13 @@ class IsrChanges(TopicDuty):
             step.accepted.append(item)
 
     def granted(self, item: Item) -> Result:
-        """What is now in force."""
+        """The answer with the state in force."""
         assert isinstance(item.wanted, IsrProposal)
         held = self._cluster.partition(item.at)
         return self.missing(item) if held is None else alter_partition.granted(item.wanted, item.at, held)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Read what leaders wrote themselves, and watch the states of moving partitions where they may do so."""
+        """Read the ISRs that leaders wrote themselves, and watch moving partitions if leaders may do so."""
         changed = dict.fromkeys(at for _, change in changes.isr_changes if change for at in change.partitions)
         to_read: list[Address] = [StateAddress(*at) for at in changed if self._cluster.partition(at)]
         if to_read:

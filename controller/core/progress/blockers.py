@@ -16,10 +16,10 @@ _SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 class Presence(Struct):
-    """Since when brokers are away, or do not answer; memory of one term.
+    """Since when brokers have been offline, or not answering; memory of one term.
 
     Units:
-        Monotonic seconds. `began` is when this term began to look: who was away then may have been so for longer.
+        Monotonic seconds. `began` is the start of this term's record: brokers offline then may have been so for longer.
     """
 
     began: float = 0.0
@@ -27,20 +27,20 @@ class Presence(Struct):
     silent_since: dict[BrokerId, tuple[float, str]] = field(default_factory=dict)
 
     def absence(self, broker: BrokerId, now: float) -> str:
-        """How long it has been away."""
+        """Describe how long a broker has been offline."""
         since = self.away_since.get(broker)
         if since is None:
             return f"broker {broker} has been offline for at least {span(now - self.began)}"
         return f"broker {broker} has been offline for {span(now - since)}"
 
     def silence(self, broker: BrokerId, now: float) -> str:
-        """How long it has not answered, and why."""
+        """Describe how long a broker has not answered, and why."""
         since, reason = self.silent_since[broker]
         return f"has not answered for {span(now - since)} ({reason})"
 
 
 def size(count: float) -> str:
-    """Bytes as people say them.
+    """Format a number of bytes.
 
     >>> size(41 * 2**30), size(812), size(1.5 * 2**20)
     ('41.0 GB', '812 B', '1.5 MB')
@@ -52,7 +52,7 @@ def size(count: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time as people say it.
+    """Format a duration.
 
     >>> span(12.4), span(90), span(7300)
     ('12 s', '1 min', '2 h')
@@ -67,7 +67,7 @@ class Seen(Struct):
     """One moving partition, with what is known beyond the facts.
 
     Shape:
-        `confirmed` are the brokers that said they deleted their replica; `replicas` the receiving ones.
+        `confirmed` are the brokers that confirmed the deletion of their replica; `replicas` are the receiving ones.
     """
 
     at: TopicPartition
@@ -77,7 +77,7 @@ class Seen(Struct):
 
 
 def waits_for(seen: Seen, cluster: Cluster, presence: Presence, now: float) -> str | None:
-    """What the move of one partition waits for; None where the controller itself has the next step."""
+    """Explain what the move of one partition waits for; None if the next step is the controller's."""
     state, assignment = seen.held.state, seen.held.assignment
     if state is None:
         return None
@@ -110,7 +110,7 @@ def _catching_up(seen: Seen, state: PartitionState, cluster: Cluster, presence: 
 
 
 def _why_offline(broker: BrokerId, at: TopicPartition, cluster: Cluster, presence: Presence, now: float) -> str:
-    """Empty where the replica is online."""
+    """Empty if the replica is online."""
     if broker not in cluster.brokers:
         return presence.absence(broker, now)
     if broker in cluster.offline_replicas.get(at, ()):

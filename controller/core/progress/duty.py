@@ -1,6 +1,6 @@
-"""Progress: what is told of moves, to whom asked for them, to whom asks about them, and in ZooKeeper?
+"""What do clients, operators and ZooKeeper learn about the progress of moves?
 
-Brings together the requests (`ledger`), their znodes (`status_znodes`) and the measuring (`measuring`).
+Combines the requests (`ledger`), their znodes (`status_znodes`) and measurements (`measuring`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ LONGEST_PATH = ReassignmentStatusAddress(RequestId(INT32_MAX)).path
 
 
 class LookAfterMoves(Alarm, frozen=True):
-    """Measure, find moves that belong to no request, review the statuses."""
+    """Measure moves, adopt those without a request, and review statuses."""
 
 
 class _Listing(Struct, eq=False):
-    """A list of moves that was asked for, while it is being made."""
+    """A list of moves in preparation."""
 
     call: CallId
     request: ListReassignments
@@ -55,13 +55,13 @@ class _Listing(Struct, eq=False):
 
 
 class RequestProgress(Duty):
-    """What is told of moves in one term."""
+    """The progress of one term's moves."""
 
     requests = (ListReassignments,)
     alarms = (LookAfterMoves,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing moves, and nobody asked."""
+        """Begin without moves or requests."""
         self._shared = shared
         self._cluster = shared.cluster
         self._ledger = RequestLedger(shared.cluster, shared.memory, shared.settings.budget.followed)
@@ -84,11 +84,11 @@ class RequestProgress(Duty):
             self._ledger.claim(item.call, item.at, is_cancel=item.wanted.replicas is None)
 
     def _give_up(self, call: CallId) -> None:
-        """It is answered before all its parts were settled: its moves are found later, and get another id."""
+        """Release the moves of a request that was answered early; they are adopted later under another id."""
         self._ledger.granted(call)
 
     def _hold(self, call: CallId, reply: Reply, out: Outbox) -> bool:
-        """Whether an answer has to wait for the request's id."""
+        """Hold an answer until its request has an id; return whether it waits."""
         if not isinstance(reply, ReassignmentsAltered) or reply.error is not ErrorCode.NONE:
             return False
         entries = self._ledger.granted(call)
@@ -99,7 +99,7 @@ class RequestProgress(Duty):
         return True
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Partitions and brokers changed, came or went."""
+        """Take in changed partitions and brokers."""
         if changes.is_beginning:
             self._progress.begin(self._shared.state.statuses, out.now)
         self._znodes.take_up(out.now)
@@ -118,14 +118,14 @@ class RequestProgress(Duty):
         self._progress.note_brokers(changes, out.now)
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """A broker said how large its replicas are."""
+        """Take in the replica sizes of a broker."""
         if isinstance(report, LogDirsDescribed):
             self._progress.hear(report, out.now)
 
     # ---- what follows ---------------------------------------------------------------------------------------
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Look after what moves."""
+        """Adopt, measure and review what is due."""
         self._alarm_at = None
         if self._adopt_at is not None and self._adopt_at <= out.now:
             self._adopt_at = None
@@ -135,7 +135,7 @@ class RequestProgress(Duty):
         self._znodes.review(out.now)
 
     def tell(self, changes: Changes, out: Outbox) -> None:
-        """Go on with what one turn was too short for."""
+        """Continue what one turn was too short for."""
         is_hearing = self._progress.take_in(out.now)
         if self._progress.is_looking:
             self._look(out)
@@ -149,7 +149,7 @@ class RequestProgress(Duty):
         self._look_at = out.now + self._progress.pace_s if is_done and self._is_anything_going_on else None
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Statuses to be written now; and when to look again, where that is earlier than thought before."""
+        """Propose the statuses to write, and set the alarm if the next look is due earlier."""
         self._go_on(out)
         proposals = list(chain(self._znodes.opening(out.now), self._znodes.updates(out.now)))
         if self._ledger.orphans and self._adopt_at is None:
@@ -170,16 +170,16 @@ class RequestProgress(Duty):
             out.wake(Again(), out.now)
 
     def drain(self, out: Outbox) -> Sequence[Proposal]:
-        """Whoever waits for an id still gets it."""
+        """Give waiting clients their request ids."""
         self._go_on(out)
         return self._znodes.opening(out.now)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """A status is written, or was refused."""
+        """Note that a status was written or refused."""
         self._znodes.settled(proposal, outcome, out)
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
-        """A refused status may be written again."""
+        """Write a refused status again."""
         self._znodes.retry(proposal)
 
     @property
@@ -189,7 +189,7 @@ class RequestProgress(Duty):
     # ---- what is known --------------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """The moves in progress with how far they are, and the status asked for."""
+        """List the moves in progress with their progress, and the requested status."""
         request = asked.request
         if not isinstance(request, ListReassignments):
             raise TypeError(f"{type(request).__name__} is not served here")
@@ -200,7 +200,7 @@ class RequestProgress(Duty):
             self._list(out)
 
     def _list(self, out: Outbox) -> None:
-        """Go on with the lists that were asked for, one after the other."""
+        """Continue the requested lists, one after the other."""
         most = self._budget
         while self._listings and most > 0:
             listing = self._listings[0]
@@ -222,7 +222,7 @@ class RequestProgress(Duty):
             out.answer(listing.call, listed)
 
     def _status(self, request: RequestId, now: float) -> RequestStatus | None:
-        """How far a request is; None where its id is unknown, or its status was deleted."""
+        """The progress of a request; None if its id is unknown, or its status was deleted."""
         asked = self._ledger.open.get(request)
         if asked is not None:
             is_long = len(asked.entries) > MOST_MEASURED

@@ -1,10 +1,11 @@
-"""Which reassignment request does each move belong to, and what has become of the request?
+"""Which reassignment request does each move belong to, and what became of the request?
 
-Every accepted request gets an id that only ever rises: the version that `/admin/reassign_partitions_status` gets in the
-transaction that also creates the request's status below it. An id is told to the client once that is written. Moves
-that nobody asked us for by request, those of the legacy znode among them, are taken together under an id of their own.
-What each partition came to is judged by the facts, so that a successor comes to the same end. An accepted partition may
-wait before its move begins; that alone is no fact, so its entry says it.
+Every accepted request gets a rising id: the new version of `/admin/reassign_partitions_status` in the transaction that
+also creates the request's status below it. The client gets the id once that is written. Moves without a request, such
+as those of the legacy znode, are grouped under an id of their own. The facts determine the outcome of each partition,
+so
+that a successor reaches the same one. An accepted partition may wait before its move begins; no fact shows that, so its
+entry does.
 
 Source: KIP-179 "Implementation".
 """
@@ -36,18 +37,18 @@ COMPLETED, CANCELLED, SUPERSEDED, DELETED = "completed", "cancelled", "supersede
 
 
 class TopicIdentity(Struct, frozen=True):
-    """Tells a topic from a later one of the same name."""
+    """Distinguishes a topic from a later one of the same name."""
 
     czxid: Zxid
     topic_id: TopicId | None = None
 
     def is_of(self, topic: TopicView) -> bool:
-        """Whether this is the topic: the same znode, or in a copied tree the same id."""
+        """Whether this is the topic: it has the same znode, or in a copied tree the same id."""
         return self.czxid == topic.czxid or (self.topic_id is not None and self.topic_id == topic.topic_id)
 
 
 class Entry(Struct):
-    """One partition of a request: where it goes, and what became of it.
+    """One partition of a request: its target, and its outcome.
 
     Shape:
         `waits_in` is the topic while the move has not begun, else None.
@@ -64,9 +65,9 @@ class OpenRequest(Struct, eq=False):
     """A request that is not done, or whose end is not written yet.
 
     Shape:
-        `ended` counts the entries by what they came to, `waiting` those whose move has not begun, and `copied_bytes`
-        is the sum of theirs: at the end of a request of 100,000 partitions nobody goes through all of them.
-
+        `ended` counts the entries by outcome, `waiting` those whose move has not begun, and `copied_bytes` is their
+        sum,
+        so that the end of a request for 100,000 partitions does not iterate over all of them.
     Units:
         `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
     """
@@ -89,7 +90,7 @@ class OpenRequest(Struct, eq=False):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many partitions came to what."""
+        """The number of partitions by outcome."""
         begun = len(self.entries) - self.ended.total() - self.waiting
         counts = {**self.ended, IN_PROGRESS: begun, WAITING: self.waiting}
         return {outcome: count for outcome, count in sorted(counts.items()) if count}
@@ -102,7 +103,7 @@ class OpenRequest(Struct, eq=False):
             self.waiting -= 1
 
     def end(self, at: TopicPartition, outcome: str, copied_bytes: int | None) -> None:
-        """Note what one partition came to, and what was copied for it."""
+        """Note the outcome of one partition, and what was copied for it."""
         self.begin(at)
         entry = self.entries[at]
         entry.outcome, entry.copied_bytes = outcome, copied_bytes
@@ -114,7 +115,7 @@ class RequestLedger:
     """The requests that are not done, by id and by the partitions they still move."""
 
     def __init__(self, cluster: Cluster, memory: Memory, budget: int = 3_000) -> None:
-        """Nothing was asked. `budget` is how many partitions of requests a turn goes through."""
+        """Begin without requests. `budget` is how many partitions of requests a turn examines."""
         self._cluster = cluster
         self._memory = memory
         self._of: dict[TopicPartition, list[OpenRequest]] = {}
@@ -128,7 +129,7 @@ class RequestLedger:
         self.finished: list[OpenRequest] = []
 
     def reopen(self, status: RequestStatus, request: RequestId, now_ms: int) -> None:
-        """Go on with a request of an earlier term; what happened to its partitions meanwhile shows in the facts."""
+        """Continue a request of an earlier term; the facts show what happened to its partitions meanwhile."""
         entries = {TopicPartition(t.topic, p.partition): _kept(p, t) for t in status.topics for p in t.partitions}
         ended = Counter(entry.outcome for entry in entries.values() if entry.outcome is not None)
         copied = sum(entry.copied_bytes or 0 for entry in entries.values())
@@ -138,16 +139,16 @@ class RequestLedger:
         self.register(reopened, now_ms)
 
     def register(self, asked: OpenRequest, now_ms: int) -> None:
-        """A request was accepted, or moves were found that belong to none; it has no id yet.
+        """Register an accepted request, or adopted moves, without an id yet.
 
-        Its partitions are gone through at once as far as this turn's budget allows; until then it counts as unfinished.
+        Examines its partitions as far as this turn's budget allows; until all are, the request counts as unfinished.
         """
         asked.unfinished = 1
         self._registering.append((asked, iter(asked.entries.items())))
         self._advance(now_ms)
 
     def go_on(self, now_ms: int) -> list[OpenRequest]:
-        """Go on with that in a further turn; the requests that are through."""
+        """Continue registering; return the requests that are now completely registered."""
         self._advance(now_ms)
         through, self._through, self._left = self._through, [], self._budget
         return through
@@ -165,7 +166,7 @@ class RequestLedger:
 
     @property
     def is_going_on(self) -> bool:
-        """Whether there are partitions of requests left to go through."""
+        """Whether partitions of requests are left to examine."""
         return bool(self._registering)
 
     def _take_over(self, asked: OpenRequest, at: TopicPartition, entry: Entry, now_ms: int) -> None:
@@ -188,7 +189,7 @@ class RequestLedger:
             self._end(asked, now_ms)
 
     def opened(self, asked: OpenRequest, request: RequestId, *, is_final: bool) -> None:
-        """The status of a request was created; `is_final` says that it shows the request's end already."""
+        """Note that a request's status was created; `is_final`: it already shows the request's end."""
         asked.request = request
         if is_final:
             return
@@ -197,12 +198,12 @@ class RequestLedger:
             self.finished.append(asked)
 
     def closed(self, asked: OpenRequest) -> None:
-        """The end of a request is written."""
+        """Note that the end of a request is written."""
         if asked.request is not None:
             self.open.pop(asked.request, None)
 
     def forget(self, asked: OpenRequest) -> None:
-        """Somebody deleted its status: nobody wants to know."""
+        """Forget a request whose status someone else deleted."""
         if asked.request is not None:
             self.open.pop(asked.request, None)
         for at in asked.entries:
@@ -210,21 +211,21 @@ class RequestLedger:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request moves anything, and no move belongs to none."""
+        """Whether there is neither a request that moves anything nor a move without a request."""
         return not self._of and not self.orphans and not self._registering
 
     def claim(self, call: CallId, at: TopicPartition, *, is_cancel: bool) -> None:
-        """A request was granted; the request's other parts may not be settled yet."""
+        """Note a granted part; the request's other parts may not be settled yet."""
         held = self._cluster.partition(at)
         if held is not None:
             self._claimed.setdefault(call, {})[at] = Entry(held.assignment.target, is_cancel)
 
     def granted(self, call: CallId) -> dict[TopicPartition, Entry]:
-        """All parts of a request are settled: those granted."""
+        """Take the granted parts of a request, all of whose parts are settled."""
         return self._claimed.pop(call, {})
 
     def note_news(self, at: TopicPartition) -> None:
-        """A move has reached another stage."""
+        """Note that a move has reached another stage."""
         for asked in self._of.get(at, ()):
             asked.has_news = True
 
@@ -238,10 +239,10 @@ class RequestLedger:
         return waiting[-1] if waiting else None
 
     def see(self, at: TopicPartition, held: Partition | None, now_ms: int, copied_bytes: int | None = None) -> None:
-        """Judge by the facts what the requests for a partition came to; None where it is gone.
+        """Update the requests for a partition from the facts; `held` is None if it is gone.
 
         Shape:
-            `copied_bytes` is what its receiving replicas have copied, as far as was measured.
+            `copied_bytes` is what its receiving replicas have copied, as far as measured.
         """
         asking = None if held is None and not self._cluster.is_missing(at) else self._of.get(at)
         is_moving = held is not None and held.assignment.is_moving
@@ -261,13 +262,13 @@ class RequestLedger:
             self.orphans[at] = None
 
     def origin(self, at: TopicPartition) -> str:
-        """Who asked for a move that belongs to no request."""
+        """The origin of a move without a request."""
         if at in self._cluster.legacy:
             return BY_LEGACY_ZNODE
         return BY_MOVE_ZNODE if at in self._memory.asked_by_child else FOUND
 
     def adopt(self, now_ms: int) -> None:
-        """Take the moves that belong to no request together, by their origin."""
+        """Group the moves without a request by origin, and register each group."""
         by_origin: dict[str, dict[TopicPartition, Entry]] = {}
         claimed = [*self._claimed.values(), *(asked.entries for asked, _ in self._registering)]
         for at in [at for at in self.orphans if not any(at in entries for entries in claimed)]:
@@ -302,13 +303,13 @@ class RequestLedger:
             self._note_waiting(at)
 
     def _note_waiting(self, at: TopicPartition) -> None:
-        """A partition may no longer wait for any request."""
+        """Remove a partition that no longer waits for any request."""
         if at.partition in self.waiting.get(at.topic, ()) and self.waiting_request(at) is None:
             discard(self.waiting, at.topic, at.partition)
 
 
 def _kept(partition: PartitionStatus, topic: TopicStatus) -> Entry:
-    """An entry as an earlier term wrote it down."""
+    """An entry as an earlier term recorded it."""
     waits_in = None
     if partition.is_waiting and partition.outcome is None and topic.czxid is not None:
         waits_in = TopicIdentity(topic.czxid, topic.topic_id)
@@ -324,7 +325,7 @@ def _may_override(asked: OpenRequest, earlier: OpenRequest, at: TopicPartition) 
 
 
 def _overridden(earlier: Entry, later: Entry) -> str | None:
-    """What a later request makes of an earlier entry; None where both want the same, or the facts tell."""
+    """The outcome that a later request gives an earlier entry; None if both agree, or the facts decide."""
     if later.is_cancel:
         return None if earlier.waits_in is None else CANCELLED
     is_behind_a_move = later.waits_in is not None and earlier.waits_in is None
@@ -332,7 +333,7 @@ def _overridden(earlier: Entry, later: Entry) -> str | None:
 
 
 def _outcome(entry: Entry, held: Partition | None, topic: TopicView | None) -> str:
-    """What one entry has come to by now, in this topic.
+    """The present outcome of one entry in this topic.
 
     >>> from zk_layout.znodes.topics import Assignment
     >>> topic = TopicView("orders", czxid=7)

@@ -1,7 +1,7 @@
 """Which moves are in progress, and which are accepted and wait?
 
-A waiting move is listed with the replicas of now: those it will add are not among them, which tells it from one that
-has begun.
+A waiting move is listed with its current replicas: the ones to be added are not among them, which distinguishes it from
+a move that has begun.
 
 Source: KIP-455 "ListPartitionReassignmentsRequest".
 """
@@ -20,21 +20,21 @@ from zk_layout.znodes.reassignment_status import MoveProgress
 
 
 def asked(request: ListReassignments, cluster: Cluster, waiting: Numbers) -> Iterator[TopicPartition]:
-    """The partitions to be looked at for a request; those that move may change while one goes through them."""
+    """The partitions to examine for a request; the indexes may change during iteration."""
     if request.partitions is None:
         return in_order(cluster.moving, waiting)
     return iter(dict.fromkeys(request.partitions))
 
 
 def in_order(*indexes: Numbers) -> Iterator[TopicPartition]:
-    """All partitions of these indexes, which may change while one goes through them."""
+    """All partitions of these indexes, which may change during iteration."""
     for topic in sorted({*chain.from_iterable(indexes)}):
         for number in sorted({*chain.from_iterable(index.get(topic, ()) for index in indexes)}):
             yield TopicPartition(topic, number)
 
 
 def move(at: TopicPartition, cluster: Cluster, progress: MoveProgress | None) -> OngoingMove | None:
-    """The move of one partition; None where it does not move. The moves of a topic that is being deleted have ended."""
+    """The move of one partition; None if it does not move. The deletion of a topic ends its moves."""
     held = cluster.partition(at)
     if held is None or cluster.topics[at.topic].is_queued_for_deletion or not held.assignment.is_moving:
         return None
@@ -42,7 +42,7 @@ def move(at: TopicPartition, cluster: Cluster, progress: MoveProgress | None) ->
 
 
 def waiting_move(at: TopicPartition, cluster: Cluster, ledger: RequestLedger) -> OngoingMove | None:
-    """The move of one partition that has not begun; None where none waits."""
+    """The move of one partition that has not begun; None if none waits."""
     held, request = cluster.partition(at), ledger.waiting_request(at)
     if held is None or request is None or cluster.topics[at.topic].is_queued_for_deletion:
         return None

@@ -1,8 +1,8 @@
-"""How far is every move, which request asked for it, and what does it wait for?
+"""How far is every move, which request does it belong to, and what does it wait for?
 
-Asks brokers for the sizes of replicas, but only while some have to catch up, one request a broker, and the less often
-the more there is to ask. Writes what it knows into the requests' statuses, but rarely: ZooKeeper is no place for
-figures that change all the time.
+Queries brokers for replica sizes, but only while some must catch up, one request per broker, and less often the more
+there is to query. Publishes results in the requests' statuses, but rarely: ZooKeeper is no place for figures that
+change all the time.
 
 Source: KIP-179.
 """
@@ -34,12 +34,12 @@ from zk_layout.znodes.reassignment_status import MoveProgress, ReplicaProgress
 PACE_S = 1.0
 SLOWEST_PACE_S = 60.0
 MOVES_A_SECOND = 1_000
-REPLICAS_A_SECOND = 20_000  # a broker looks at every log it has to answer for one
+REPLICAS_A_SECOND = 20_000  # to answer for one log, a broker examines them all
 GIVEN_UP_AFTER_S = 60.0
 
 
 class _Standing(Struct, frozen=True):
-    """Where a move stands, since when, and what it is: another target makes it another move."""
+    """The stage of a move, since when, and its target: another target makes it another move."""
 
     stage: Stage
     since_ms: int
@@ -48,7 +48,7 @@ class _Standing(Struct, frozen=True):
 
 
 class _Seen(Struct):
-    """The moves still to be looked at, and what was found at the others: whom to ask for what, figures by broker."""
+    """The moves left to examine, and results so far: the brokers to query, and figures by broker."""
 
     left: Iterator[TopicPartition]
     wanted: dict[BrokerId, list[TopicPartition]] = field(default_factory=dict)
@@ -57,17 +57,17 @@ class _Seen(Struct):
 
 
 class _Heard(Struct):
-    """What a broker has said, and of which of the partitions it was asked for that has still to be taken in."""
+    """A broker's answer, and the queried partitions whose sizes are still to be recorded."""
 
     described: LogDirsDescribed
     left: Iterator[TopicPartition]
 
 
 class Progress:
-    """Memory of one term beside the facts; losing it costs some seconds of measuring."""
+    """Measurements of one term; losing them costs some seconds of measuring."""
 
     def __init__(self, cluster: Cluster, ledger: RequestLedger, clock_zero_ms: int, budget: int = 1_500) -> None:
-        """Nothing moves. `budget` is of how many replicas a turn takes in what brokers say."""
+        """Begin without moves. `budget` is how many reported replica sizes a turn records."""
         self._cluster = cluster
         self._ledger = ledger
         self._clock_zero_ms = clock_zero_ms
@@ -83,18 +83,18 @@ class Progress:
         self.pace_s = PACE_S
 
     def at_ms(self, now: float) -> int:
-        """The Unix time in milliseconds at a moment of this machine's clock."""
+        """The Unix time in milliseconds at a time of this machine's clock."""
         return self._clock_zero_ms + round(now * 1000)
 
     @property
     def is_anything_moving(self) -> bool:
-        """Whether there is something to look after."""
+        """Whether any partition moves."""
         return bool(self._stages)
 
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def begin(self, statuses: Statuses, now: float) -> None:
-        """A term begins to look; where a move has been for a while, the statuses of earlier terms say since when."""
+        """Begin a term; the statuses of earlier terms show since when each move has been in its stage."""
         self._presence.began = now
         for kept in statuses.kept.values():
             for topic in kept.status.topics if kept.status is not None else ():
@@ -104,7 +104,7 @@ class Progress:
                         self._earlier[at] = (partition.progress.stage, partition.progress.since_ms)
 
     def see(self, at: TopicPartition, held: Partition | None, now: float) -> None:
-        """A partition changed, or is gone."""
+        """Take in a partition that changed, or is gone."""
         now_ms = self.at_ms(now)
         copied = None
         before = self._stages.get(at)
@@ -124,7 +124,7 @@ class Progress:
         self._ledger.see(at, held, now_ms, copied)
 
     def note_brokers(self, changes: Changes, now: float) -> None:
-        """Brokers came and went."""
+        """Take in brokers that came or went."""
         for broker in changes.brokers:
             self._presence.silent_since.pop(broker, None)
             if broker not in self._cluster.brokers:
@@ -134,7 +134,7 @@ class Progress:
                 self._presence.away_since.pop(broker, None)
 
     def hear(self, event: LogDirsDescribed, now: float) -> None:
-        """A broker said how large its replicas are, or did not."""
+        """Take in a broker's replica sizes, or its failure to answer."""
         asked = self._asked.pop(event.broker, None)
         held = self._cluster.brokers.get(event.broker)
         if asked is None or held is None or held.epoch != event.broker_epoch:
@@ -147,7 +147,7 @@ class Progress:
         self._take_in(now)
 
     def take_in(self, now: float) -> bool:
-        """Go on in a further turn with what brokers have said; whether something is left for the next one."""
+        """Continue to record reported sizes; return whether some are left for the next turn."""
         self._take_in(now)
         self._room = self._budget
         return bool(self._heard)
@@ -169,10 +169,10 @@ class Progress:
         elif broker in held.assignment.adding:
             self._transfers.sample(at, held.state.leader, broker, now)
 
-    # ---- what is asked of brokers ---------------------------------------------------------------------------
+    # ---- queries to brokers ---------------------------------------------------------------------------------
 
     def look(self, out: Outbox, most: int) -> bool:
-        """Look at so many moves more; once at all, ask brokers and say how far everything is. Whether that is done."""
+        """Examine up to `most` moves. After the last one, query brokers and publish progress; return True then."""
         seen = self._seen = self._seen or _Seen(in_order(self._cluster.moving))
         for at in islice(seen.left, most):
             most -= 1
@@ -186,7 +186,7 @@ class Progress:
 
     @property
     def is_looking(self) -> bool:
-        """Whether there are moves left to look at."""
+        """Whether there are moves left to examine."""
         return self._seen is not None
 
     def _look_at(self, at: TopicPartition, seen: _Seen, now: float) -> None:
@@ -204,7 +204,7 @@ class Progress:
             seen.rates[name] = seen.rates.get(name, 0.0) + (replica.bytes_per_second or 0.0)
 
     def _inquire(self, wanted: dict[BrokerId, list[TopicPartition]], out: Outbox) -> None:
-        """Ask both ends of every transfer; a broker that has not answered yet is not asked again."""
+        """Query both ends of every transfer; skips brokers that have not answered yet."""
         now = out.now
         hosted = max((self._cluster.replica_counts.get(broker, 0) for broker in wanted), default=0)
         pace_s = PACE_S + len(self._stages) / MOVES_A_SECOND + hosted / REPLICAS_A_SECOND
@@ -221,7 +221,7 @@ class Progress:
             out.add(DescribeLogDirs(broker, held.epoch, held.registration, tuple(wanted[broker])))
 
     def _measure(self, seen: _Seen, out: Outbox) -> None:
-        """By receiving broker; there is none for each partition, of which there may be very many."""
+        """Publish figures by receiving broker; there may be far too many partitions for figures of each."""
         for broker in sorted(self._shown | seen.remaining.keys()):
             out.measured("reassignment_remaining_bytes", seen.remaining.get(broker, 0.0), broker)
             out.measured("reassignment_bytes_per_second", seen.rates.get(broker, 0.0), broker)
@@ -234,7 +234,7 @@ class Progress:
     # ---- what is known --------------------------------------------------------------------------------------
 
     def of(self, at: TopicPartition, now: float) -> MoveProgress | None:
-        """How far the move of one partition is; None where it does not move."""
+        """The progress of one partition's move; None if it does not move."""
         known, held = self._stages.get(at), self._cluster.partition(at)
         if known is None or held is None:
             return None
@@ -244,7 +244,7 @@ class Progress:
         return MoveProgress(self._ledger.request_of(at), known.stage.value, known.since_ms, reason, replicas)
 
     def replicas(self, at: TopicPartition, now: float) -> tuple[ReplicaProgress, ...]:
-        """How far each receiving replica of one partition is."""
+        """The progress of each receiving replica of one partition."""
         held = self._cluster.partition(at)
         if held is None or held.state is None:
             return ()

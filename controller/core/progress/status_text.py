@@ -43,26 +43,26 @@ class _Sums(Struct):
 
     @property
     def remaining_s(self) -> float | None:
-        """Brokers receive side by side; one that comes no nearer has no end."""
+        """The longest of the brokers' remaining times, for they receive in parallel; None if one never catches up."""
         if any(not self.closing[broker] for broker in self.behind):
             return None
         return round(max((self.behind[b] / self.closing[b] for b in self.behind), default=0.0), 1)
 
 
 class StatusText:
-    """Puts statuses together, small enough for a znode or whole."""
+    """Builds statuses, complete or small enough for a znode."""
 
     def __init__(self, progress: Progress, most_data_bytes: int) -> None:
-        """`most_data_bytes` is what a status' znode can hold."""
+        """`most_data_bytes` is the capacity of a status' znode."""
         self._progress = progress
         self._most_data_bytes = most_data_bytes
 
     def at_ms(self, now: float) -> int:
-        """The Unix time in milliseconds at a moment of this machine's clock."""
+        """The Unix time in milliseconds at a time of this machine's clock."""
         return self._progress.at_ms(now)
 
     def whole(self, asked: OpenRequest, request: RequestId, now: float, *, has_progress: bool = True) -> RequestStatus:
-        """Everything known of a request."""
+        """The complete status of a request."""
         sums = _Sums()
         look = self._with_progress if has_progress else self._without_progress
         if asked.unfinished > MOST_MEASURED:
@@ -91,7 +91,7 @@ class StatusText:
         )
 
     def bounded(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
-        """What a znode can take: without progress where it is long, and in the end only what was not completed."""
+        """The status as a znode can hold it: without progress if long, and at the end only what was not completed."""
         if asked.unfinished * BYTES_A_PARTITION > self._most_data_bytes:
             return self._counts(asked, request, now)
         if len(asked.entries) > MOST_MEASURED and asked.finished_ms is not None:
@@ -109,12 +109,12 @@ class StatusText:
         return status if _size(status) <= self._most_data_bytes else structs.replace(status, topics=())
 
     def _counts(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
-        """Of so many partitions that no znode can name them all."""
+        """Only counts: no znode can name so many partitions."""
         now_ms = self.at_ms(now)
         return RequestStatus(request, asked.origin, asked.requested_ms, now_ms, asked.finished_ms, asked.counts, ())
 
     def _left_over(self, asked: OpenRequest, request: RequestId, now: float) -> RequestStatus:
-        """Of very many partitions that have ended only those that were not completed are named."""
+        """After the end of a very large request, name only the partitions that were not completed."""
         copied = asked.copied_bytes or None
         status = structs.replace(self._counts(asked, request, now), copied_bytes=copied, total_bytes=copied)
         if (len(asked.entries) - asked.ended[COMPLETED]) * BYTES_A_PARTITION > self._most_data_bytes:
@@ -136,12 +136,12 @@ class StatusText:
 
     @staticmethod
     def _unmeasured(entry: Entry, at: TopicPartition, sums: _Sums, now: float) -> PartitionStatus:  # noqa: ARG004 (like its siblings)
-        """Among very many."""
+        """Without measurements, for very large requests."""
         return PartitionStatus(at.partition, entry.replicas, entry.is_cancel)
 
 
 def _topic(name: TopicName, known: dict[TopicPartition, PartitionStatus], asked: OpenRequest) -> TopicStatus:
-    """The partitions of one topic; while one waits, with what identifies the topic."""
+    """The partitions of one topic; while one waits, with the identity of the topic."""
     partitions = tuple(known.values())
     waits_in = next((asked.entries[at].waits_in for at, partition in known.items() if partition.is_waiting), None)
     if waits_in is None:
@@ -150,7 +150,7 @@ def _topic(name: TopicName, known: dict[TopicPartition, PartitionStatus], asked:
 
 
 def _not_moving(entry: Entry, at: TopicPartition, sums: _Sums) -> PartitionStatus | None:
-    """A partition that has ended or waits; None where it moves."""
+    """The status of a partition that has ended or waits; None if it moves."""
     if entry.waits_in is not None:
         return PartitionStatus(at.partition, entry.replicas, entry.is_cancel, is_waiting=True)
     if entry.outcome is None:
@@ -163,7 +163,7 @@ def _not_moving(entry: Entry, at: TopicPartition, sums: _Sums) -> PartitionStatu
 
 
 def _owned(partition: PartitionStatus, request: RequestId) -> PartitionStatus:
-    """A request that has no id yet, or shares a move with a later one, still shows its own."""
+    """Show the request's own id, even if it has none in the ledger yet, or shares a move with a later request."""
     progress = partition.progress
     if progress is None or progress.request_id == request:
         return partition

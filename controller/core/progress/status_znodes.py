@@ -1,7 +1,7 @@
-"""What do the znodes of `/admin/reassign_partitions_status` say, and when are they written, and deleted?
+"""What do the znodes of `/admin/reassign_partitions_status` contain, and when are they written and deleted?
 
-At the beginning of a request, some seconds after a move has reached another stage, every half minute while it copies,
-and at the end. The finished ones are kept for a while, in whatever term that ends.
+They are written at the beginning of a request, some seconds after a move reaches another stage, every half minute while
+it copies, and at the end. Finished ones are kept for a while, across terms.
 
 Source: KIP-179 "Implementation".
 """
@@ -42,7 +42,7 @@ ROOT = Subject("znode", StatusRootAddress().path)
 
 
 class _Memo(Struct, frozen=True, eq=False):
-    """What a proposal is about; without a status it deletes one."""
+    """The request of a proposal; without a status the proposal deletes it."""
 
     request: RequestId
     status: RequestStatus | None = None
@@ -50,10 +50,10 @@ class _Memo(Struct, frozen=True, eq=False):
 
 
 class StatusZnodes:
-    """The bookkeeping of the status znodes in one term."""
+    """The status znodes of one term."""
 
     def __init__(self, shared: Shared, ledger: RequestLedger, text: StatusText) -> None:
-        """Nothing is due."""
+        """Begin with nothing due."""
         self._shared = shared
         self._statuses = shared.state.statuses
         self._transactions = shared.transactions
@@ -68,7 +68,7 @@ class StatusZnodes:
         self._own: dict[RequestId, None] = {}
 
     def take_up(self, now: float) -> None:
-        """Go on with what earlier terms wrote down, as soon as it can be read."""
+        """Continue the requests of earlier terms as soon as their statuses can be read."""
         now_ms = self._text.at_ms(now)
         for request in self._statuses.take_appeared():
             kept = self._statuses.kept.get(request)
@@ -86,11 +86,11 @@ class StatusZnodes:
         return is_own
 
     def open(self, asked: OpenRequest) -> None:
-        """Give a request an id, in its turn."""
+        """Queue a request for its id."""
         self._opening.append(asked)
 
     def next_at(self, now: float) -> float | None:
-        """When the next status is to be created or deleted; None while nothing waits for a time to come."""
+        """When the next status is to be created or deleted; None if nothing is scheduled."""
         times = []
         has_too_many = len(self._expiries) > MOST_FINISHED
         if self._due or self._expired or self._ledger.finished or has_too_many:
@@ -100,9 +100,9 @@ class StatusZnodes:
         return min(times, default=None)
 
     def review(self, now: float) -> None:
-        """Find what is due by now: news that has settled, figures that have grown old, statuses kept long enough.
+        """Queue what is due: news that has settled, outdated figures, statuses whose retention is over.
 
-        Of the finished ones only so many are kept: whoever asks again and again would fill ZooKeeper.
+        The number of finished ones is limited, so that repeated requests cannot fill ZooKeeper.
         """
         slower = max(1.0, len(self._ledger.open) / REQUESTS_UNSLOWED)
         for asked in self._ledger.open.values():
@@ -120,7 +120,7 @@ class StatusZnodes:
     # ---- proposing ------------------------------------------------------------------------------------------
 
     def opening(self, now: float) -> list[Proposal]:
-        """The status of the request that has waited longest for its id."""
+        """Propose the status of the request that has waited longest for its id."""
         if not self._opening or not self._transactions.may_propose(ROOT):
             return []
         asked, statuses = self._opening[0], self._statuses
@@ -135,7 +135,7 @@ class StatusZnodes:
         return [self._proposal(ROOT, writes, why, _Memo(request, status, asked))]
 
     def updates(self, now: float) -> Iterator[Proposal]:
-        """Statuses that say something else now, or have been kept long enough."""
+        """Propose changed statuses, and deletions of those whose retention is over."""
         due, self._ledger.finished = [*self._ledger.finished, *self._due], []
         self._due.clear()
         for asked in due[:WRITES_A_TURN]:
@@ -146,7 +146,7 @@ class StatusZnodes:
 
     def _update(self, asked: OpenRequest, now: float) -> Iterator[Proposal]:
         if asked.is_being_written:
-            return  # it is looked at again when that is answered
+            return  # the outcome of the write causes another look
         request = asked.request
         kept = self._statuses.kept.get(request) if request is not None else None
         if kept is None or request is None:
@@ -188,7 +188,7 @@ class StatusZnodes:
     # ---- outcomes -------------------------------------------------------------------------------------------
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """A status is written, or its znodes were read again after a refusal: then they tell what is left to do."""
+        """Take the outcome of a write; after a refusal, the znodes read again show what is left to do."""
         memo = proposal.memo
         assert isinstance(memo, _Memo)
         if isinstance(outcome, Accepted):
@@ -212,7 +212,7 @@ class StatusZnodes:
                 self._ledger.finished.append(asked)
 
     def retry(self, proposal: Proposal) -> None:
-        """A refused status may be written again; the end of a request may have waited for that."""
+        """Write a refused status again; the end of a request may be waiting for that."""
         memo = proposal.memo
         if isinstance(memo, _Memo) and memo.asked is not None and memo.asked.is_put_off:
             memo.asked.is_put_off = False
@@ -236,7 +236,7 @@ class StatusZnodes:
             self._retain(memo.request, status.finished_ms)
 
     def _not_opened(self, asked: OpenRequest, out: Outbox) -> None:
-        """The moves go on without an id for now, and the client is not kept waiting."""
+        """Answer the client without an id after several refusals; the moves continue."""
         asked.is_being_written = False
         tries = self._transactions.refusals(ROOT)
         if tries >= AT_ONCE and asked.call is not None:
@@ -245,7 +245,7 @@ class StatusZnodes:
             _answer(asked, None, out)
 
     def _go_without(self, asked: OpenRequest, out: Outbox) -> None:
-        """Not even the shortest status fits into a znode: the request goes on without one, or with what was written."""
+        """Even the shortest status does not fit into a znode: continue without one, or with the last one written."""
         asked.is_being_written = False
         if asked.request is None:
             self._opening.popleft()
@@ -253,7 +253,7 @@ class StatusZnodes:
         self._ledger.forget(asked)
 
     def _pause(self, request: RequestId, now: float) -> None:
-        """It cannot be deleted now."""
+        """Try the deletion again later."""
         self._paused.append((self._text.at_ms(now) + PAUSE_MS, request))
 
     def _retain(self, request: RequestId, finished_ms: int) -> None:
@@ -265,7 +265,7 @@ def _subject(request: RequestId) -> Subject:
 
 
 def _says_the_same(written: RequestStatus | None, now: RequestStatus) -> bool:
-    """Whether nothing has moved for some minutes: what is stuck is no reason to write again and again."""
+    """Whether nothing has progressed for some minutes: a stuck move must not cause repeated writes."""
     if written is None or now.updated_ms - written.updated_ms >= WRITTEN_UNCHANGED_EVERY_S * 1000:
         return False
     return written.copied_bytes == now.copied_bytes and written.counts == now.counts

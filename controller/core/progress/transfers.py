@@ -1,7 +1,7 @@
 """How much has each receiving replica copied, how fast, and when will it have everything?
 
-From what brokers say of their disks: the receiver's size is the numerator, the leader's the denominator. The leader's
-log may grow meanwhile, so the time left follows from how fast the gap between the two closes.
+Computed from the log sizes that brokers report, the receiver's against the leader's. The leader's log may grow
+meanwhile, so the remaining time follows from how fast the gap closes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from zk_layout.ids import BrokerId, TopicPartition
 from zk_layout.znodes.reassignment_status import ReplicaProgress
 
 SMOOTHING_S = 10.0
-"""What lies longer back than this has lost two thirds of its weight."""
+"""Samples older than this have lost two thirds of their weight."""
 STALE_AFTER_S = 15.0
-"""A rate that was last measured so long ago says nothing any more."""
-_NOTHING = 1.0  # bytes a second that are none: what is left of a rate long after it has ended
+"""A rate not measured for this long means nothing any more."""
+_NOTHING = 1.0  # bytes a second that count as zero: the remains of a rate long after a transfer has stopped
 
 
 class _Flow(Struct):
-    """Sums over time, older ones with less weight: bytes copied, bytes by which the gap closed, seconds."""
+    """Sums over time, with older samples weighing less: bytes copied, bytes by which the gap closed, seconds."""
 
     at: float
     copied: int
@@ -44,22 +44,22 @@ class _Flow(Struct):
 
 
 class Transfers:
-    """Memory of one term: losing it costs some seconds of measuring."""
+    """Samples of one term; losing them costs some seconds of measuring."""
 
     def __init__(self) -> None:
-        """Nothing measured yet."""
+        """Begin without samples."""
         self._sizes: dict[TopicPartition, dict[BrokerId, int]] = {}
         self._flows: dict[TopicPartition, dict[BrokerId, _Flow]] = {}
         self.stale_after_s = STALE_AFTER_S
 
     def hear(self, broker: BrokerId, asked: Iterable[TopicPartition], sizes: dict[TopicPartition, ReplicaSize]) -> None:
-        """A broker said how large its replicas are; one it was asked for and does not have yet is empty."""
+        """Record a broker's replica sizes; a queried replica that the broker does not have yet is empty."""
         for at in asked:
             size = sizes.get(at)
             self._sizes.setdefault(at, {})[broker] = size.size_bytes if size is not None else 0
 
     def sample(self, at: TopicPartition, leader: BrokerId, receiver: BrokerId, now: float) -> None:
-        """The receiver has just said how far it is: reckon with what was heard last of both ends."""
+        """Sample a transfer after the receiver's report, with the last reported sizes of both ends."""
         heard = self._sizes.get(at, {})
         total, copied = heard.get(leader), heard.get(receiver)
         if total is None or copied is None:
@@ -67,7 +67,7 @@ class Transfers:
         gap = max(0, total - copied)
         flows = self._flows.setdefault(at, {})
         flow = flows.get(receiver)
-        if flow is None or copied < flow.copied:  # a log that shrank begins anew
+        if flow is None or copied < flow.copied:  # a log that shrank begins again
             flows[receiver] = _Flow(now, copied, gap)
         else:
             flow.sample(now, copied, gap)
@@ -75,10 +75,10 @@ class Transfers:
     def progress(
         self, at: TopicPartition, leader: BrokerId, receiver: BrokerId, now: float, *, is_in_sync: bool
     ) -> ReplicaProgress:
-        """How far one receiving replica is.
+        """The progress of one receiving replica.
 
         Shape:
-            Whoever is in sync has everything, whatever sizes say: segments are cut and compacted differently.
+            An in-sync replica has everything, whatever the sizes are: segments are cut and compacted differently.
         """
         heard = self._sizes.get(at, {})
         total, copied = heard.get(leader), heard.get(receiver)
@@ -103,6 +103,6 @@ class Transfers:
         return max(self._sizes.get(at, {}).values(), default=None)
 
     def forget(self, at: TopicPartition) -> None:
-        """The move is over."""
+        """Forget a move that is over."""
         self._sizes.pop(at, None)
         self._flows.pop(at, None)

@@ -1,4 +1,4 @@
-"""What does a rule look at, and what can it decide?"""
+"""What does a rule examine, and what can it decide?"""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from zk_layout.znodes.topics import Assignment
 
 
 class Case(Struct, frozen=True):
-    """One partition as a rule sees it: the facts, with what this turn has already decided on top.
+    """One partition as a rule sees it: the facts, with this turn's decisions on top.
 
     Shape:
-        `state` is None only where the partition never had one. `confirmed` are the brokers that said they deleted
-        their replica; `is_patience_over` says that no more waiting is due for the others. `owed` are replicas that
-        left the assignment earlier and whose deletion is unconfirmed. `unlisted` are in-sync replicas that the
-        topic's znode does not name; in `assignment` they are being removed. `strays` are such that may lack records:
-        the ISR in `state` is without them. `is_gathering` says that the topic's znode
-        was written a moment ago and that other moves of the topic will soon end too. `config` are the topic's settings,
-        None unless they have just been read.
+        `state` is None only if the partition never had one. `confirmed` are the brokers that confirmed the deletion of
+        their replica; `is_patience_over`: the others are no longer waited for. `owed` are replicas that left the
+        assignment earlier and whose deletion is unconfirmed. `unlisted` are in-sync replicas that the topic's znode
+        does
+        not name; `assignment` is removing them. `strays` are unlisted replicas that may lack records: the ISR in
+        `state`
+        excludes them. `is_gathering`: the topic's znode was written a moment ago, and other moves of the topic will
+        soon
+        end too. `config` are the topic's settings, None unless just read.
     """
 
     at: TopicPartition
@@ -46,11 +48,10 @@ class Case(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A decision about one partition: what its znodes must say, and the reason.
+    """A decision about one partition: what its znodes must say, and why.
 
     Shape:
-        None means "stays as it is"; an empty `owed` means that nothing is owed any more. `notice` is what an operator
-        must find in the log.
+        None means "unchanged"; an empty `owed` means that nothing is owed any more. `notice` goes to the log.
     """
 
     why: str
@@ -68,7 +69,7 @@ class Look(Struct, frozen=True):
 
 
 class Gather(Struct, frozen=True):
-    """A decision that is made, but whose write waits a moment, to be one with others of its kind."""
+    """A decision whose write waits a moment, to be combined with others of its kind."""
 
 
 Next = Change | Look | Gather | None
@@ -76,7 +77,7 @@ Rule = Callable[[Case, Cluster], Next]
 
 
 class Precedence(IntEnum):
-    """In which order rules are asked; the first that has something to say decides about the partition."""
+    """The order in which rules are asked; the first with a decision decides about the partition."""
 
     STRAYS = 0
     LEGACY_ENTRY = 1
@@ -113,7 +114,7 @@ def raised(
 
 
 def listed(replicas: Replicas) -> str:
-    """Replicas as people read them.
+    """Format replicas for operators.
 
     >>> listed((1, 2))
     '[1, 2]'

@@ -21,14 +21,14 @@ from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 
 class Draft:
-    """The step of one topic while it is being decided: the facts, and what was decided on top of them.
+    """One topic's step in preparation: the facts, and the decisions on top of them.
 
-    Other znodes that must change with the topic's are written `before` it, along with it, or `after` it as the states
-    are: that order counts where a transaction has to be cut. `shows` says why, where nothing else is written.
+    Other znodes that must change with the topic's are written `before` it, along with it, or, like states, `after` it:
+    the order matters if a transaction has to be cut. `shows` is the reason if nothing else is written.
     """
 
     def __init__(self, topic: TopicView, cluster: Cluster) -> None:
-        """Nothing decided yet."""
+        """Begin without decisions."""
         self.topic = topic
         self.before: list[Write] = []
         self.along: list[Write] = []
@@ -52,12 +52,12 @@ class Draft:
         return self._assignments.keys()
 
     def assignment_of(self, number: PartitionId) -> Assignment | None:
-        """The replicas of a partition after this step; None where there is no such partition."""
+        """The replicas of a partition after this step; None if there is no such partition."""
         held = self.topic.partitions.get(number)
         return self._assignments.get(number, held.assignment if held is not None else None)
 
     def why(self, number: PartitionId) -> Sequence[str]:
-        """What was decided about a partition."""
+        """The reasons for the decisions about a partition."""
         return self._why[number]
 
     def touches(self, number: PartitionId) -> bool:
@@ -65,7 +65,7 @@ class Draft:
         return number in self._why
 
     def case(self, number: PartitionId) -> Case | None:
-        """One partition as the rules see it; None where its znodes are missing, unread or unreadable."""
+        """One partition as the rules see it; None if its znodes are missing, unread or unreadable."""
         held, cluster = self.topic.partitions.get(number), self._cluster
         if held is None or not held.assignment.replicas or not held.is_state_known or held.is_malformed:
             return None
@@ -93,9 +93,9 @@ class Draft:
         )
 
     def take(self, number: PartitionId, change: Change) -> None:
-        """Decide on top of what was decided before. Two raises of a leader epoch in one step count as one.
+        """Decide on top of earlier decisions. Two raises of a leader epoch in one step count as one.
 
-        What writes no state takes strays out of the ISR all the same: one may be among the new replicas.
+        Removes strays from the ISR even if the change writes no state: one may be among the new replicas.
 
         Raises:
             Violated: it breaks an invariant.
@@ -122,9 +122,9 @@ class Draft:
         self._why.setdefault(number, []).append(change.why)
 
     def came_about(self) -> Iterable[tuple[Record, Sequence[str]]]:
-        """What an audit trail has to tell of this step once it is written: who leads, what moves, what topics get.
+        """The audit records of this step, once it is written: elections, moves, and changes of topics.
 
-        First leaders and smaller ISRs are no news: the one goes with the topic, the other with a broker.
+        Omits first leaders, which belong to the topic, and smaller ISRs, which belong to a broker.
         """
         if self._added:
             yield Record.TOPIC, (self._growth(),)
@@ -146,16 +146,16 @@ class Draft:
         )
 
     def give_id(self, topic_id: TopicId) -> None:
-        """Name a topic that has no id yet."""
+        """Give an id to a topic without one."""
         self._topic_id = topic_id
 
     @property
     def is_about_the_whole(self) -> bool:
-        """Whether the topic gets partitions, or is to be deleted, with this step."""
+        """Whether this step adds partitions to the topic, or requests its deletion."""
         return bool(self._added or self._requests)
 
     def grow(self, added: dict[PartitionId, Replicas]) -> None:
-        """Give the topic new partitions; the next step finds their first leaders.
+        """Add partitions to the topic; the next step elects their first leaders.
 
         Raises:
             Violated: one cannot have these replicas.
@@ -165,14 +165,15 @@ class Draft:
         self._added = added
 
     def request(self, write: Write, why: str) -> None:
-        """Write down what somebody asked of the topic as a whole, in a znode that is none of its own."""
+        """Record a request about the topic as a whole in a znode outside the topic."""
         self._requests.append(Atom((write,), (why,)))
 
     def made(self) -> Iterable[tuple[PartitionId, Making]]:
-        """The replicas that this step makes: of partitions of which no znode was there, and those that moves add.
+        """The replicas that this step creates: those of partitions without a znode, and those that moves add.
 
-        One whose deletion is still owed may have its log yet, as one that is in sync has, whether it is listed or not;
-        and a partition that has lost its state has logs.
+        Excludes replicas that may have a log: one whose deletion is owed, one in sync, listed or not, and those of a
+        partition
+        that has lost its state.
         """
         for number in self._why:
             held, assignment = self.topic.partitions[number], self._assignments.get(number)
@@ -185,9 +186,9 @@ class Draft:
                 yield number, Making(assignment, frozenset(r for r in assignment.adding if r not in there))
 
     def atoms(self) -> tuple[Atom, ...]:
-        """The writes: first what concerns the whole topic with the states that go with it, then single states.
+        """The writes: first the topic's own znodes with the states that belong to them, then single states.
 
-        What goes `apart`, because ZooKeeper refuses it again and again, goes only where there is nothing else.
+        Writes that go `apart`, because ZooKeeper keeps refusing them, are included only if there is nothing else.
         """
         atoms = []
         together = sorted(self._assignments.keys() | self._owed.keys())
@@ -244,7 +245,7 @@ class Draft:
             yield Delete(address, version)
 
     def _had_strays(self, number: PartitionId) -> bool:
-        """Whether the ISR has to be put right before the topic's znode may list one of them."""
+        """Whether strays must leave the ISR before the topic's znode may list one of them."""
         held = self.topic.partitions[number]
         return held.state is not None and bool(strays(held.assignment, held.state))
 
@@ -266,5 +267,5 @@ class Draft:
 
 
 def without(state: PartitionState, gone: Replicas) -> PartitionState:
-    """The state with an ISR that does not name them."""
+    """The state without these replicas in its ISR."""
     return replace(state, isr=tuple(r for r in state.isr if r not in gone))

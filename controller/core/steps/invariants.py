@@ -1,11 +1,11 @@
-"""Which writes of a partition can nothing excuse? The gate of every decision, and the judge of every history.
+"""Which writes of a partition are always wrong? The gate of every decision, and the judge of every history.
 
-`violated` holds of each write by itself, whoever makes it: a controller, a leader or a person. `strangers` holds of
-whole decisions: between the two parts of one that was cut, a leader may take in a replica that is just being let go.
-`outdated` holds of a history while ZooKeeper forgets nothing; restored, it may have lost a controller epoch, so nothing
-is refused for that. `refused` is what this controller holds itself to.
+`violated` applies to each single write, by a controller, a leader or a person. `strangers` applies to whole decisions:
+between the two parts of a decision that was cut, a leader may add a replica that is just being removed. `outdated`
+applies to a history as long as ZooKeeper loses nothing; a restored one may have lost a controller epoch, so no decision
+is refused for that. `refused` is the standard for this controller.
 
-When a move may let replicas go is no invariant of a write: a request may force it, and a later target may be in sync
+When a move may remove replicas is no invariant of a write: a request may force it, and a later target may be in sync
 earlier.
 
 Source: Kafka's epochs, of which a leader epoch has one leader; KIP-455 "topics/[topic] zNode content".
@@ -24,7 +24,7 @@ from zk_layout.znodes.topics import Assignment
 
 
 class Held(Struct, frozen=True, gc=False):
-    """What both znodes of a partition say together; None where there is nothing."""
+    """What both znodes of a partition say; None where one is missing."""
 
     assignment: Assignment | None = None
     state: PartitionState | None = None
@@ -34,7 +34,7 @@ NOTHING = Held()
 
 
 class Invariant(Enum):
-    """What every write leaves as it should be."""
+    """What holds after every write."""
 
     ASSIGNMENT = auto()
     LEADER_IN_SYNC = auto()
@@ -49,7 +49,7 @@ class Violated(ValueError):
 
 
 def violated(before: Held, after: Held) -> str:
-    """What a write breaks, whoever made it; empty if nothing. It looks only at what the write changes.
+    """Describe what a write by anyone breaks; empty if nothing. Examines only what the write changes.
 
     >>> was = Held(Assignment((1, 2)), PartitionState(1, 4, 9, (1, 2)))
     >>> violated(was, Held(was.assignment, PartitionState(2, 5, 9, (2,))))
@@ -63,10 +63,10 @@ def violated(before: Held, after: Held) -> str:
 
 
 def refused(before: Held, after: Held) -> str:
-    """Why this controller does not write a decision; empty if nothing is wrong.
+    """Explain why this controller does not write a decision; empty if nothing is wrong.
 
-    What others have left broken is put right bit by bit, so it is no reason; but nobody could tell any more who has all
-    records if an ISR became empty, and one that was empty before is not written again either.
+    What others left broken is repaired step by step, so it is no reason to refuse. But an empty ISR is never written,
+    even if it was empty before: no one could tell any more which replica has all records.
 
     >>> found = Held(Assignment((1, 2, 3)), PartitionState(1, 4, 9, (2, 3)))
     >>> smaller = Held(found.assignment, PartitionState(1, 5, 9, (2,)))
@@ -93,7 +93,7 @@ def gate(topic: TopicName, number: PartitionId, before: Held, after: Held, why: 
 
 
 def strangers(before: Held, after: Held) -> str:
-    """Who joins the ISR without being a replica, before or after the decision; empty if nobody does.
+    """Report replicas that join the ISR without being assigned before or after the decision; empty if there are none.
 
     >>> was = Held(Assignment((1, 2)), PartitionState(1, 4, 9, (1,)))
     >>> strangers(was, Held(was.assignment, PartitionState(1, 4, 9, (1, 3))))
@@ -113,7 +113,7 @@ def strangers(before: Held, after: Held) -> str:
 
 
 def outdated(before: Held, after: Held, in_force: int) -> str:
-    """What a controller epoch says against a write; empty if nothing. Zero is `in_force` where none is known."""
+    """Explain which controller epoch forbids a write; empty if none does. `in_force` is zero if unknown."""
     then, now = before.state, after.state
     if now is None:
         return ""

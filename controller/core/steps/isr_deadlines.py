@@ -1,8 +1,8 @@
 """How long does a leader wait for an ISR that cannot be written?
 
-A broker has one AlterPartition under way, for all partitions that it leads: while one of them keeps it without an
-answer, none of them gets another ISR, and acknowledgements wait for replicas that have died. It asks again at once when
-it is told of an error, so it is not told at once.
+A broker sends one AlterPartition at a time, for all partitions that it leads: while one partition keeps it unanswered,
+no other gets a new ISR, and acknowledgements wait for dead replicas. It repeats the request as soon as it gets an
+error, so the error is delayed.
 
 Source: Kafka's DefaultAlterPartitionManager and Partition.handleAlterPartitionError.
 """
@@ -25,22 +25,22 @@ WHY = "ZooKeeper refuses to write the partition's state"
 
 
 class LeadersWaited(Alarm, frozen=True):
-    """The leaders that wait for something of a topic get their answer."""
+    """Answer the leaders that wait for a topic."""
 
     topic: TopicName
 
 
 class LeadersWait:
-    """The leaders of one term that wait for what cannot be written."""
+    """The leaders of one term that wait for an ISR that cannot be written."""
 
     def __init__(self, shared: Shared, aside: TopicsAside) -> None:
-        """None does."""
+        """Begin without waiting leaders."""
         self._shared = shared
         self._aside = aside
         self._topics: dict[TopicName, None] = {}
 
     def put_back(self, name: TopicName, items: Iterable[Item], out: Outbox) -> None:
-        """Keep what is asked for until it may be tried again, but no leader for long."""
+        """Queue these parts until they may be tried again, but limit the wait of leaders."""
         held = list(items)
         self._shared.requests.put_back(held)
         if name not in self._topics and any(isinstance(item.wanted, IsrProposal) for item in held):
@@ -48,7 +48,7 @@ class LeadersWait:
             out.wake(LeadersWaited(name), out.now + WAIT_S)
 
     def woke(self, alarm: LeadersWaited, out: Outbox) -> None:
-        """Answer those that still wait."""
+        """Refuse the ISR changes that still wait."""
         self._topics.pop(alarm.topic, None)
         requests, aside = self._shared.requests, self._aside.of(alarm.topic)
         items = requests.take(alarm.topic)

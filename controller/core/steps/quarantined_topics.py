@@ -1,7 +1,7 @@
-"""Which topics, or which of their partitions, are set aside, and what may still be decided about them?
+"""Which topics or partitions are quarantined, and what may still be decided about them?
 
-What raises, or is refused for good, is first left with its elections only: states are znodes of their own. Where those
-go wrong too, nothing is decided about it. After a while, ever longer, everything is tried again.
+After an exception or a permanent refusal, elections alone continue: states are separate znodes. If those fail too,
+nothing is decided any more. After a while, longer each time, everything is tried again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FORGOTTEN_AFTER_S = 2 * LONGEST_WAIT_S
 
 
 class TryTopicAgain(Alarm, frozen=True):
-    """A topic that was set aside may be tried again as a whole."""
+    """End the quarantine of a topic."""
 
     topic: TopicName
 
 
 class Limit(IntEnum):
-    """How far decisions about a partition, or about the topic as a whole, may go."""
+    """Which decisions are allowed about a partition, or about the topic as a whole."""
 
     NONE = 0
     ELECTIONS = 1
@@ -37,13 +37,13 @@ class Limit(IntEnum):
 
 
 class Aside(Struct, eq=False):
-    """One topic that is set aside, or has been until a moment ago.
+    """One topic that is in quarantine, or was until recently.
 
     Shape:
-        `whole` is the limit of decisions about the topic's own znodes. Partitions that are `due` have not been looked
-        at as they should be. With `holds_requests` requests wait, because
-        ZooKeeper refuses what they want; it `is_unproven` that it does no more until something is written. `times`
-        counts in a row.
+        `whole` limits decisions about the topic's own znodes. `due` partitions have not been fully examined. With
+        `holds_requests`, requests wait because ZooKeeper refuses their writes; `is_unproven` holds after a release
+        until
+        something is written. `times` counts consecutive quarantines.
     """
 
     whole: Limit = Limit.NONE
@@ -55,15 +55,15 @@ class Aside(Struct, eq=False):
 
     @property
     def is_limited(self) -> bool:
-        """Whether anything may not be decided now."""
+        """Whether any decision is currently forbidden."""
         return bool(self.whole or self.partitions)
 
     def limit(self, number: PartitionId) -> Limit:
-        """What may be decided about a partition."""
+        """The limit of decisions about a partition."""
         return max(self.whole, self.partitions.get(number, Limit.NONE))
 
     def may_try(self, item: Item) -> bool:
-        """Whether what a request wants written may be: ISRs and leaders are in znodes of their own."""
+        """Whether the writes of a request part are allowed: ISRs and leaders are in separate znodes."""
         if not self.holds_requests:
             return True
         is_state_only = isinstance(item.wanted, IsrProposal | Election)
@@ -74,15 +74,15 @@ FREE = Aside()
 
 
 class TopicsAside:
-    """The topics of one term that are set aside."""
+    """The quarantined topics of one term."""
 
     def __init__(self, set_aside: SetAside) -> None:
-        """None is. `set_aside` says it and shows it."""
+        """Begin with none. `set_aside` logs and lists them."""
         self._set_aside = set_aside
         self._topics: dict[TopicName, Aside] = {}
 
     def of(self, name: TopicName) -> Aside:
-        """What may be decided about a topic."""
+        """The quarantine of a topic."""
         return self._topics.get(name, FREE)
 
     def put(
@@ -94,7 +94,7 @@ class TopicsAside:
         partitions: Iterable[PartitionId] = (),
         holds_requests: bool = False,
     ) -> None:
-        """Decide less about these partitions, or about the topic as a whole, for a while."""
+        """Tighten the limit of these partitions, or of the topic as a whole, for a while."""
         held = self._topics.setdefault(name, Aside())
         if not held.is_limited:
             held.times += 1
@@ -108,7 +108,7 @@ class TopicsAside:
         self._set_aside.put(f"topic {name}", why, out)
 
     def release(self, name: TopicName, out: Outbox) -> tuple[PartitionId, ...]:
-        """Try everything again; the partitions that were set aside."""
+        """Lift the limits; return the partitions to examine again."""
         held = self._topics.get(name)
         if held is None:
             return ()
@@ -123,13 +123,13 @@ class TopicsAside:
         return numbers
 
     def went_well(self, name: TopicName, *, has_written: bool) -> None:
-        """A step of a topic was decided, and written where there was something to write."""
+        """Note that a step of a topic was decided, and any writes succeeded."""
         held = self._topics.get(name)
         if held is not None and not held.is_limited and (has_written or not held.is_unproven):
             self.forget(name)
 
     def forget(self, name: TopicName) -> None:
-        """Nothing is wrong with it any more, or it has gone."""
+        """End the quarantine of a topic that has recovered or is gone."""
         if self._topics.pop(name, None) is not None:
             self._set_aside.take_back(f"topic {name}")
 

@@ -1,4 +1,4 @@
-"""What takes part in the next step of one topic: its requests, its rules, and what it comes to?"""
+"""What belongs to the next step of one topic: requests, rules, and the result?"""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from zk_layout.ids import PartitionId, TopicName
 
 
 class Step(Struct, eq=False):
-    """One step of a topic while it is being decided, and until it is written.
+    """One step of a topic, from preparation until it is written.
 
     Shape:
-        `numbers` are the partitions that are due. `accepted` are parts of requests that are answered when the writes
-        are done, `postponed` those that wait for the next step. Partitions that are `closed` get no other request in
-        this step, and rules are not asked about those that are `decided`; for those in `requested` a request decided
-        about the replicas. Those `elected` got a leader before any request was considered; about those `left_alone` a
-        request decided, though they are due, and no rule at all was asked about those `unasked`. Those `limited` are
-        set aside: nothing but elections is decided about them, and where the whole `is_limited` nothing but requests
-        writes the topic's own znode. `notices` are given once the step is proposed. `looks` must be read before
-        anything can be decided about the partitions `looking`. With `waits_for` nothing of this step is written before
-        that subject is free. `at` is what is being decided at this moment: it is to blame for an error.
+        `numbers` are the due partitions. `accepted` parts of requests are answered when the writes are done,
+        `postponed`
+        ones wait for the next step. `closed` partitions get no other request in this step, and rules skip `decided`
+        ones;
+        for those in `requested` a request decided about the replicas. Those `elected` got a leader before any request
+        was
+        considered; about those `left_alone` a request decided, though they are due, and no rule at all examined those
+        `unasked`. The `limited` are quarantined: only elections are allowed, and with `is_limited` only requests write
+        the
+        topic's own znode. `notices` are logged once the step is proposed. `looks` must be read before anything can be
+        decided about the partitions `looking`. With `waits_for`, the step is not written before that subject is free.
+        `at` is what is being decided at this moment: it is blamed for an exception.
     """
 
     name: TopicName
@@ -70,43 +73,42 @@ class Step(Struct, eq=False):
 
     @property
     def topic(self) -> TopicView:
-        """The topic, where it exists."""
+        """The topic, if it exists."""
         return self.planned.topic
 
     def came_about(self) -> Iterable[tuple[Record, Sequence[str]]]:
-        """What an audit trail has to tell of it once it is written; without a draft it creates or deletes a topic."""
+        """The audit records of a written step; without a draft it creates or deletes a topic."""
         if self.draft is not None:
             return self.draft.came_about()
         return [(Record.TOPIC, atom.why[:1]) for atom in self.atoms]
 
 
 class TopicDuty(Duty):
-    """A duty that also decides about single topics; what all of them decide about one is one step.
+    """A duty that also decides about single topics; the decisions of all such duties about one topic form one step.
 
     Shape:
-        `parts` are the types of parts of requests that it decides, `rules` what it wants to be asked about each
-        partition that is due.
+        `parts` are the types of request parts that it decides, `rules` what it decides about each due partition.
     """
 
     parts: ClassVar[tuple[type[Wanted], ...]] = ()
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
-        """What is to be asked about each partition that is due, and when."""
+        """The rules for each due partition, with their order."""
         return ()
 
     def owns(self, name: TopicName) -> bool:
-        """Whether a topic is in a condition in which nobody else decides about it."""
+        """Whether this duty alone decides about a topic, because of the topic's condition."""
         return False
 
     def decide(self, step: Step, items: list[Item], out: Outbox) -> None:
-        """The step of a topic that it owns."""
+        """Prepare the step of a topic that it owns."""
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
-        """Decide a part of a request: settle it, or take it into the step."""
+        """Decide a part of a request: settle it, or add it to the step."""
 
     def granted(self, item: Item) -> Result:
-        """The answer to a part that was taken into a step whose writes are done."""
+        """The answer to a part whose writes are done."""
         return granted(item)
 
     def missing(self, item: Item) -> Result:
@@ -118,10 +120,10 @@ class TopicDuty(Duty):
         return self.missing(item)
 
     def open_step(self, step: Step, out: Outbox) -> None:
-        """Requests have been considered, rules have not been asked yet."""
+        """Act after requests and before rules."""
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """Rules have been asked; what else goes with the step?"""
+        """Act after rules: what else belongs to the step?"""
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
-        """What became of a step."""
+        """Take the outcome of a step."""

@@ -1,4 +1,4 @@
-"""What is the next step of each topic that is due? Requests first, then the rules, partition by partition."""
+"""What is the next step of each due topic? Requests first, then the rules, partition by partition."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from zk_layout.znodes.topics import TopicAddress
 
 Noticed = dict[str, list[Notice]]
 
-# While a topic's znode cannot be read, its partitions keep their leaders and ISRs by what it said before.
+# While a topic's znode cannot be read, its partitions keep leaders and ISRs by its former content.
 WITHOUT_TOPIC_ZNODE = (Precedence.LEADER, Precedence.NEW_EPOCH)
 # These write states, and nothing else.
 ELECTIONS = (Precedence.FIRST_LEADER, Precedence.LEADER)
@@ -58,15 +58,15 @@ MOST_SINGLE = 8
 
 
 class Steps(Duty):
-    """One step a topic at a time, put together from what the topic duties decide.
+    """One step per topic at a time, combined from the decisions of the topic duties.
 
-    What goes wrong with one topic, partition or request is contained here: it costs that one.
+    An error costs only the topic, partition or request concerned.
     """
 
     alarms = (TryTopicAgain, LongEnough, LeadersWaited)
 
     def __init__(self, shared: Shared, deciders: Sequence[TopicDuty]) -> None:
-        """Nothing is due."""
+        """Begin with nothing due."""
         self._shared = shared
         self._cluster = shared.cluster
         self._deciders = deciders
@@ -86,7 +86,7 @@ class Steps(Duty):
     # ---- what is due ----------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Whatever has changed is looked at."""
+        """Schedule everything that changed."""
         agenda, topics = self._shared.agenda, self._cluster.topics
         for name, numbers in changes.partitions.items():
             agenda.add(name, numbers)
@@ -101,7 +101,7 @@ class Steps(Duty):
             self._shared.rest.note_topic(name)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Try a topic again that was set aside; or somebody has waited long enough."""
+        """Try a quarantined topic again, or end waits that have reached their deadline."""
         match alarm:
             case TryTopicAgain(topic):
                 due = dict.fromkeys(self._aside.release(topic, out))
@@ -115,7 +115,7 @@ class Steps(Duty):
                 raise TypeError(f"{alarm} is not set here")
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """The steps of the topics that are due and not under way, within a turn's budget."""
+        """Propose the steps of due topics that are not under way, within a turn's budget."""
         self._unblock()
         agenda, busy = self._shared.agenda, self._shared.transactions.busy_topics
         held: dict[Subject, None] = {}
@@ -143,7 +143,7 @@ class Steps(Duty):
         items = self._shared.requests.take(name, most)
         try:
             self._decide(step, items, held, out)
-            wanted = (*step.accepted, *step.postponed)  # what is postponed would be accepted next
+            wanted = (*step.accepted, *step.postponed)  # a postponed part would be accepted next
             waiting = [item for item in wanted if not self._aside.of(name).may_try(item)]
             if waiting:
                 self._shared.requests.put_back(items)
@@ -186,7 +186,7 @@ class Steps(Duty):
         return Proposal(topic_subject(name), step.atoms, tuple(step.holds), step)
 
     def _note_rest(self, step: Step, out: Outbox) -> None:
-        """Whoever waits for a partition goes on where no rule has anything to say about it."""
+        """Report settled partitions to the waits: those about which no rule has a decision."""
         rest = self._shared.rest
         if rest.is_idle:
             return
@@ -237,7 +237,9 @@ class Steps(Duty):
         step.unasked, step.left_alone = dict.fromkeys(left_alone.keys() - overdue.keys()), left_alone
 
     def _consider(self, item: Item, step: Step, out: Outbox) -> None:
-        """A topic is deleted or grows by one request a step, and some requests want a partition for themselves."""
+        """Consider a part; postpone it if another request claims its partition, or has created, grown or deleted its
+        topic.
+        """
         number = item.at.partition
         is_second = number == WHOLE_TOPIC and step.planned.is_about_the_whole
         if number in step.closed or number in step.elected or is_second:
@@ -250,10 +252,11 @@ class Steps(Duty):
     def _ask_rules(
         self, step: Step, numbers: Iterable[PartitionId], aside: Aside, *, is_election: bool = False
     ) -> None:
-        """A partition about which a request has decided gets nothing else in the same step.
+        """Apply the rules to these partitions; those about which a request has decided get nothing else in this step.
 
-        A leader must find in its answer the ISR it asked for, and a request must not meet the legacy entry that it
-        evicts. In the next step, elections come first there: a leader that asks again and again keeps none off.
+        A leader must find in its answer the ISR it requested, and a request must not meet the legacy entry that it
+        evicts. In
+        the next step elections come first there, so that a leader's repeated requests cannot prevent them.
         """
         cluster, draft = self._cluster, step.planned
         topic = draft.topic
@@ -278,14 +281,14 @@ class Steps(Duty):
             _follow(case, self._rules_without_topic if topic.is_malformed else rules, step, cluster, noticed)
             if is_election and draft.touches(number):
                 step.elected[number] = None
-        for notices in noticed.values():  # many partitions of a topic most often have the same trouble
+        for notices in noticed.values():  # partitions of a topic usually share their trouble
             more = f" (and {len(notices) - 1} more partitions)" if len(notices) > 1 else ""
             step.notices.append(replace(notices[0], text=f"{notices[0].text}{more}"))
 
     # ---- what goes wrong ------------------------------------------------------------------------------------
 
     def _contain(self, step: Step, items: list[Item], why: str, out: Outbox) -> None:
-        """Answer the request that was being decided, or set aside the partition or topic; decide the rest anew."""
+        """Answer the request that failed, or quarantine the partition or topic; then decide the rest again."""
         name, at, requests = step.name, step.at, self._shared.requests
         suspects = [at] if isinstance(at, Item) else []
         if at is None:
@@ -310,7 +313,7 @@ class Steps(Duty):
     # ---- what became of it ----------------------------------------------------------------------------------
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """Answer, look at the topic again, or put everything back to be decided anew."""
+        """Answer requests, schedule the topic again, or queue everything to be decided again."""
         step = proposal.memo
         assert isinstance(step, Step)
         requests, agenda = self._shared.requests, self._shared.agenda
@@ -344,9 +347,10 @@ class Steps(Duty):
             self._shared.set_aside.take_back(_what(item))
 
     def _carried_out(self, step: Step, out: Outbox) -> tuple[list[Item], list[Item]]:
-        """The moves that ZooKeeper has taken of a step that it refused, for steps are written in parts; and the rest.
+        """Split the accepted parts of a refused step into moves that were written, since steps are written in parts,
+        and the rest.
 
-        Put back, a move would be decided again after a later request for the same partition.
+        A written move must not be queued again: it could be decided after a later request for the same partition.
         """
         topic = self._cluster.topics.get(step.name)
         if step.draft is None or topic is None:
@@ -363,7 +367,7 @@ class Steps(Duty):
         return done, left
 
     def _put_refused_aside(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
-        """What ZooKeeper refuses to write again and again waits; whether the topic can go on without it at once."""
+        """Quarantine what ZooKeeper keeps refusing; return whether the rest of the topic can continue at once."""
         single, other = dict[PartitionId, None](), ""
         for address in about if step.draft is not None else ():
             if isinstance(address, StateAddress | PartitionAddress | ReassignmentAddress):
@@ -379,7 +383,7 @@ class Steps(Duty):
         return bool(single or other)
 
     def _refuse_unwritable(self, step: Step, outcome: Unwritable, message: str, out: Outbox) -> None:
-        """Who asked for it is told; what nobody asked for is not tried again for a while, elections are at once."""
+        """Refuse the accepted parts; decisions without a request are quarantined, but elections continue at once."""
         for item in step.accepted:
             if isinstance(outcome, TooLarge):
                 self._shared.requests.settle(item, oversized(item, message), out)
@@ -390,19 +394,19 @@ class Steps(Duty):
         self._shared.agenda.add(step.name, step.numbers)
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
-        """Look again at what was refused."""
+        """Schedule the refused step again."""
         step = proposal.memo
         assert isinstance(step, Step)
         self._shared.agenda.add(step.name, step.numbers, is_urgent=True)
 
 
 def in_order(deciders: Iterable[TopicDuty]) -> list[tuple[Precedence, Rule]]:
-    """The rules in the order in which they are asked; README.md lists them."""
+    """The rules in order; README.md lists them."""
     return sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
 
 
 def _limit(step: Step, aside: Aside) -> None:
-    """What may not be decided now is due when the topic is tried again."""
+    """Limit a step; what it may not decide now is due when the quarantine ends."""
     if aside.is_limited:
         step.limited, step.is_limited = frozenset(n for n in step.numbers if aside.limit(n)), bool(aside.whole)
         aside.due.update(dict.fromkeys(step.limited))
@@ -433,7 +437,7 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, not
 
 
 def is_sound(held: Partition, topic: TopicView, at: TopicPartition, cluster: Cluster) -> bool:
-    """Whether no rule can have anything to say: a quick look for the many partitions at which nothing happens."""
+    """Whether no rule can have a decision: a quick check for the many partitions to which nothing happens."""
     state = held.state
     if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.untold:
         return False
