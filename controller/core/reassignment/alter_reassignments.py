@@ -20,10 +20,10 @@ NOTHING_MOVES = Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, MESSAGES[ErrorCod
 def consider(
     wanted: PartitionReassignment, case: Case | None, cluster: Cluster, mode: Mode = Mode.SAFE
 ) -> Change | Refusal | None:
-    """The change that fulfils a request, why it is refused, or None where it is fulfilled already.
+    """The change that a request needs, the reason to refuse it, or None if nothing needs to change.
 
     Shape:
-        `case` is None where the partition does not exist.
+        `case` is None if the partition does not exist.
     """
     if case is None:
         return refuse(wanted, UNASSIGNED, cluster)
@@ -35,9 +35,9 @@ def consider(
 
 
 def refuse(wanted: PartitionReassignment, held: Assignment, cluster: Cluster) -> Refusal:
-    """Why a partition that does not exist, or is not to stay, cannot move.
+    """The refusal for a partition that does not exist or is being deleted.
 
-    Kafka looks at what is asked for first, and then whether the partition exists and is to stay.
+    Like Kafka, checks the request first, then the partition.
     """
     if wanted.replicas is not None:
         return rule.refused_target(held, wanted.replicas, cluster) or UNKNOWN_PARTITION

@@ -1,9 +1,10 @@
-"""The folder door: children of `/admin/reassignments` ask for moves, and show those that are in progress (KIP-236).
+"""Which moves do children of `/admin/reassignments` request, and which moves must they show (KIP-236)?
 
-A child that differs from where the topic znode sends its partition is a request, because the controller never leaves
-such a child behind: what it changes itself changes in the same transaction, or where that would be too large before it.
-A child that was there in this term and is gone while its move goes on asks for a cancel, for the controller deletes a
-child no earlier than its move. What was not there when the term began says nothing: it is created again.
+A child that differs from its partition's target in the topic znode is a request, because the controller never leaves
+such a child behind: its own changes update the child in the same transaction, or before it if that would be too large.
+If a child existed in this term and disappears while its move continues, its removal requests a cancel, for the
+controller
+deletes a child no earlier than its move ends. A child missing since the term began means nothing; it is created again.
 
 Source: KIP-236 "Proposed Changes": a new child starts a move, changed contents start it again, the old replicas as
 contents cancel it, and "the child nodes are precisely the replicas currently being reassigned".
@@ -38,10 +39,10 @@ GONE = Zxid(-1)
 
 
 class ReassignmentFolder(TopicDuty):
-    """The folder in one term. Not registered unless `controller.reassignments.znodes` asks for it."""
+    """The folder in one term. Registered only if `controller.reassignments.znodes` asks for it."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing seen yet."""
+        """Begin without known children."""
         self._shared = shared
         self._cluster = shared.cluster
         self._state = shared.state.reassignments
@@ -56,7 +57,7 @@ class ReassignmentFolder(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Look at the partitions whose children or topics have changed."""
+        """Examine the partitions whose children or topics have changed."""
         due = self._shared.agenda.add
         if changes.is_beginning:
             self._doubt_leftovers(out)
@@ -88,11 +89,12 @@ class ReassignmentFolder(TopicDuty):
             self._removed.setdefault(at.topic, {})[at.partition] = None
 
     def _doubt_leftovers(self, out: Outbox) -> None:
-        """Tell requests of before from what a controller left behind that does not keep the folder.
+        """Ignore requests left by a controller that does not maintain /admin/reassignments.
 
-        Every term that keeps it writes its epoch there first of all. Where a later one has written a partition's
-        state, and the topic znode is younger than the child, nobody can say which of the two was meant last: the
-        child is not followed.
+        Each term that maintains the folder first writes its epoch there. If a later epoch has written a partition's
+        state,
+        and the topic znode is older than the child, nothing shows which of the two was written last: the child is
+        ignored.
         """
         for name, children in sorted(self._state.children.items()):
             topic = self._cluster.topics.get(name)
@@ -123,7 +125,7 @@ class ReassignmentFolder(TopicDuty):
                 self._refuse(at, "The partition does not exist.", out)
 
     def _differing(self, name: TopicName) -> list[PartitionId]:
-        """A topic znode can be read again, or somebody else has written it."""
+        """The children that differ from a topic znode that is readable again, or was overwritten."""
         partitions, children = self._cluster.topics[name].partitions, self._state.children[name]
         return [
             number
@@ -141,7 +143,7 @@ class ReassignmentFolder(TopicDuty):
         return name not in self._cluster.topics or self._belongs_to_nobody(name)
 
     def _refuse(self, at: TopicPartition, reason: str, out: Outbox) -> None:
-        """Say once why a child is not followed."""
+        """Log once why a child is ignored."""
         child = self._state.child(at)
         mzxid = child.mzxid if child is not None else GONE
         if self._noticed.get(at) != mzxid:
@@ -157,7 +159,7 @@ class ReassignmentFolder(TopicDuty):
     # ---- deciding -------------------------------------------------------------------------------------------
 
     def open_step(self, step: Step, out: Outbox) -> None:
-        """What children ask for, unless a request of this step decides about the same partition's replicas."""
+        """Apply the children's requests, unless a request in this step decides about the same partition's replicas."""
         self._settle_removed(step)
         draft = step.planned
         self._waiting = {}
@@ -178,7 +180,7 @@ class ReassignmentFolder(TopicDuty):
             step.requested[number] = None
 
     def _settle_removed(self, step: Step) -> None:
-        """Of partitions that do not move, it means nothing that their children are gone."""
+        """Forget removed children of partitions that do not move: their removal means nothing."""
         moving = self._cluster.moving.get(step.name, {})
         settled = [n for n in step.numbers if n not in moving]
         removed = self._removed.get(step.name, {})
@@ -189,10 +191,11 @@ class ReassignmentFolder(TopicDuty):
             self._removed.pop(step.name, None)
 
     def _asked_for(self, step: Step) -> Iterator[tuple[TopicPartition, Replicas | None]]:
-        """What the children of the partitions that are due ask for and is not under way yet.
+        """The requests by children of due partitions that are not under way yet.
 
-        Of a child and an entry of the legacy znode the later one counts, also where the child wants things to stay. A
-        child older than the topic was an earlier topic's.
+        Of a child and an entry of the legacy znode the later one applies, even if the child wants no change. A child
+        older than
+        the topic was meant for an earlier topic.
         """
         topic, cluster = step.topic, self._cluster
         children, removed = self._state.children.get(topic.name, {}), self._removed.get(topic.name, {})
@@ -209,11 +212,13 @@ class ReassignmentFolder(TopicDuty):
                     yield at, child.replicas
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """Let the children of these partitions, and of those this step decided about, say what will be under way.
+        """Update the children of these partitions, and of those this step decided about, to the moves under way.
 
-        Children that differ from the decision are written before the topic, where the transaction has to be cut or
-        ZooKeeper refuses it again and again: a successor then finds the same decision as a request, or a child to
-        create. One that asks for what is decided is a request until that is written, and goes after it.
+        Children that differ from the decision are written before the topic if the transaction has to be cut, or if
+        ZooKeeper
+        keeps refusing it: a successor then finds the same decision as a request, or a child to create. A child that
+        requests
+        what is decided remains a request until that is written, so it is updated afterwards.
         """
         topic, draft = step.topic, step.planned
         if topic.is_malformed:
@@ -239,24 +244,24 @@ class ReassignmentFolder(TopicDuty):
             draft.after.extend(followed)
 
     def _is_as_decided(self, step: Step, number: PartitionId) -> bool:
-        """Whether there is no child that asks for anything else than what this step decides."""
+        """Whether no child requests anything but what this step decides."""
         child, assignment = self._state.child(TopicPartition(step.name, number)), step.planned.assignment_of(number)
         return child is None or (assignment is not None and child.replicas == assignment.target)
 
     def _kept(self, step: Step, number: PartitionId) -> Write | None:
-        """What makes a partition's child say where it moves; None where it does, or nobody can tell."""
+        """The write that makes a partition's child show its move; None if it does, or the move is unknown."""
         topic, draft, cluster = step.topic, step.planned, self._cluster
         at, held = TopicPartition(topic.name, number), topic.partitions.get(number)
         child, assignment = self._state.child(at), draft.assignment_of(number)
         target = assignment.target if assignment is not None and assignment.is_moving else None
         is_unread = _is_unread(topic, held)
         if child is None:
-            # A child later than an entry of the legacy znode overrules it: none is made before the entry was judged.
+            # A child newer than an entry of the legacy znode overrules it, so the entry must be judged first.
             is_judged = at not in cluster.legacy or not is_unread
             if target is None or self._state.version == ABSENT or not is_judged:
                 return None
             return Create(_address(at), Reassignment(target))
-        is_awaited = child.replicas is None and not child.is_malformed  # somebody has still to write into it
+        is_awaited = child.replicas is None and not child.is_malformed  # its creator has yet to write into it
         if is_awaited or (number not in draft.assigned and is_unread):
             return None
         if target is None:
@@ -264,9 +269,9 @@ class ReassignmentFolder(TopicDuty):
         return None if child.replicas == target else Set(_address(at), Reassignment(target), child.version, child.czxid)
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
-        """What a child asks for may be too much for the topic's znode: it is not followed, then.
+        """Ignore a child whose request does not fit into the topic's znode.
 
-        Nor is one that still says where its partition moved before the topic was written without it.
+        The same applies to an outdated child, if the topic was written without it.
         """
         for number in step.draft.assigned if step.draft is not None else ():
             at = TopicPartition(step.name, number)
@@ -283,7 +288,7 @@ class ReassignmentFolder(TopicDuty):
     # ---- the folder itself, and children that belong to no partition ----------------------------------------
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Say in the folder who keeps it, and remove strays."""
+        """Record this term in the folder, and remove stray children."""
         may_propose = self._shared.transactions.may_propose
         proposals = []
         mark = self._mark() if may_propose(FOLDER) else None
@@ -315,7 +320,7 @@ class ReassignmentFolder(TopicDuty):
 
 
 def _is_unread(topic: TopicView, held: Partition | None) -> bool:
-    """Whether nothing can be said of a partition before its znodes were read, or mended."""
+    """Whether a partition's znodes must be read or repaired before anything can be said of it."""
     return topic.is_malformed or (held is not None and (not held.is_state_known or held.is_malformed))
 
 

@@ -1,11 +1,12 @@
-"""What if somebody else writes which replicas a partition has?
+"""What if someone else changes a partition's replicas in the topic znode?
 
-While it leads, this controller alone decides that: what is written over it, be it an old tool's outdated copy or an
-edit by hand, does not count and is written back; new partitions are taken in. What was written before its term counts,
-but in-sync replicas that are not listed there are removed as by a move, once the listed ones are in sync.
+While it leads, only this controller decides about replicas: a foreign write, such as an old tool's outdated copy or a
+manual edit, is ignored and reverted, except for new partitions. Writes from before its term apply, but in-sync replicas
+that they do not list are removed as by a move, once the listed ones are in sync.
 
-Source: Kafka's KafkaController.processPartitionModifications, which looks at new partitions only; its next write of the
-znode puts back what it knows.
+Source: Kafka's KafkaController.processPartitionModifications, which reacts to new partitions only; its next write of
+the
+znode restores what it knows.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ Formers = Mapping[PartitionId, Partition]
 
 
 class ForeignWrites(TopicDuty):
-    """Knows which assignments this controller wrote itself, and puts back those that somebody else replaced."""
+    """Knows which assignments this controller wrote, and restores those that someone else replaced."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody has written anything."""
+        """Begin without writes."""
         self._agenda, self._state, self._topics = shared.agenda, shared.state, shared.state.topics
         self._overwritten = shared.memory.overwritten
         self._ours: dict[TopicName, Assignments] = {}
@@ -43,26 +44,27 @@ class ForeignWrites(TopicDuty):
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
-        """In-sync replicas that are not listed."""
+        """Rules for in-sync replicas that are not listed."""
         return ((Precedence.STRAYS, put_right), (Precedence.UNLISTED, next_step))
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """Our own write may be seen before, or without, the answer to it."""
+        """Record our own write, which may be seen before the outcome, or without one."""
         assignments = ((number, step.planned.assignment_of(number)) for number in step.planned.assigned)
         self._ours[step.name] = {number: a for number, a in assignments if a is not None}
         if not self._ours[step.name]:
             del self._ours[step.name]
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
-        """Whatever else is seen of the topic from now on was written later."""
+        """After this, whatever else is seen of the topic was written later."""
         if isinstance(outcome, Accepted):
             self._accepted[step.name] = None
 
     def amend(self, changes: OpenChanges, out: Outbox) -> None:
-        """Look who wrote what has changed. Everybody else sees the replicas that count.
+        """Revert foreign assignments, so that other duties see the replicas that apply.
 
-        At once, and at all of a znode, be it that other duties see its partitions in several turns, or later: what this
-        controller decides next would be taken for what it wrote then.
+        This must happen at once and for the whole znode, even if other duties see its partitions later or over several
+        turns:
+        otherwise this controller's next decision would be taken for its earlier write.
         """
         left = self._state.changes
         for name in {**left.gone_topics, **changes.gone_topics}:
@@ -104,7 +106,7 @@ class ForeignWrites(TopicDuty):
         return ours if ours is not None and (ours == found or name in self._accepted) else before
 
     def _keep(self, name: TopicName, ours: Assignments) -> None:
-        """What ZooKeeper accepted counts, also where it was overwritten before it was seen."""
+        """Keep what ZooKeeper accepted, even if it was overwritten before it was seen."""
         overwritten = self._overwritten.get(name, ())
         for number, assignment in ours.items():
             if number in overwritten:
@@ -112,11 +114,12 @@ class ForeignWrites(TopicDuty):
 
 
 def put_right(case: Case, cluster: Cluster) -> Next:
-    """Take out of the ISR what is no replica: a leader that heard of the listed ones alone has waited for no others.
+    """Remove strays from the ISR: a leader that knows only the listed replicas has waited for no others.
 
-    What a decision let go is owed a deletion, and gets it. Others may hold the only second copy: they become replicas
-    that are being removed once the listed ones are in sync. Those that are not yet count as added: the move would let
-    go at once otherwise.
+    A replica released by a decision is owed a deletion, and gets it. Others may have the only second copy: they become
+    replicas that are removed once the listed ones are in sync. Listed replicas that are not in sync count as added, so
+    that
+    the move does not end at once.
     """
     if not case.strays or case.state is None:
         return None
@@ -132,7 +135,7 @@ def put_right(case: Case, cluster: Cluster) -> Next:
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """Write down that replicas in sync which are not listed are being removed, so that they serve until then."""
+    """Mark unlisted in-sync replicas as being removed, so that they serve until then."""
     if not case.unlisted or case.state is None:
         return None
     target, unlisted = listed(case.assignment.target), listed(case.unlisted)

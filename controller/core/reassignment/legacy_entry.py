@@ -1,7 +1,7 @@
-"""What becomes of the moves that old tools write into `/admin/reassign_partitions`?
+"""What happens to moves that old tools write into `/admin/reassign_partitions`?
 
-Source: KIP-455 "`/admin/reassign_partitions` znode"; KAFKA-9478 (entries that never leave) is avoided by judging each
-entry by what the topic znode says.
+Source: KIP-455 "`/admin/reassign_partitions` znode"; KAFKA-9478 (entries that never leave) is avoided by comparing each
+entry with the topic znode.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from zk_layout.ids import Replicas
 def next_step(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusal | None:
     """Start or redirect the partition's move toward an entry's target; None while that is under way or done.
 
-    A refused entry is to be removed with its reason, so that it does not block the others. A move to a broker that is
-    down begins and waits for it: tools that write this znode look only at its having been taken, as Kafka's do.
+    A refused entry must be removed, with its reason, so that it does not block the others. A move to a broker that is
+    down
+    begins and waits for it: tools that write this znode only check that the entry was taken, as Kafka's do.
     """
     if case.assignment.is_moving and case.assignment.target == target:
         return None
@@ -32,7 +33,7 @@ def next_step(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusa
 
 
 def is_done(case: Case, target: Replicas) -> bool:
-    """Whether an entry can be removed: its move has ended where it wanted.
+    """Whether an entry can be removed: its move has reached its target.
 
     >>> from zk_layout.znodes.topics import Assignment
     >>> is_done(Case(("t", 0), None, Assignment((1, 2)), None), (1, 2))

@@ -1,6 +1,6 @@
-"""The legacy door: which entries of `/admin/reassign_partitions` are accepted, and which are to leave?
+"""Which entries of `/admin/reassign_partitions` are accepted, and which are removed?
 
-The znode is one for all topics, so its writes are serialised: one under way, by itself or within a topic's step.
+One znode serves all topics, so its writes are serialized: one under way, by itself or within a topic's step.
 
 Source: KIP-455 "`/admin/reassign_partitions` znode": "Once the znode is non-empty, further writes to it will be
 ignored."
@@ -26,16 +26,16 @@ from zk_layout.znodes.admin import LegacyMove, LegacyReassignment, LegacyReassig
 from zk_layout.znodes.topics import TopicAddress
 
 NOTICE = "refused legacy reassignment"
-UNKNOWN = Zxid(0)  # when a znode that we wrote was created
+UNKNOWN = Zxid(0)  # creation zxid of a znode that we wrote, while unknown
 ADDRESS = LegacyReassignmentAddress()
 SUBJECT = Subject("znode", ADDRESS.path)
 
 
 class LegacyZnode(TopicDuty):
-    """The accepted entries are memory: they are taken when the znode appears, and only get fewer afterwards."""
+    """Remembers the accepted entries, which are taken when the znode appears and only decrease afterwards."""
 
     def __init__(self, shared: Shared) -> None:
-        """No entry seen yet."""
+        """Begin without entries."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = shared.memory
@@ -47,13 +47,13 @@ class LegacyZnode(TopicDuty):
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
-        """An entry decides before anything else does, but for a later request in the same step."""
+        """An entry decides before any other rule, unless a later request in the same step overrules it."""
         return ((Precedence.LEGACY_ENTRY, self._next_step),)
 
     # ---- accepting ------------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Take entries in when the znode appears; judge those whose partition does not exist, or is being deleted."""
+        """Accept entries when the znode appears; refuse those whose partition does not exist or is being deleted."""
         if changes.legacy:
             self._accept()
             if self._has_foreign:
@@ -66,7 +66,7 @@ class LegacyZnode(TopicDuty):
         fact, memory = self._shared.state.legacy, self._memory
         self._has_foreign = False
         if fact.stat is not None and fact.stat.czxid not in (memory.legacy_czxid, UNKNOWN):
-            memory.legacy, memory.legacy_czxid = {}, fact.stat.czxid  # another znode of that name: all in it is new
+            memory.legacy, memory.legacy_czxid = {}, fact.stat.czxid  # a new znode: all its entries are new
         if not isinstance(fact.value, LegacyReassignment):
             memory.legacy = {}
             return
@@ -96,7 +96,7 @@ class LegacyZnode(TopicDuty):
     # ---- deciding -------------------------------------------------------------------------------------------
 
     def open_step(self, step: Step, out: Outbox) -> None:
-        """The rule is asked about partitions of this step now."""
+        """Prepare for the rule to be asked about this step."""
         self._step, self._refused = step, {}
         self._begun.pop(step.name, None)
 
@@ -118,7 +118,7 @@ class LegacyZnode(TopicDuty):
         return None
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """Entries that a request of this step overrules leave with it."""
+        """Remove the entries that a request of this step overrules together with it."""
         refused, self._refused = self._refused, {}
         for at, reason in refused.items():
             self._refuse(at, reason, out)
@@ -128,15 +128,15 @@ class LegacyZnode(TopicDuty):
             step.holds.append(SUBJECT)
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
-        """An entry that is too much for the topic's znode is refused, as a request is: others wait behind it."""
+        """Refuse an entry that does not fit into the topic's znode, as a request would be: others wait behind it."""
         begun = self._begun.pop(step.name, {})
         if step.accepted or step.decided or not isinstance(outcome, TooLarge):
-            return  # others that were refused are not tried again, but it is
+            return  # other refused writes are retried
         for number in begun:
             self._refuse(TopicPartition(step.name, number), outcome.message, out)
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Take out the entries that are done, unless the znode is being written or cannot be read."""
+        """Remove the entries that are done, unless the znode is being written or cannot be read."""
         fact, legacy = self._shared.state.legacy, self._cluster.legacy
         self._done = {at: None for at in self._done if at in legacy}
         if fact.stat is None or isinstance(fact.value, Malformed):
@@ -148,7 +148,7 @@ class LegacyZnode(TopicDuty):
         return (Proposal(SUBJECT, (Atom((self._without(self._done),), why),)),)
 
     def _without(self, entries: Iterable[TopicPartition]) -> Write:
-        """The znode without some entries; deleted where none is left."""
+        """The znode without some entries; deleted if none is left."""
         gone, stat = {*entries}, self._shared.state.legacy.stat
         assert stat is not None
         rest = tuple(LegacyMove(*at, target) for at, target in self._cluster.legacy.items() if at not in gone)
@@ -157,5 +157,5 @@ class LegacyZnode(TopicDuty):
         return Delete(ADDRESS, stat.version, stat.czxid)
 
     def figures(self) -> dict[str, float]:
-        """The entries that are not done."""
+        """The number of entries that are not done."""
         return {"legacy_reassignment_entries": len(self._cluster.legacy)}

@@ -1,4 +1,4 @@
-"""Reassignment: moves asked for through the API, the next step of every move, and the replicas that have to go."""
+"""Which moves are requested through the API, what is each move's next step, and which replicas must be deleted?"""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ TAKEN_IN_AT_ONCE = 20_000
 
 
 class PatienceOver(Alarm, frozen=True):
-    """Some moves have waited long enough for brokers to confirm that they deleted their replicas."""
+    """Some moves have waited long enough for confirmed deletions."""
 
 
 class EndsGathered(Alarm, frozen=True):
-    """The ends of moves of a topic have been gathered long enough."""
+    """The ends of a topic's moves have been gathered long enough."""
 
     topic: TopicName
 
 
 class Moves(TopicDuty):
-    """All moves of partitions, whoever asked for them."""
+    """All moves of partitions, of any origin."""
 
     requests = (AlterReassignments,)
     parts = (PartitionReassignment,)
     alarms = (PatienceOver, EndsGathered)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing moves."""
+        """Begin without moves."""
         self._shared = shared
         self._cluster = shared.cluster
         self._removal = Removal(shared.memory, shared.settings.deletion_patience_s)
@@ -59,7 +59,7 @@ class Moves(TopicDuty):
 
     @property
     def rules(self) -> Iterable[tuple[Precedence, Rule]]:
-        """Replicas on the controller's own id, and moves in progress."""
+        """Replicas on controller ids, and moves in progress."""
         return (
             (Precedence.OWN_REPLICA, own_replica.next_step),
             (Precedence.REASSIGNMENT, self._next_step),
@@ -69,7 +69,7 @@ class Moves(TopicDuty):
     # ---- requests -------------------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Each partition is decided by itself; of several targets for one the last counts, as in Kafka."""
+        """Open the request, to decide each partition separately; of several targets the last applies, as in Kafka."""
         request = asked.request
         if not isinstance(request, AlterReassignments):
             raise TypeError(f"{type(request).__name__} is not served here")
@@ -85,7 +85,7 @@ class Moves(TopicDuty):
         self._take_in(out)
 
     def _take_in(self, out: Outbox) -> None:
-        """A request of very many moves is taken in over several turns."""
+        """Queue the parts of large requests over several turns."""
         left = TAKEN_IN_AT_ONCE
         while self._taking_in and left > 0:
             items = self._shared.requests.go_on(self._taking_in[0], left)
@@ -118,11 +118,11 @@ class Moves(TopicDuty):
                 step.notices.append(outcome.notice)
 
     def missing(self, item: Item) -> Result:
-        """Kafka looks at what is asked for first."""
+        """Refuse a missing partition; like Kafka, checks the request first."""
         return self._refused(item, UNASSIGNED)
 
     def being_deleted(self, item: Item) -> Result:
-        """While its topic is being deleted, Kafka still knows which replicas a partition has."""
+        """Refuse a move during a deletion; like Kafka, with the partition's replicas still known."""
         held = self._cluster.partition(item.at)
         return self._refused(item, UNASSIGNED if held is None else held.assignment)
 
@@ -133,7 +133,7 @@ class Moves(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Go on with large requests, and forget what no longer matters once a partition has changed."""
+        """Continue large requests, and forget what no longer matters once a partition has changed."""
         self._take_in(out)
         if self._removal.is_idle:
             return
@@ -144,13 +144,13 @@ class Moves(TopicDuty):
                 self._removal.see(at, topic.partitions[number], topic.deletions.get(number, ()))
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """A broker has deleted replicas."""
+        """Take in confirmed deletions."""
         if isinstance(report, Acknowledged) and is_accepted(report, self._cluster):
             for at in self._removal.confirm(report, self._cluster):
                 self._shared.agenda.add(at.topic, (at.partition,))
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Enough was waited for."""
+        """End waits whose time is over."""
         match alarm:
             case PatienceOver():
                 expired, next_at = self._removal.lose_patience(out.now)
@@ -164,7 +164,7 @@ class Moves(TopicDuty):
                 raise TypeError(f"{alarm} is not set here")
 
     def _next_step(self, case: Case, cluster: Cluster) -> Next:
-        """The rule's next step; what it waits for is remembered until the step is closed."""
+        """The rule's next step; what it waits for is noted until the step is closed."""
         step = rule.next_step(case, cluster)
         match step:
             case Gather():
@@ -178,11 +178,11 @@ class Moves(TopicDuty):
         return step
 
     def open_step(self, step: Step, out: Outbox) -> None:
-        """Nothing is left of a step that was not closed."""
+        """Reset what an unfinished step may have left."""
         self._letting_go, self._gathered, self._ends_moves = [], [], False
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """Waits begin, and ends of moves that come at about the same time are gathered."""
+        """Begin waits, and gather ends of moves that come at about the same time."""
         until = self._removal.wait_for(self._letting_go, out.now)
         if until is not None:
             out.wake(PatienceOver(), until)
@@ -193,7 +193,7 @@ class Moves(TopicDuty):
 
 
 def _unreadable(step: Step, at: TopicPartition) -> Refusal | None:
-    """Nobody can tell what a partition's replicas or its leader are while their znode says nothing sensible."""
+    """Refuse a partition whose malformed znode hides its replicas or leader."""
     held, is_topic_malformed = step.topic.partitions.get(at.partition), step.topic.is_malformed
     if not is_topic_malformed and not (held is not None and held.is_malformed):
         return None

@@ -1,8 +1,8 @@
-"""Which real broker takes the place of a controller, where somebody placed a replica on its id?
+"""Which broker replaces a controller whose id was assigned a replica?
 
 Brokers and old tools place replicas on every registered id. A partition that never had a leader gets another
-assignment before its first election; one that had is moved. Where no broker is left to take its place, the id stays in
-the assignment: that is how it is known that a replica is owed, until a broker comes.
+assignment before its first election; one that had a leader is moved. While no broker can replace the controller, its id
+stays in the assignment as a reminder that a replica is owed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zk_layout.znodes.topics import Assignment
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """Replace the ids of controllers; None where none is named, or no live broker could take its place."""
+    """Replace the ids of controllers; None if there are none, or no live broker can take their place."""
     controllers, state = cluster.controllers, case.state
     if controllers.keys().isdisjoint(case.assignment.replicas):
         return None
@@ -41,9 +41,9 @@ def _named(ids: Replicas, cluster: Cluster) -> str:
 
 
 def _revived(case: Case, state: PartitionState, target: Replicas, cluster: Cluster) -> Next:
-    """Nobody but controllers is in sync: nothing was ever written to the partition since they were given it.
+    """Only controllers are in sync: nothing was ever written to the partition since it was assigned to them.
 
-    With one other replica, that has all there is. Among several nobody knows: an unclean election has to choose.
+    With one other replica, that one has all records. Among several it is unknown: an unclean election has to choose.
     """
     others = tuple(r for r in case.assignment.replicas if r not in cluster.controllers)
     if len(others) > 1:
@@ -59,7 +59,7 @@ def _revived(case: Case, state: PartitionState, target: Replicas, cluster: Clust
 
 
 def _replaced(case: Case, cluster: Cluster) -> Replicas:
-    """The target with brokers in the place of controllers, as far as there are any."""
+    """The target with brokers in place of controllers, as far as there are any."""
     target: list[BrokerId] = []
     for replica in case.assignment.target:
         taken = (*case.assignment.target, *target)
@@ -69,9 +69,9 @@ def _replaced(case: Case, cluster: Cluster) -> Replicas:
 
 
 def _replacement(case: Case, taken: Replicas, cluster: Cluster) -> BrokerId | None:
-    """The live broker with the fewest replicas; neighbours among equals differ by partition, to spread them.
+    """The live broker with the fewest replicas; among equals, the choice varies with the partition to spread them.
 
-    One that is being removed stays where there is no other: the move could not end without a replica in that place.
+    A broker being removed stays only if there is no other: the move could not end without a replica in that place.
     """
     free: Replicas = tuple(b for b in cluster.live_brokers() if b not in taken)
     candidates = tuple(b for b in free if b not in case.assignment.removing) or free

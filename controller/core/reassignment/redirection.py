@@ -1,7 +1,7 @@
-"""What becomes of the replicas in sync when a partition's replicas change at once: who leads, who must go?
+"""What happens to leader and ISR when a partition's replicas change at once, and which replicas must go?
 
-Kafka stops what a cancel or a new target drops without a look at the ISR (KAFKA-14424). Here that is refused where the
-dropped replicas hold the only in-sync copies that can serve, unless it is forced.
+On a cancel or a new target, Kafka stops the dropped replicas regardless of the ISR (KAFKA-14424). Here that is refused,
+unless forced, if the dropped replicas are the only in-sync ones that can serve.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ FORCED = "forced reassignment"
 
 
 def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode) -> Change | Refusal:
-    """Give a partition the replicas `to`; leader and ISR are chosen from them in the same write.
+    """Give a partition the replicas `to`; the same write chooses leader and ISR from them.
 
-    Replicas that are dropped are owed a deletion until they confirm it.
+    Dropped replicas are owed a deletion until they confirm it.
     """
     state = case.state
     if state is None:
-        return Change(why, to, owed=())  # the partition never had a leader: nobody was told to make a log
+        return Change(why, to, owed=())  # without a first leader no broker has created a log
     dropped = tuple(r for r in case.assignment.replicas if r not in to.replicas)
     leaving = dict.fromkeys((*case.owed, *dropped))
     owed = tuple(r for r in leaving if r not in to.replicas and r not in cluster.controllers)
@@ -40,7 +40,7 @@ def redirect(case: Case, cluster: Cluster, to: Assignment, why: str, mode: Mode)
         return Change(f"{why}, forced", to, _given_up(case, state, to, cluster), owed, notice)
     leader, isr = state.leader, kept or state.isr
     if leader not in to.replicas or not cluster.is_online(leader, case.at):
-        if electable:  # whoever is elected waits for nobody who is gone
+        if electable:  # an elected leader must not wait for a replica that is gone
             leader, isr = electable[0], tuple(r for r in kept if r in electable)
         elif leader not in to.replicas or not cluster.still_serves(leader, case.at):
             leader = NO_LEADER
@@ -66,8 +66,9 @@ def _notice(case: Case, to: Assignment, given_up: Replicas) -> Notice:
 def _given_up(case: Case, state: PartitionState, to: Assignment, cluster: Cluster) -> PartitionState:
     """No in-sync replica is kept: the first online one leads with what it has, as after an unclean election.
 
-    Where none is online, whichever of the old ones returns first will lead. Those that were told to delete their logs
-    lead only where all of them were.
+    If none is online, the first of the old ones to return will lead. Replicas that were sent a deletion lead only if
+    all
+    were.
     """
     left = tuple(r for r in to.original if cluster.may_have_records(r, case.at)) or to.original
     leader = next((r for r in left if cluster.is_online(r, case.at)), None)

@@ -1,4 +1,4 @@
-"""Which leaving replicas are confirmed to be deleted, and how long is waiting for the others still due?"""
+"""Which removed replicas are confirmed to be deleted, and how long are the others waited for?"""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ GATHER_S = 0.25
 
 
 class Removal:
-    """The waiting of one term: losing it costs asking again."""
+    """The waits of one term: losing them costs asking again."""
 
     def __init__(self, memory: Memory, patience_s: float) -> None:
-        """Nobody leaves."""
+        """Begin without waits."""
         self._memory = memory
         self._patience_s = patience_s
         self._until: dict[TopicPartition, float] = {}
@@ -43,7 +43,7 @@ class Removal:
             self._keep(at, frozenset(b for b in confirmed if b in leaving))
 
     def confirm(self, answer: Acknowledged, cluster: Cluster) -> list[TopicPartition]:
-        """A broker took a StopReplica in: the partitions for which it confirmed a deletion.
+        """Record an answer to StopReplica; return the partitions whose deletion it confirms.
 
         An answer to an older leader epoch does not count: the replica may have been added again since.
         """
@@ -59,14 +59,14 @@ class Removal:
         return confirmed
 
     def wait_for(self, partitions: Iterable[TopicPartition], now: float) -> float | None:
-        """These moves wait for confirmations: when the earliest of all waits ends, if that is news."""
+        """Begin to wait for these moves; return the end of the earliest of all waits, if any wait is new."""
         new = [at for at in partitions if at not in self._until and at not in self._memory.out_of_patience]
         for at in new:
             self._until[at] = now + self._patience_s
         return next(iter(self._until.values())) if new else None  # all wait equally long: the first is the earliest
 
     def lose_patience(self, now: float) -> tuple[list[TopicPartition], float | None]:
-        """The moves that have waited long enough, and when the next wait ends."""
+        """End the waits that are over; return their moves, and when the next wait ends."""
         expired = [at for at, _ in takewhile(lambda wait: wait[1] <= now, self._until.items())]
         for at in expired:
             del self._until[at]
@@ -74,18 +74,18 @@ class Removal:
         return expired, next(iter(self._until.values()), None)
 
     def gather(self, topic: TopicName, moving: int) -> bool:
-        """Ends of moves were written: whether further ones of this topic are to wait for each other for a while."""
+        """Note written ends of moves; return whether further ends of this topic now wait for each other."""
         if moving < WORTH_GATHERING or topic in self._memory.gathering:
             return False
         self._memory.gathering[topic] = None
         return True
 
     def put_off(self, topic: TopicName, numbers: Iterable[PartitionId]) -> None:
-        """The ends of these moves wait."""
+        """Delay the ends of these moves."""
         self._gathered.setdefault(topic, {}).update(dict.fromkeys(numbers))
 
     def gathered(self, topic: TopicName) -> Iterable[PartitionId]:
-        """The while is over: what has gathered."""
+        """Stop gathering; return the delayed moves."""
         self._memory.gathering.pop(topic, None)
         return self._gathered.pop(topic, {})
 

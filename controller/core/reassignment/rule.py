@@ -1,7 +1,7 @@
-"""Moving a partition to other brokers: may it begin, and what comes next?
+"""May a partition move to other brokers, and what comes next?
 
-Source: KIP-455 "Algorithm" and "Cancellation"; Kafka's KafkaController.onPartitionReassignment, with the dangers of
-KAFKA-9672, KAFKA-13972 and KAFKA-14424 avoided by choosing the leader and the ISR in the same write.
+Source: KIP-455 "Algorithm" and "Cancellation"; Kafka's KafkaController.onPartitionReassignment. The dangers of
+KAFKA-9672, KAFKA-13972 and KAFKA-14424 are avoided by choosing the leader and the ISR in the same write.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zk_layout.znodes.topics import Assignment
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """The next step of a move in progress, or of telling the leader about changed replicas; None while waiting."""
+    """The next step of a move, or of announcing changed replicas to the leader; None while waiting."""
     where = stage(case.assignment, case.state)
     if case.state is not None:
         if where is Stage.HANDING_OVER:
@@ -31,7 +31,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
 
 
 def new_epoch(case: Case, cluster: Cluster) -> Next:
-    """A leader that may not know what is in force hears of it: until then no replica joins its ISR."""
+    """Raise the epoch of a leader that may not know the current replicas: until then no replica joins its ISR."""
     if not case.is_untold or case.state is None or not case.state.isr:
         return None
     return _tell(case, case.state, cluster)
@@ -40,14 +40,14 @@ def new_epoch(case: Case, cluster: Cluster) -> Next:
 def begin(
     case: Case, cluster: Cluster, target: Replicas, mode: Mode = Mode.SAFE, *, may_wait: bool = False
 ) -> Change | Refusal | None:
-    """Start a move to `target`, or redirect the one in progress; None where that is what it already does.
+    """Start a move to `target`, or redirect the one in progress; None if that would change nothing.
 
-    What an earlier target was adding and this one does not name leaves at once; where that would stop the only
-    in-sync copies the request is refused unless it is forced. A move that is letting go has arrived: its target is
-    where this one starts from, for the leaving replicas may be gone already. Where the whole target is in sync, as of a
-    reordering or a shrink, there is nothing to wait for: the move is done in one step.
-
-    Brokers that are to be added must be alive, unless the move `may_wait` for them.
+    Replicas that only an earlier target was adding leave at once; if they are the only in-sync ones, the request is
+    refused
+    unless it is forced. A move in its last stage has arrived: a new one starts from its target, for the removed
+    replicas may
+    be gone already. If the whole target is in sync, as after reordering or shrinking, the move is done in one step.
+    Brokers to be added must be alive, unless the move `may_wait` for them.
 
     Source: KIP-455 "Possible partition-level errors"; Kafka's onPartitionReassignment, which completes such a move
     within the call.
@@ -66,7 +66,7 @@ def begin(
 
 
 def _is_served_by(target: Replicas, case: Case, cluster: Cluster) -> bool:
-    """Whether all of a target is in sync, and one of it can lead."""
+    """Whether all replicas of a target are in sync, and one of them can lead."""
     if case.state is None:
         return True
     isr = case.state.isr
@@ -74,10 +74,11 @@ def _is_served_by(target: Replicas, case: Case, cluster: Cluster) -> bool:
 
 
 def cancel(case: Case, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Refusal:
-    """Restore the replicas from before the move, as a set: their first order is not kept anywhere.
+    """Restore the replicas from before the move, as a set: their original order is not recorded.
 
-    A gentle cancel keeps the added replicas that have joined the ISR as well and stops only the rest: the partition
-    may then have more replicas than before. A move that is letting go has arrived and cannot be cancelled any more.
+    A gentle cancel keeps added replicas that have joined the ISR, and stops only the rest: the partition may then have
+    more
+    replicas than before. A move in its last stage has arrived and cannot be cancelled any more.
 
     Source: KIP-455 "Cancellation", and the same section of its earlier revision.
     """
@@ -94,9 +95,9 @@ def cancel(case: Case, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Ref
 
 
 def refused_target(held: Assignment, target: Replicas, cluster: Cluster, *, may_wait: bool = False) -> Refusal | None:
-    """Why a target is not right, in the order in which Kafka looks; None where nothing speaks against it.
+    """The reason to refuse a target, in Kafka's order of checks; None if it is valid.
 
-    Source: Kafka's validateReplicas, which it does not ask about entries of /admin/reassign_partitions.
+    Source: Kafka's validateReplicas, which it does not apply to entries of /admin/reassign_partitions.
     """
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not target:
@@ -113,7 +114,7 @@ def refused_target(held: Assignment, target: Replicas, cluster: Cluster, *, may_
 
 
 def _tell(case: Case, state: PartitionState, cluster: Cluster) -> Next:
-    """Brokers accept changed replicas, and that others must go, only with a higher leader epoch."""
+    """Raise the leader epoch: otherwise brokers ignore changed replicas and deletions."""
     if state.leader != NO_LEADER and not cluster.is_online(state.leader, case.at):
         return None
     replicas = in_force(case.assignment, state).replicas
@@ -136,9 +137,9 @@ def _hand_over(case: Case, state: PartitionState, cluster: Cluster) -> Next:
 
 
 def _let_go(case: Case, cluster: Cluster) -> Next:
-    """The move is done once every leaving replica is deleted, or cannot be asked to: that is then remembered.
+    """End a move once every removed replica is deleted, or cannot be asked to: it then stays owed.
 
-    Moves of a topic that end about the same time share one write of its znode.
+    Moves of a topic that end at about the same time share one write of its znode.
     """
     # Controllers host nothing that could be deleted.
     waiting = still_to_go(case.assignment, case.state, (), {*case.confirmed, *cluster.controllers})

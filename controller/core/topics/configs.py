@@ -1,7 +1,7 @@
 """Can brokers use these settings of a topic?
 
-The settings that Kafka 2.4 to 3.9 know, with the type and the range of each. What older brokers do not know yet they
-ignore. Settings of plug-ins do not exist for topics, so an unknown name is a mistake.
+Covers the settings of Kafka 2.4 to 3.9 with type and range; older brokers ignore those they do not know. Topics have no
+settings of plug-ins, so an unknown name is a mistake.
 
 Source: Kafka's LogConfig and TopicConfig.
 """
@@ -109,11 +109,11 @@ KNOWN: Mapping[str, Check] = MappingProxyType(
         "unclean.leader.election.enable": _truth,
     }
 )
-"""Every setting of a topic: name → what is wrong with a value, if anything."""
+"""Every setting of a topic, with a check that returns the problem of a value, or None."""
 
 
 def problem_of(config: Mapping[str, str]) -> str | None:
-    """What is wrong with the settings, the first mistake; None where brokers can use them.
+    """The first mistake in the settings; None if brokers can use them.
 
     >>> problem_of({"retention.ms": "60000"}), problem_of({"retention": "1"})
     (None, 'Unknown topic config name: retention')
@@ -134,7 +134,7 @@ def problem_of(config: Mapping[str, str]) -> str | None:
 
 
 def as_brokers_say(name: str, value: str) -> str:
-    """How brokers write a value that they can use.
+    """A valid value as brokers write it.
 
     >>> as_brokers_say("retention.ms", " +060000"), as_brokers_say("cleanup.policy", "compact, delete")
     ('60000', 'compact,delete')

@@ -22,19 +22,19 @@ QUEUED = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for del
 
 
 def refuse_within(request: CreatePartitions) -> list[Refusal | None]:
-    """What can be refused of each topic from the request alone."""
+    """The refusal of each topic that follows from the request alone."""
     counts = Counter(growth.topic for growth in request.growths)
     twice = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
     return [twice if counts[growth.topic] > 1 else None for growth in request.growths]
 
 
 def missing(name: TopicName) -> Refusal:
-    """Of a topic that does not exist, or has no partitions."""
+    """The refusal for a topic that does not exist, or has no partitions."""
     return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def consider(wanted_growth: Growth, topic: TopicView, cluster: Cluster) -> dict[PartitionId, Replicas] | Refusal:
-    """The replicas of each new partition, or why there are none."""
+    """The replicas of each new partition, or the reason to refuse them."""
     if topic.is_malformed:
         text = f"the znode of topic {topic.name} is malformed; repair it first"
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text)
@@ -66,7 +66,7 @@ def consider(wanted_growth: Growth, topic: TopicView, cluster: Cluster) -> dict[
 
 
 def _place(count: int, now: int, first: Replicas, cluster: Cluster) -> tuple[Replicas, ...] | Refusal:
-    """Goes on from where the first partition's first replica stands, as Kafka does."""
+    """Continue the round from the first partition's first replica, as Kafka does."""
     brokers = candidates(cluster)
     if now + count > MOST_PARTITIONS:
         return too_many(now + count)

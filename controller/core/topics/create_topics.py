@@ -1,10 +1,10 @@
 """May this topic be created, and on which brokers?
 
-What Kafka's `create.topic.policy.class.name` would allow is not known here, where no Java class can run: where there is
-such a policy, only those topics are created that brokers make for themselves.
+A policy in Kafka's `create.topic.policy.class.name` cannot be evaluated, since no Java class runs here: with such a
+policy, only the topics that brokers create for themselves are created.
 
 Source: Kafka's ZkAdminManager.createTopics and AdminZkClient.validateTopicCreate, with their order of checks; KIP-464
-(defaults), KIP-525 (what is answered).
+(defaults), KIP-525 (the answer's contents).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ INTERNAL_TO_KRAFT = TopicName("__cluster_metadata")
 
 
 class Plan(Struct, frozen=True):
-    """A topic that may be created as it stands here."""
+    """A topic that may be created as described."""
 
     assignments: dict[PartitionId, Assignment]
     config: dict[str, str]
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas each partition has."""
+        """The number of replicas of each partition."""
         return len(self.assignments[PartitionId(0)].replicas)
 
 
 def refuse_within(request: CreateTopics) -> list[Refusal | None]:
-    """What can be refused of each topic from the request alone."""
+    """The refusal of each topic that follows from the request alone."""
     counts = Counter(topic.name for topic in request.topics)
     return [_refuse_alone(topic, counts[topic.name]) for topic in request.topics]
 
@@ -59,7 +59,7 @@ def _refuse_alone(topic: NewTopic, count: int) -> Refusal | None:
 
 
 def refuse_name(name: TopicName) -> Refusal | None:
-    """Why no topic may be called so."""
+    """The reason why no topic may have this name."""
     problem = topic_names.problem_of(name)
     return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem) if problem is not None else None
 
@@ -67,10 +67,10 @@ def refuse_name(name: TopicName) -> Refusal | None:
 def consider(
     wanted: NewTopic, alike: Iterable[TopicName], defaults: TopicDefaults, cluster: Cluster, random: SeededRandom
 ) -> Plan | Refusal:
-    """The topic as it is to be created, or why it is not.
+    """The topic to create, or the reason to refuse it.
 
     Shape:
-        `alike` are the topics, existing or about to, that look the same in metrics.
+        `alike` are topics, existing or about to be created, whose names look the same in metrics.
     """
     if wanted.name in cluster.topics:
         return already_exists(wanted.name)
@@ -84,7 +84,7 @@ def consider(
     collision = topic_names.collision(wanted.name, alike)
     if collision is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, collision)
-    problem = _problem_of(placed, cluster) if wanted.assignments else None  # what is placed here is sound
+    problem = _problem_of(placed, cluster) if wanted.assignments else None  # our own placement is sound
     if problem is not None:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
     config = {name: value for name, value in wanted.configs if value is not None}
@@ -95,7 +95,7 @@ def consider(
 
 
 def refuse_unjudged(name: TopicName, policy: str) -> Refusal | None:
-    """Why a topic is not created that a policy would have to judge."""
+    """Refuse a topic that a policy would have to judge."""
     if not policy or name in MADE_BY_BROKERS:
         return None
     text = f"New topics are judged by {policy} (create.topic.policy.class.name), a Java class that cannot run in this"
@@ -104,17 +104,17 @@ def refuse_unjudged(name: TopicName, policy: str) -> Refusal | None:
 
 
 def already_exists(name: TopicName) -> Refusal:
-    """A topic is there until its deletion has ended."""
+    """The refusal for a name in use: a topic exists until its deletion has ended."""
     return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def candidates(cluster: Cluster) -> dict[BrokerId, str | None]:
-    """The brokers on which replicas may be placed, by id, with their racks: the live ones, ourselves never."""
+    """The brokers on which replicas may be placed, by id, with their racks: all live ones, never controllers."""
     return {broker: cluster.brokers[broker].registration.rack for broker in cluster.live_brokers()}
 
 
 def refuse_unstorable(count: int, factor: int, most_bytes: int) -> Refusal | None:
-    """What can be refused before the replicas are placed, which takes long for so many: no znode would hold them."""
+    """Refuse, before the slow placement of so many replicas, a topic that no znode can hold."""
     if count <= 0 or least_bytes(count, factor) <= most_bytes:
         return None
     text = f"{count} partitions take more than the {most_bytes} bytes that the topic's znode may have"
@@ -123,7 +123,7 @@ def refuse_unstorable(count: int, factor: int, most_bytes: int) -> Refusal | Non
 
 
 def least_bytes(count: int, factor: int) -> int:
-    """What so many partitions take in a topic's znode at least.
+    """The least bytes that this many partitions take in a topic's znode.
 
     >>> least_bytes(3, 2), len('"0":[1,2],"1":[1,2],"2":[1,2],')
     (30, 30)
@@ -138,7 +138,7 @@ def least_bytes(count: int, factor: int) -> int:
 
 
 def too_many(count: int) -> Refusal:
-    """More partitions than Kafka is made for in a whole cluster; their placement alone would take seconds."""
+    """Refuse more partitions than Kafka supports in a whole cluster; their placement alone would take seconds."""
     text = f"{count} partitions are more than the {MOST_PARTITIONS} that one topic may have."
     return Refusal(ErrorCode.INVALID_PARTITIONS, text)
 
@@ -164,13 +164,15 @@ def _place(
     if count > MOST_PARTITIONS:
         return too_many(count)
     if None in brokers.values():
-        brokers = dict.fromkeys(brokers)  # racks that are known of some brokers only do not count
+        brokers = dict.fromkeys(brokers)  # racks count only if every broker has one
     start = Start(random.below(len(brokers)), random.below(len(brokers)))
     return list(spread(brokers, count, factor, start).items())
 
 
 def _problem_of(placed: list[tuple[PartitionId, Replicas]], cluster: Cluster) -> str | None:
-    """Like Kafka, takes brokers that are down or unknown; not ourselves, and nothing that no broker could be."""
+    """The mistake in a given assignment. Like Kafka, accepts brokers that are down or unknown; no controllers or
+    negative ids.
+    """
     if len({len(replicas) for _, replicas in placed}) != 1 or not placed[0][1]:
         return "All partitions should have the same number of replicas, at least one"
     for number, replicas in placed:

@@ -1,6 +1,6 @@
-"""What is written for a topic that is to be created, and which topics are being created?
+"""What is written to create a topic, and which topics are being created?
 
-The topic's settings come first, then its assignment: brokers read the settings when they create the logs.
+The topic's settings are written first, then its assignment: brokers read the settings when they create the logs.
 
 Source: Kafka's AdminZkClient.createTopicWithAssignment.
 """
@@ -31,12 +31,12 @@ class TopicCreation:
     """Decides about topics that do not exist yet."""
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing is being created."""
+        """Begin with no creation under way."""
         self._shared = shared
         self._begun: dict[str, dict[TopicName, None]] = {}
 
     def consider(self, item: Item, wanted: NewTopic, step: Step, out: Outbox) -> None:
-        """Refuse a topic that nobody may have, or let the step create it."""
+        """Refuse a topic, or add its creation to the step."""
         shared = self._shared
         alike = self._alike(step.name)
         most_bytes = shared.sizes.most_data_bytes(TopicAddress(step.name).path)
@@ -63,7 +63,7 @@ class TopicCreation:
         return self._shared.quotas.charge(item.call, item.index, len(plan.assignments), out.now)
 
     def ended(self, name: TopicName) -> None:
-        """A step of a topic is written, or refused."""
+        """Note that a topic's step is written, or refused."""
         look = look_of(name)
         begun = self._begun.get(look) if look is not None else None
         if look is not None and begun is not None:
@@ -83,7 +83,7 @@ class TopicCreation:
         return _shown(wanted, created)
 
     def _alike(self, name: TopicName) -> set[TopicName]:
-        """Topics that look the same in metrics, also those whose creation is under way."""
+        """Topics whose names look the same in metrics, including those being created."""
         look = look_of(name)
         if look is None:
             return set()
@@ -102,7 +102,7 @@ class TopicCreation:
 
 
 def _shown(wanted: NewTopic, result: TopicCreated) -> TopicCreated:
-    """What the client may see of an answer.
+    """The part of an answer that the client may see.
 
     Source: Kafka's ZkAdminManager.maybePopulateMetadataAndConfigs.
     """

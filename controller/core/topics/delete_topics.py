@@ -1,6 +1,6 @@
 """May this topic be deleted?
 
-What follows once the request is written to `/admin/delete_topics` is a matter of the rules.
+The rules decide what follows once the request is written to `/admin/delete_topics`.
 
 Source: Kafka's KafkaApis.handleDeleteTopicsRequest and ZkAdminManager.deleteTopics; KIP-516 for ids.
 """
@@ -16,7 +16,7 @@ FORBIDDEN = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
 
 def refuse_within(request: DeleteTopics, *, is_enabled: bool | None) -> Refusal | None:
-    """Why no topic is deleted at all. While it is not known whether any may be, clients are to ask again."""
+    """Refuse all deletions if they are disabled. While that is unknown, clients are asked to retry."""
     if is_enabled:
         return None
     if is_enabled is None:
@@ -26,7 +26,7 @@ def refuse_within(request: DeleteTopics, *, is_enabled: bool | None) -> Refusal 
 
 
 def find(reference: TopicReference, cluster: Cluster) -> TopicName | Refusal:
-    """The name of the topic that is meant; whether there is one of that name is not asked here."""
+    """The name of the referenced topic, which may not exist."""
     if reference.topic_id is not None:
         if reference.name is not None:
             text = "Topic name and topic ID can not both be specified."

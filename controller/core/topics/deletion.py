@@ -1,11 +1,13 @@
-"""How far is the deletion of each topic: who was told, who has confirmed, and what comes next?
+"""How far is the deletion of each topic: which brokers were asked, which have confirmed, and what comes next?
 
-That a topic is to be deleted is a fact (`/admin/delete_topics/<topic>`), and so is that it is not deleted yet (its
-znode). What brokers have confirmed is memory: losing it with a term costs asking them again.
+That a topic is to be deleted is a fact (`/admin/delete_topics/<topic>`), and so is that it still exists (its znode).
+The brokers' confirmations are memory: losing them with a term costs asking again.
 
-Source: Kafka's TopicDeletionManager and ReplicaStateMachine, with two differences: moves of the topic are not waited
-for but end with it, their adding replicas deleted like the others; and brokers are told only what they have not
-confirmed.
+Source: Kafka's TopicDeletionManager and ReplicaStateMachine, with two differences: a deletion does not wait for moves
+of
+the topic but ends them, and deletes their adding replicas like the others; and brokers are asked only for what they
+have
+not confirmed.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ Numbers = dict[BrokerId, set[PartitionId]]
 
 
 class _Round(Struct):
-    """All partitions of a topic once more, bit by bit.
+    """One round through all partitions of a topic, in parts.
 
     Shape:
-        `audience` are those who hear that the topic is gone though others have; whoever has not been told to delete a
-        replica is. `left` are the partitions still to come, None before the first.
+        `audience` are brokers that get the deletion announced again; every broker is asked for logs it was not asked to
+        delete yet. `left` are the partitions still to come, None before the first.
     """
 
     audience: frozenset[BrokerId] = NOBODY
@@ -54,13 +56,15 @@ class _Round(Struct):
 
 
 class _Deletion(Struct):
-    """One topic on its way out.
+    """One topic that is being deleted.
 
     Shape:
-        `rounds` are what brokers have still to hear, at most one that has begun and one that has not. `told`,
-        `confirmed` and `refused` are by broker, in its present life; `left` is what is not confirmed, as far as
-        the last round has come. `announced` are the partitions of which everybody has heard that they go; the replicas
-        of others may not be known yet. `found` is what a survey listed; `is_surveying` that one is under way.
+        `rounds` are still to be sent, at most one that has begun and one that has not. `told`, `confirmed` and
+        `refused`
+        are by broker, since it registered; `left` is what is not confirmed, as far as the last round has come. Of
+        `announced` partitions all brokers were sent the deletion; the replicas of others may not be known yet. `found`
+        is
+        the result of a survey; `is_surveying`: one is under way.
     """
 
     rounds: list[_Round] = field(default_factory=lambda: [_Round()])
@@ -77,7 +81,7 @@ class _Deletion(Struct):
     is_unknown_noticed: bool = False
 
     def tell_again(self, audience: frozenset[BrokerId] = NOBODY) -> None:
-        """Go through all partitions once more."""
+        """Schedule another round through all partitions."""
         if self.rounds and self.rounds[-1].left is None:
             self.rounds[-1].audience |= audience
         else:
@@ -88,7 +92,7 @@ class TopicDeletions:
     """The deletions of one term."""
 
     def __init__(self, cluster: Cluster, memory: Memory, budget: int = 1_500) -> None:
-        """Nothing is being deleted. `budget`: of how many partitions a turn tells, or a step removes the znodes."""
+        """Begin without deletions. `budget` limits the partitions a turn announces, or whose znodes a step removes."""
         self._cluster = cluster
         self._budget = budget
         self._memory = memory
@@ -99,9 +103,9 @@ class TopicDeletions:
     # ---- following ------------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes) -> list[TopicName]:
-        """Take in which topics are to be deleted now, which no longer, and whose replicas have changed.
+        """Take in which deletions begin or end, and topics whose replicas have changed.
 
-        Answers those whose request was taken back too late; brokers hear nothing of them until it is there again.
+        Returns the topics whose request was withdrawn too late; brokers are sent nothing about them until it is back.
         """
         for name in changes.configs:
             if name in self._deletions:
@@ -127,9 +131,9 @@ class TopicDeletions:
         self._to_tell[name] = None
 
     def _follow_one(self, name: TopicName, changes: Changes) -> bool:
-        """Whether a deletion that has begun was withdrawn. It goes on, as in Kafka.
+        """Return whether a deletion was withdrawn after it had begun. It continues, as in Kafka.
 
-        Some logs are gone: a replica without its log that is in the ISR would make the others drop their records.
+        Some logs are gone: an in-sync replica without its log would make the others drop their records.
         """
         topic, former = self._cluster.topics.get(name), self._deletions.get(name)
         is_another = name in changes.gone_topics
@@ -151,7 +155,7 @@ class TopicDeletions:
         return topic is not None and has_begun
 
     def hear(self, event: Acknowledged) -> list[TopicName]:
-        """A broker answered a StopReplica: the topics of which it is the last that has confirmed, or could not."""
+        """Record an answer to StopReplica; return the topics for which it was the last one, or a refusal."""
         concerned: dict[TopicName, None] = {}
         if not self._deletions or not isinstance(event.command, StopReplica):
             return []
@@ -172,36 +176,36 @@ class TopicDeletions:
         return list(concerned)
 
     def surveyed(self, event: Surveyed) -> None:
-        """What is below the topic's znode has been listed."""
+        """Take in the survey of the znodes below a topic."""
         deletion = self._deletions.get(event.topic)
         if deletion is not None:
             deletion.found, deletion.is_surveying = event.found, False
 
     def failed(self, name: TopicName) -> None:
-        """ZooKeeper refused the removal: there is something else below the topic's znode than the facts tell."""
+        """Request a survey: ZooKeeper refused the removal, so there are unknown znodes below the topic's."""
         deletion = self._deletions.get(name)
         if deletion is not None:
             deletion.needs_survey, deletion.found = True, None
 
     @property
     def is_refused(self) -> bool:
-        """Whether a broker could not delete a replica and is to be asked again."""
+        """Whether a broker could not delete a replica and must be asked again."""
         return any(deletion.refused for deletion in self._deletions.values())
 
     def ask_again(self) -> None:
-        """Brokers that could not delete a replica are asked again with the next announcement."""
+        """Ask brokers that could not delete a replica again, with the next announcement."""
         for name, deletion in self._deletions.items():
             for broker, numbers in deletion.refused.items():
                 deletion.told.get(broker, set()).difference_update(numbers)
                 self._tell_again(name)
             deletion.refused.clear()
 
-    # ---- telling --------------------------------------------------------------------------------------------
+    # ---- announcing -----------------------------------------------------------------------------------------
 
     def tell(self, out: Outbox) -> list[TopicName]:
-        """Brokers must hear that the topic is gone for clients, and which logs to delete; those told of as a whole now.
+        """Announce the deletion and the logs to remove; return topics sent in full this turn.
 
-        Those that are told everything in this turn knew nothing yet, and what they confirmed before counts no more.
+        Brokers that get a full update this turn know nothing yet, and their earlier confirmations do not count.
         """
         if not self._deletions:
             return []
@@ -242,7 +246,7 @@ class TopicDeletions:
                 send(broker, StopReplica(part), self._cluster, self._memory, out)
 
     def _take_rounds(self) -> Iterator[tuple[TopicName, frozenset[BrokerId], list[PartitionId]]]:
-        """The next partitions, as many as a turn may tell of, and who hears of them."""
+        """Take the next partitions, as many as a turn may announce, with the brokers for whom they are repeated."""
         most = self._budget
         while self._to_tell and most > 0:
             name = next(iter(self._to_tell))
@@ -262,7 +266,7 @@ class TopicDeletions:
     def _add_stops(
         self, name: TopicName, numbers: Iterable[PartitionId], stops: dict[BrokerId, list[ReplicaStop]]
     ) -> None:
-        """The replicas that brokers have not been told to delete; they count as told from now on."""
+        """Add the replicas that brokers were not asked to delete yet; from now on they were."""
         topic, deletion = self._cluster.topics[name], self._deletions[name]
         for number in numbers:
             for broker in _hosts(topic, number):
@@ -279,13 +283,13 @@ class TopicDeletions:
     # ---- deciding -------------------------------------------------------------------------------------------
 
     def is_under_way(self, name: TopicName) -> bool:
-        """Whether a topic is being deleted, be it that somebody has taken the request back too late."""
+        """Whether a topic is being deleted, even if the request was withdrawn too late."""
         return name in self._deletions or name in self._withdrawn
 
     def next_step(self, name: TopicName, out: Outbox) -> tuple[Atom, ...]:
-        """What is to be written next for a topic that is being deleted; nothing while it waits.
+        """The next write for a topic that is being deleted; none while it waits.
 
-        Of a topic whose mark cannot be read nothing has been told yet, and nothing is deleted.
+        A topic whose mark cannot be read is neither announced nor deleted.
         """
         cluster = self._cluster
         if name in self._withdrawn:
@@ -318,7 +322,7 @@ class TopicDeletions:
         return (Atom(end, (f"topic {name} is deleted: {reason}",), before=first),)
 
     def _unconfirmed(self, deletion: _Deletion) -> dict[BrokerId, int]:
-        """How many replicas each broker has still to delete; controllers host nothing."""
+        """The number of replicas that each broker must still delete; controllers host nothing."""
         left, controllers = deletion.left, self._cluster.controllers
         return {broker: len(left[broker]) for broker in sorted(left) if broker not in controllers}
 
@@ -342,7 +346,7 @@ class TopicDeletions:
     # ---- measuring ------------------------------------------------------------------------------------------
 
     def figures(self) -> dict[str, float]:
-        """The gauges of this moment, by measure."""
+        """The current gauges, by measure."""
         ineligible = replicas = ineligible_replicas = 0
         for deletion in self._deletions.values():
             left = self._unconfirmed(deletion)
@@ -364,7 +368,7 @@ def _numbers(topic: TopicView) -> Iterable[PartitionId]:
 
 
 def _hosts(topic: TopicView, number: PartitionId) -> Replicas:
-    """The brokers that may have a log of a partition: assigned, or left and unconfirmed."""
+    """The brokers that may have a log of a partition: assigned, or removed and unconfirmed."""
     held, owed = topic.partitions.get(number), topic.deletions.get(number, ())
     assigned = () if held is None else held.assignment.replicas
     return (*assigned, *(r for r in owed if r not in assigned)) if owed else assigned

@@ -1,4 +1,4 @@
-"""Which znodes go with a deleted topic, and which requests to delete one are dropped?
+"""Which znodes are removed with a deleted topic, and which requests to delete one are dropped?
 
 Source: Kafka's TopicDeletionManager.completeDeleteTopic and KafkaController.processTopicDeletion.
 """
@@ -19,16 +19,17 @@ from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress
 from zk_layout.znodes.replica_deletions import ReplicaDeletionsAddress
 from zk_layout.znodes.topics import TopicAddress
 
-UNTOUCHED = ZnodeVersion(0)  # nobody writes data into znodes that carry none
+UNTOUCHED = ZnodeVersion(0)  # no one writes data into znodes that carry none
 
 Found = Iterable[tuple[Address, ZnodeVersion]]
 
 
 def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluster: Cluster) -> Atom | None:
-    """The removal of a request that is not carried out, and why; None where the topic has to be looked for first.
+    """The removal of a request that is not executed, and why; None if the topic has to be looked up first.
 
-    A mark that is older than its topic was meant for a former topic of the same name: what is there now was created
-    afterwards, and nobody has asked to delete it.
+    A mark older than its topic was meant for a former topic of the same name: the present one was created afterwards,
+    and
+    no one has asked to delete it.
     """
     if topic is None and not cluster.is_known_missing(name, mark.czxid):
         return None
@@ -43,7 +44,7 @@ def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluste
 
 
 def forgotten(name: TopicName, cluster: Cluster) -> Atom | None:
-    """The removal of what a topic owed that is gone; None where it has to be looked for first."""
+    """The removal of owed deletions of a topic that is gone; None if the topic has to be looked up first."""
     found = cluster.stray_deletions(name)
     if found is None:
         return None
@@ -58,7 +59,7 @@ def forgotten(name: TopicName, cluster: Cluster) -> Atom | None:
 
 
 def below(topic: TopicView) -> Iterator[Write]:
-    """The znodes below the topic's, as far as the facts tell, children before their parents."""
+    """Delete the znodes below the topic's, as known from facts, children before parents."""
     for number, held in sorted(topic.partitions.items()):
         if held.state is not None or held.is_malformed:
             yield Delete(StateAddress(topic.name, number), ZnodeVersion(held.epoch))
@@ -69,12 +70,12 @@ def below(topic: TopicView) -> Iterator[Write]:
 
 
 def surveyed(found: Found) -> Iterator[Write]:
-    """The znodes below the topic's as they were listed."""
+    """Delete the znodes below the topic's, as listed by a survey."""
     return (Delete(address, version) for address, version in found)
 
 
 def end(topic: TopicView, mark: DeletionMark, config_version: ZnodeVersion | None) -> Iterator[Write]:
-    """What goes together, last of all: the topic, its settings, what it still owed, and the request to delete it."""
+    """The last atom: the topic, its settings, its owed deletions, and the request to delete it."""
     yield Delete(TopicAddress(topic.name), topic.version)
     if config_version not in (None, ABSENT):
         yield Delete(TopicConfigAddress(topic.name), config_version)

@@ -1,4 +1,4 @@
-"""Topics: their creation, their growth, their ids, and their deletion."""
+"""When are topics created, extended, given ids, and deleted?"""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ from zk_layout.znodes.topics import TopicAddress
 
 ASK_AGAIN_AFTER_S = 30.0
 WITHDRAWN = "withdrawn topic deletion"
-Parts = tuple[list[Item], list[tuple[int, Result]]]  # what is to be decided, and what is settled already, by place
+Parts = tuple[list[Item], list[tuple[int, Result]]]  # parts to decide, and results of settled ones by index
 Droppable = TopicDeletionAddress | ReplicaDeletionsAddress
 
 
 class AskAgainToDelete(Alarm, frozen=True):
-    """Brokers that could not delete a replica of a topic are asked again."""
+    """Ask brokers again that could not delete a replica of a topic."""
 
 
 class Topics(TopicDuty):
-    """What becomes of topics as a whole. One that does not exist, or is to be deleted, is its business alone."""
+    """Topics as a whole. Topics that do not exist, or are being deleted, are decided by this duty alone."""
 
     requests = (CreateTopics, CreatePartitions, DeleteTopics)
     parts = (NewTopic, Growth, TopicReference)
     alarms = (AskAgainToDelete,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nothing is being created or deleted."""
+        """Begin with nothing under way."""
         self._shared = shared
         self._cluster = shared.cluster
         self._creation = TopicCreation(shared)
@@ -68,7 +68,7 @@ class Topics(TopicDuty):
     # ---- requests -------------------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Divide a request by topic; what can be refused from the request alone is refused at once."""
+        """Divide a request by topic; refuse at once what the request alone forbids."""
         request, decisions = asked.request, self._shared.decisions_on(asked)
         match request:
             case CreateTopics():
@@ -109,7 +109,7 @@ class Topics(TopicDuty):
         return _by_topic(asked, wanted)
 
     def _to_delete(self, asked: Asked, request: DeleteTopics, decisions: Decisions) -> Parts:
-        """Names are looked up when it is their turn, ids now: a topic that is just being created has none yet."""
+        """Names are looked up in their turn, ids now: a topic that is just being created has none yet."""
         items: list[Item] = []
         results: list[tuple[int, Result]] = []
         cluster = self._cluster
@@ -118,7 +118,7 @@ class Topics(TopicDuty):
             found = refused_whole or delete_topics.find(reference, cluster)
             named = reference.name
             if not isinstance(found, Refusal):
-                # An id is no secret; the name behind it is one for whoever may not describe the topic.
+                # An id is no secret; the name behind it is, unless the caller may describe the topic.
                 is_hidden = named is None and not decisions.may(AclOperation.DESCRIBE, _topic(found))
                 named = named if is_hidden else found
                 if is_hidden or not decisions.may(AclOperation.DELETE, _topic(found)):
@@ -131,7 +131,7 @@ class Topics(TopicDuty):
         return items, results
 
     def consider(self, item: Item, step: Step, out: Outbox) -> None:
-        """A request about a topic that exists."""
+        """Consider a request about an existing topic."""
         wanted = item.wanted
         match wanted:
             case NewTopic():
@@ -149,7 +149,7 @@ class Topics(TopicDuty):
                 raise TypeError(f"{type(wanted).__name__} is no request about a topic")
 
     def _may_change(self, item: Item, partitions: int, out: Outbox) -> bool:
-        """Whether a client has not changed too much already; it is told if it has."""
+        """Whether the client's quota allows this many changes; refuses the part if not."""
         refusal = self._shared.quotas.charge(item.call, item.index, partitions, out.now)
         if refusal is not None:
             self._settle(item, denied(item, refusal), out)
@@ -169,24 +169,24 @@ class Topics(TopicDuty):
             step.accepted.append(item)
 
     def granted(self, item: Item) -> Result:
-        """A created topic is described as it is."""
+        """The answer to a part whose writes are done; describes a created topic."""
         return self._creation.created(item.wanted) if isinstance(item.wanted, NewTopic) else super().granted(item)
 
     def missing(self, item: Item) -> Result:
-        """Kafka names a topic that was to grow; of one that was to be deleted it has no more to say than the code."""
+        """The answer for a missing topic; like Kafka's, it has a message for growth but only a code for deletion."""
         if isinstance(item.wanted, Growth):
             return denied(item, create_partitions.missing(item.at.topic))
         return refused(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 
-    # ---- topics that nobody else decides about --------------------------------------------------------------
+    # ---- topics that no other duty decides about ------------------------------------------------------------
 
     def owns(self, name: TopicName) -> bool:
-        """Whether a topic does not exist, or is being deleted; a request that is not carried out says nothing of it."""
+        """True for topics that are absent or being deleted. A deletion request that is not executed does not count."""
         topic = self._cluster.topics.get(name)
         return topic is None or topic.is_queued_for_deletion or self._deletions.is_under_way(name)
 
     def decide(self, step: Step, items: list[Item], out: Outbox) -> None:
-        """Create it, or go on deleting it."""
+        """Create the topic, or continue its deletion."""
         topic = self._cluster.topics.get(step.name)
         if topic is not None:
             self._delete(step, topic, items, out)
@@ -212,7 +212,7 @@ class Topics(TopicDuty):
         match item.wanted:
             case TopicReference():
                 partitions = len(self._cluster.topics[item.at.topic].partitions)
-                if self._may_change(item, partitions, out):  # Kafka counts it as often as it is asked for
+                if self._may_change(item, partitions, out):  # Kafka counts every request
                     self._shared.outcomes.expect(item, self.granted(item))
                     out.wake(Again(), out.now)
             case NewTopic():
@@ -232,7 +232,7 @@ class Topics(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Deletions begin and end with the facts."""
+        """Begin and end deletions as the facts say."""
         for name in self._deletions.follow(changes):
             text = f"topic {name} goes on being deleted: brokers were told to delete replicas of it"
             out.notice(WITHDRAWN, f"{text} before {TopicDeletionAddress(name).path} was removed; it is written again")
@@ -243,7 +243,7 @@ class Topics(TopicDuty):
                 self._shared.agenda.add(name)
 
     def tell(self, changes: Changes, out: Outbox) -> None:
-        """Brokers hear what they have to delete."""
+        """Announce deletions to brokers."""
         for name in self._deletions.tell(out):
             self._shared.agenda.add(name)
         if self._deletions.is_refused and not self._is_alarm_set:
@@ -251,7 +251,7 @@ class Topics(TopicDuty):
             out.wake(AskAgainToDelete(), out.now + ASK_AGAIN_AFTER_S)
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """A broker has deleted replicas, or could not; what is below a topic's znode has been listed."""
+        """Take in confirmed or refused deletions of replicas, and surveys."""
         match report:
             case Acknowledged() if is_accepted(report, self._cluster):
                 for topic in self._deletions.hear(report):
@@ -263,14 +263,14 @@ class Topics(TopicDuty):
                 pass
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Ask again those who could not delete a replica."""
+        """Ask brokers again that could not delete a replica."""
         self._is_alarm_set = False
         self._deletions.ask_again()
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Drop requests that are not carried out, and what topics that are gone still owe.
+        """Drop deletion requests that are not executed, and owed deletions of topics that are gone.
 
-        Whatever ZooKeeper says to that, nothing waits for it.
+        Nothing waits for the outcome.
         """
         due, self._to_drop = self._to_drop, {}
         proposals = []
@@ -289,7 +289,7 @@ class Topics(TopicDuty):
         return proposals
 
     def _is_for_nothing(self, address: Droppable) -> bool:
-        """As far as the facts tell; that the topic does not exist may still have to be made sure of."""
+        """Whether the znode has no effect, as far as known; a missing topic may still have to be looked up."""
         name = address.topic
         if isinstance(address, ReplicaDeletionsAddress):
             return self._cluster.stray_deletions(name) is not None
@@ -300,14 +300,14 @@ class Topics(TopicDuty):
         return not is_undecided and (topic is None or not topic.is_queued_for_deletion)
 
     def _dropped(self, address: Droppable) -> Atom | None:
-        """Its removal; None where the topic has to be looked for first."""
+        """Its removal; None if the topic has to be looked up first."""
         name, cluster = address.topic, self._cluster
         if isinstance(address, ReplicaDeletionsAddress):
             return deletion_writes.forgotten(name, cluster)
         return deletion_writes.dropped(name, cluster.deletion_marks[name], cluster.topics.get(name), cluster)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """A znode that could not be removed is looked at again; a request that leaves without effect is told."""
+        """Retry a refused removal; log a dropped request."""
         address = proposal.memo
         if isinstance(outcome, Accepted) and isinstance(address, TopicDeletionAddress):
             self._say_dropped(address, out)
@@ -315,18 +315,18 @@ class Topics(TopicDuty):
             self.retry(proposal, out)
 
     def _say_dropped(self, address: TopicDeletionAddress, out: Outbox) -> None:
-        """It was meant for a former topic, or znodes were copied in another order than they came to be."""
+        """Log a mark for a former topic, or one copied in another order than it was created."""
         if self._cluster.deletes_topics and address.topic in self._cluster.topics:
             text = f"{address.path} was older than the topic and is removed: topic {address.topic} is not deleted"
             out.notice("outdated topic deletion", f"{text}; ask again if it is to be")
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
-        """Try again to remove a znode that is for nothing."""
+        """Try again to remove a znode without effect."""
         assert isinstance(proposal.memo, Droppable)
         self._to_drop[proposal.memo] = None
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """A topic without an id gets one; one whose id was dropped by an old tool gets it back."""
+        """Give a topic without an id one; restore an id that an old tool dropped."""
         topic = step.topic
         if not topic.partitions or topic.is_malformed or step.is_limited:
             return
@@ -336,13 +336,13 @@ class Topics(TopicDuty):
             step.planned.give_id(self._shared.random.topic_id())
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
-        """A refused deletion is looked into: something may be below the topic's znode that nobody knows of."""
+        """Survey a topic after a refused deletion: there may be unknown znodes below the topic's."""
         self._creation.ended(step.name)
         if isinstance(outcome, Refused):
             self._deletions.failed(step.name)
 
     def figures(self) -> dict[str, float]:
-        """How much is still to be deleted."""
+        """The gauges of pending deletions."""
         return self._deletions.figures()
 
 

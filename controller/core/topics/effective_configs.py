@@ -1,7 +1,7 @@
-"""Which settings will a topic have, given its own and what a broker uses where it has none?
+"""Which settings will a topic have, given its own settings and a broker's defaults?
 
-Brokers know the settings of a topic by names of their own, a few by several, in other units. Which settings there are
-depends on the broker's version: a setting exists where the broker describes its counterpart, or one that came with it.
+Brokers know topic settings by other names, a few by several, in other units. The settings depend on the broker's
+version: a setting exists if the broker describes its counterpart, or one introduced with it.
 
 Source: Kafka's LogConfig, ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap and ConfigHelper; KIP-525.
 """
@@ -58,11 +58,10 @@ _OTHERWISE: Mapping[str, Sequence[tuple[str, int]]] = {
 SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = MappingProxyType(
     {**{name: ((prefix + name, 1),) for name, prefix in _ALIKE.items()}, **_OTHERWISE}
 )
-"""By a topic's setting: the broker's names for it, what comes first counts, and how many of the one's units are one of
-the other's."""
+"""The broker's names of each topic setting, the decisive one first, each with the number of topic units in its unit."""
 
 _EVERY, _FROM_3_6, _FROM_3_9 = "log.segment.bytes", "log.local.retention.ms", "controller.quorum.bootstrap.servers"
-# Settings that brokers have no name for: what a broker that knows one describes of itself, and what holds.
+# Settings without a broker counterpart: the broker setting that shows that they exist, and their default.
 _ONLY_OF_TOPICS = (
     ("follower.replication.throttled.replicas", _EVERY, ""),
     ("leader.replication.throttled.replicas", _EVERY, ""),
@@ -74,11 +73,11 @@ _BOUNDS = ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")
 _DIFFERENCE = "message.timestamp.difference.max.ms"
 
 ASKED = tuple(sorted({_FROM_3_9, *(name for synonyms in SYNONYMS.values() for name, _ in synonyms)}))
-"""What a broker has to be asked."""
+"""The settings to ask a broker for."""
 
 
 def effective(own: Mapping[str, str], broker: Mapping[str, BrokerConfig]) -> tuple[TopicConfig, ...]:
-    """All settings of a topic, by name: its own, and for the others what the broker uses.
+    """All settings of a topic, by name: its own, and the broker's defaults for the others.
 
     >>> broker = {
     ...     "log.retention.ms": BrokerConfig(None, ConfigSource.DEFAULT),
@@ -109,7 +108,7 @@ def _of_broker(name: str, broker: Mapping[str, BrokerConfig]) -> TopicConfig | N
     for synonym, factor in synonyms:
         value = broker[synonym].value if synonym in broker else None
         if value is not None:
-            # Kafka names the source of the first synonym, whichever the value is from.
+            # Kafka names the source of the first synonym, whichever one has the value.
             return TopicConfig(name, value if factor == 1 else _multiplied(value, factor), first.source)
     return TopicConfig(name, None, first.source)
 
@@ -119,7 +118,7 @@ def _multiplied(value: str, factor: int) -> str:
 
 
 def _bounded(found: Mapping[str, TopicConfig], name: str) -> dict[str, TopicConfig]:
-    """A bound that nobody set is the one that was there before it, which had both directions."""
+    """An unset bound takes the value of its predecessor, which applied in both directions."""
     config, difference = found.get(name), found.get(_DIFFERENCE)
     if config is None or difference is None or config.source is not ConfigSource.DEFAULT:
         return {}

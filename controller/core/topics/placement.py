@@ -1,7 +1,7 @@
-"""On which brokers do the replicas of new partitions go, so that brokers and racks share them evenly?
+"""On which brokers are the replicas of new partitions placed, so that brokers and racks share them evenly?
 
-First replicas go round the brokers, the others follow at a distance that grows with each whole round. With racks the
-brokers are taken in turns from each rack, and a rack gets a second replica only when every rack has one.
+First replicas go round the brokers; the others follow at a distance that grows with each complete round. With racks,
+brokers are taken from each rack in turn, and a rack gets a second replica only when every rack has one.
 
 Source: KIP-36 (rack aware replica assignment); Kafka's AdminUtils.assignReplicasToBrokers.
 """
@@ -21,7 +21,7 @@ class Unspreadable(ValueError):
 
 
 class Start(Struct, frozen=True):
-    """Where the round begins, and how far the second replica is from the first; both are drawn by the caller.
+    """Where the round begins, and the distance of the second replica from the first; the caller draws both.
 
     Units:
         Positions in the sequence of brokers.
@@ -80,7 +80,7 @@ def spread(
 def _across_racks(
     order: list[BrokerId], rack_of: Mapping[BrokerId, str], leader: int, shift: int, replication_factor: int
 ) -> Replicas:
-    """Goes on round the brokers, past racks that have a replica while another has none."""
+    """Continue round the brokers, skipping racks that have a replica while another has none."""
     racks = set(rack_of.values())
     chosen = [order[leader]]
     distance = shift * len(racks)
@@ -94,7 +94,7 @@ def _across_racks(
 
 
 def _position(leader: int, distance: int, brokers: int) -> int:
-    """Never the leader itself, however long the way."""
+    """The position at this distance; never the leader itself."""
     return (leader + 1 + distance % (brokers - 1)) % brokers
 
 
