@@ -1,7 +1,7 @@
 """May this principal do that? Decides as Kafka's AclAuthorizer does, from the same rights.
 
-Whoever is denied by one entry is denied; otherwise one entry has to allow it. Entries count that are given for the
-resource's name, for a beginning of it, or for all of its type.
+One matching entry that denies is enough; otherwise one must allow. Entries match by the resource's name, by a prefix
+of it, or as wildcards for its type.
 
 Source: KIP-11, KIP-290, KIP-679; Kafka's AclAuthorizer.
 """
@@ -34,7 +34,7 @@ IMPLIED_BY: MappingProxyType[AclOperation, tuple[AclOperation, ...]] = MappingPr
         AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
     }
 )
-"""Who is allowed one of these is allowed the operation, too. To be denied them denies nothing else."""
+"""A permission for one of these implies the operation. A denial of one denies nothing else."""
 
 _CLOSED: Final = Acls((AclEntry(EVERYBODY, WILDCARD, AclOperation.ALL, PermissionType.DENY),))
 _LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
@@ -58,7 +58,7 @@ def super_users(text: str) -> frozenset[str]:
 
 
 def host_of(address: str) -> str:
-    """An address as Java spells it, and therefore entries and tools.
+    """An address as Java spells it, and therefore entries and tools do.
 
     >>> host_of("10.0.0.1"), host_of("::1"), host_of("::ffff:10.0.0.1"), host_of("fe80::1%eth0")
     ('10.0.0.1', '0:0:0:0:0:0:0:1', '10.0.0.1', 'fe80:0:0:0:0:0:0:1%eth0')
@@ -66,7 +66,7 @@ def host_of(address: str) -> str:
     try:
         found = ip_address(address)
     except ValueError:
-        return address  # no entry has it
+        return address  # no entry matches it
     if found.version == 4:
         return str(found)
     if found.ipv4_mapped is not None:
@@ -76,19 +76,19 @@ def host_of(address: str) -> str:
 
 
 class KnownAcls:
-    """The rights that are known. Before `open_folder` says of a type that all its patterns are known, it is closed.
+    """The known rights. A resource type is closed until `open_folder` says that all its patterns are known.
 
-    What is closed nobody can read: it denies everybody whatever its entries might deny.
+    Closed entries cannot be read: they deny every principal whatever they might deny.
     """
 
     def __init__(self) -> None:
-        """Nothing is known, and everything is closed."""
+        """Begin with everything closed."""
         self._acls: dict[ResourcePattern, Acls] = {}
         self._names: dict[tuple[AclEntry, ResourceType, PatternType], set[str]] = {}
         self._closed_folders = set(product(ResourceType, PatternType))
 
     def put(self, resource: ResourcePattern, acls: Acls) -> None:
-        """These are the entries of a pattern now; without entries it is as if there were no such pattern."""
+        """Set the entries of a pattern; without entries the pattern is removed."""
         for entry in self._acls.pop(resource, Acls(())).entries:
             names = self._names[entry, resource.resource_type, resource.pattern_type]
             names.discard(resource.name)
@@ -100,27 +100,27 @@ class KnownAcls:
             self._names.setdefault((entry, resource.resource_type, resource.pattern_type), set()).add(resource.name)
 
     def close(self, resource: ResourcePattern) -> None:
-        """Nobody knows what entries this pattern has."""
+        """Close a pattern whose entries are unknown."""
         self.put(resource, _CLOSED)
 
     def close_folder(self, resource_type: ResourceType, pattern_type: PatternType) -> None:
-        """Nobody knows which patterns of this kind there are: any name of the type might be denied."""
+        """Close a kind of pattern that cannot be listed: any name of the type might be denied."""
         self._closed_folders.add((resource_type, pattern_type))
 
     def open_folder(self, resource_type: ResourceType, pattern_type: PatternType) -> None:
-        """All patterns of this kind are known."""
+        """Open a kind of pattern: all of it is known."""
         self._closed_folders.discard((resource_type, pattern_type))
 
     def is_closed(self, resource_type: ResourceType) -> bool:
-        """Whether it is unknown which patterns there are of a type."""
+        """Whether the patterns of a type are not all known."""
         return any((resource_type, pattern_type) in self._closed_folders for pattern_type in PatternType)
 
     def entries(self, resource: ResourcePattern) -> list[AclEntry]:
-        """Those that count for one resource: given for its name, for a beginning of it, or for all of its type."""
+        """The entries that match one resource: by its name, by a prefix of it, or as wildcards for its type."""
         return [entry for _, acls in self._about(resource) for entry in acls.entries]
 
     def bindings_about(self, resource: ResourcePattern) -> Iterator[tuple[ResourcePattern, AclEntry]]:
-        """The same, each with the pattern that it is given for."""
+        """The same entries, each with its pattern."""
         return ((pattern, entry) for pattern, acls in self._about(resource) for entry in acls.entries)
 
     def _about(self, resource: ResourcePattern) -> list[tuple[ResourcePattern, Acls]]:
@@ -132,12 +132,12 @@ class KnownAcls:
     def names(
         self, entries: Iterable[AclEntry], resource_type: ResourceType, pattern_type: PatternType
     ) -> list[set[str]]:
-        """The names, or beginnings of them, for which each of these entries is given, where it is."""
+        """The names, or prefixes, for which each of these entries exists."""
         found = (self._names.get((entry, resource_type, pattern_type)) for entry in dict.fromkeys(entries))
         return [names for names in found if names]
 
     def bindings(self, matches: Callable[[ResourcePattern], bool]) -> Iterator[tuple[ResourcePattern, AclEntry]]:
-        """The entries that are known of the patterns that match."""
+        """The known entries of matching patterns."""
         for resource, acls in self._acls.items():
             if acls is not _CLOSED and matches(resource):
                 for entry in acls.entries:
@@ -145,12 +145,12 @@ class KnownAcls:
 
 
 class AclAuthorizer:
-    """What follows from the rights that are known, for whomever they are known."""
+    """Decides from the known rights, for any principal."""
 
     def __init__(
         self, known: KnownAcls, super_users: Iterable[str] = (), *, allows_everyone_if_no_acl_is_found: bool = False
     ) -> None:
-        """Kafka's `super.users` and `allow.everyone.if.no.acl.found`."""
+        """The arguments are Kafka's `super.users` and `allow.everyone.if.no.acl.found`."""
         self._known = known
         self._super_users = frozenset(super_users)
         self._allows_everyone = allows_everyone_if_no_acl_is_found
@@ -159,8 +159,7 @@ class AclAuthorizer:
         """Whether a principal at an address may do this with one resource.
 
         Shape:
-            `host` is spelt as `host_of` spells it. `resource` is literal; its name may be `*`, which stands for itself
-            only.
+            `host` is spelled as by `host_of`. `resource` is literal; its name may be `*`, which means only itself.
         """
         if principal in self._super_users:
             return True
@@ -177,7 +176,7 @@ class AclAuthorizer:
         return not is_there(*deciding[0]) and is_there(*deciding[1])
 
     def reason(self, principal: str, host: str, operation: AclOperation, resource: ResourcePattern) -> str:
-        """Why `is_allowed` decides as it does, for people who read the log; an entry is worded as Kafka does it."""
+        """Explain the decision of `is_allowed` for the log; an entry is worded as by Kafka."""
         if principal in self._super_users:
             return "super user"
         if self._known.is_closed(resource.resource_type):
@@ -194,7 +193,7 @@ class AclAuthorizer:
     def is_allowed_by_resource_type(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
-        """Whether a principal at an address may do this with at least one resource of a type, be it one to come.
+        """Whether a principal at an address may do this with at least one resource of this type, existing or not.
 
         As in Kafka, no other operation implies this one here.
         """
@@ -223,7 +222,7 @@ class AclAuthorizer:
 
 
 def _deciding(operation: AclOperation) -> tuple[tuple[PermissionType, tuple[AclOperation, ...]], ...]:
-    """Which entries deny an operation, and which, where none does, allow it."""
+    """The entries that deny an operation, then those that allow it."""
     named = (operation, AclOperation.ALL)
     return (PermissionType.DENY, named), (PermissionType.ALLOW, (*named, *IMPLIED_BY.get(operation, ())))
 

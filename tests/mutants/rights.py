@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         "deletes nothing from rights that it does not know",
         DUTY,
-        "self._unread.add(address)  # somebody may have written it a moment ago",
+        "self._unread.add(address)  # another process may have written it a moment ago",
         "pass",
         (unit("acl_requests"),),
         unseen=UNSEEN,

@@ -1,7 +1,7 @@
-"""Rights that clients ask for: which entries are there, which are added, which are taken away?
+"""How are rights described, added and deleted on request?
 
-Each pattern's entries are written as they were seen last, and only as long as they are still those. Brokers hear of it
-by notifications written along with them, in the spelling of every version.
+A pattern's entries are written back only if they are still those last seen. Notifications written with them inform the
+brokers, in the format of every version.
 
 Source: Kafka's AclAuthorizer: createAcls, deleteAcls, acls and updateResourceAcls; KIP-4, KIP-140, KIP-290.
 """
@@ -64,7 +64,7 @@ class _Deletion(Struct, eq=False):
 
 
 class _Part(Struct, frozen=True, eq=False):
-    """What one request wants of one pattern: entries to add, or filters for those to take away, by their places."""
+    """One request's changes of one pattern: entries to add, or filters for deletions, by index."""
 
     call: CallId
     added: dict[int, AclEntry] = field(default_factory=dict)
@@ -77,12 +77,12 @@ class _Attempt(Struct, frozen=True, eq=False):
 
 
 class AclRequests(Duty):
-    """Changes of one pattern happen one after the other, those of different patterns at the same time."""
+    """Changes of one pattern are made one after the other, those of different patterns concurrently."""
 
     requests = (DescribeAcls, CreateAcls, DeleteAcls)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody asked."""
+        """Begin without requests."""
         self._shared = shared
         self._rights = shared.state.rights
         self._open: dict[CallId, _Creation | _Deletion] = {}
@@ -93,7 +93,7 @@ class AclRequests(Duty):
     # ---- arrival --------------------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Answer what is only asked, refuse what makes no sense, and sort the others by pattern."""
+        """Answer descriptions, refuse senseless requests, and queue the others by pattern."""
         request = asked.request
         if self._shared.settings.authorizer is None:
             text = DISABLED_TO_DESCRIBE if isinstance(request, DescribeAcls) else DISABLED
@@ -149,7 +149,7 @@ class AclRequests(Duty):
         for resource, filters in parts.items():
             address = AclAddress(resource)
             if self._rights.held(resource) is None:
-                self._unread.add(address)  # somebody may have written it a moment ago
+                self._unread.add(address)  # another process may have written it a moment ago
                 to_read.append(address)
             self._enqueue(address, _Part(call, filters=filters))
         if to_read:
@@ -162,7 +162,7 @@ class AclRequests(Duty):
     # ---- writing --------------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Entries have been read."""
+        """Continue with patterns whose entries have been read."""
         if self._unread:
             for address in changes.rights:
                 if address in self._unread:
@@ -170,7 +170,7 @@ class AclRequests(Duty):
                     self._ready[address] = None
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Write the entries that were seen, with the changes wanted; so many patterns a turn."""
+        """Write the known entries with the requested changes, for a limited number of patterns a turn."""
         proposals: list[Proposal] = []
         for address in tuple(islice(self._ready, AT_ONCE_PATTERNS)):
             del self._ready[address]
@@ -205,7 +205,7 @@ class AclRequests(Duty):
         return None
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """Written; or the entries are no longer those that were seen, and the change is made to what they are now."""
+        """Finish a written change; if the entries have changed, apply it to the present ones."""
         written, attempt = proposal.atoms[0].writes[0].address, proposal.memo
         assert isinstance(written, AclAddress)
         assert isinstance(attempt, _Attempt)
@@ -231,7 +231,7 @@ class AclRequests(Duty):
     # ---- outcome --------------------------------------------------------------------------------------------
 
     def _end(self, address: AclAddress, refused: Refusal | None, out: Outbox, attempt: _Attempt | None = None) -> None:
-        """The first change that waits for a pattern has its result; the next one has its turn."""
+        """Record the result of the first change waiting for a pattern, and continue with the next."""
         waiting = self._waiting[address]
         part = waiting.pop(0)
         if waiting:
@@ -282,7 +282,7 @@ def _created(why: Refusal | None) -> AclCreated:
 
 
 def _is_unknown(binding: AclBinding) -> bool:
-    """No client could be told of it; brokers fail here, too."""
+    """Whether no client could be sent the entry; brokers fail here, too."""
     entry = binding.entry
     return entry.operation is AclOperation.UNKNOWN or entry.permission is PermissionType.UNKNOWN
 
@@ -292,7 +292,7 @@ def _entries(held: Fact | None) -> tuple[AclEntry, ...]:
 
 
 def _attempt(part: _Part, entries: tuple[AclEntry, ...]) -> _Attempt:
-    """The entries after a change; each that is deleted is told to the first filter that matches it."""
+    """The entries after a change; each deleted one is reported for the first filter that matches it."""
     if part.added:
         return _Attempt(tuple(dict.fromkeys((*entries, *part.added.values()))), ())
     deleted: dict[AclEntry, int] = {}
@@ -305,7 +305,7 @@ def _attempt(part: _Part, entries: tuple[AclEntry, ...]) -> _Attempt:
 
 
 def _write(address: AclAddress, held: Fact | None, wanted: tuple[AclEntry, ...]) -> Write | None:
-    """What changes nothing is written, too: only ZooKeeper knows whether what was seen last is still there."""
+    """The write, even if nothing changes: only ZooKeeper knows whether the last seen entries are still there."""
     if held is None or held.stat is None:
         return Create(address, Acls(wanted)) if wanted else None
     version, life = held.stat.version, held.stat.czxid

@@ -12,7 +12,7 @@ from zk_layout.znodes.acls import AclEntry, AclOperation, PatternType, Permissio
 
 
 def matches_resource(wanted: AclFilter, resource: ResourcePattern) -> bool:
-    """Whether a filter is about this pattern. `MATCH` finds whatever counts for a resource of its name.
+    """Whether a filter matches this pattern. `MATCH` finds every pattern that applies to a resource of its name.
 
     >>> orders = AclFilter(ANY, "orders", MATCH, None, None, ANY, ANY)
     >>> from zk_layout.znodes.acls import ResourceType
@@ -34,7 +34,7 @@ def matches_resource(wanted: AclFilter, resource: ResourcePattern) -> bool:
 
 
 def matches_entry(wanted: AclFilter, entry: AclEntry) -> bool:
-    """Whether a filter is about this entry; one for something unknown finds what is unknown here."""
+    """Whether a filter matches this entry; one for something unknown finds what is unknown here."""
     return (
         wanted.principal in (None, entry.principal)
         and wanted.host in (None, entry.host)
@@ -44,7 +44,7 @@ def matches_entry(wanted: AclFilter, entry: AclEntry) -> bool:
 
 
 def named(wanted: AclFilter) -> tuple[ResourcePattern, ...] | None:
-    """The only patterns that a filter can be about; None where only all that are known can tell.
+    """The only patterns that a filter can match; None if any known pattern may.
 
     >>> named(AclFilter(4, "kafka-cluster", ANY, None, None, ANY, ANY))[1].pattern_type.name
     'PREFIXED'

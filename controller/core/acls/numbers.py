@@ -1,6 +1,6 @@
-"""By which numbers does the Kafka protocol name resource types, pattern types, operations and permissions?
+"""Which numbers does the Kafka protocol use for resource types, pattern types, operations and permissions?
 
-0 is unknown and 1 any; a number that is missing here is one of a later Kafka, which is as unknown.
+0 is unknown and 1 any; a number missing here belongs to a later Kafka, and counts as unknown.
 
 Source: Kafka's ResourceType, PatternType, AclOperation and AclPermissionType.
 """

@@ -21,11 +21,11 @@ UNEXPECTED = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 NO_PATH = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "ZooKeeper takes no znode of this name; choose another resource name")
 
 _NO_ZNODE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
-"""What ZooKeeper takes in no path; beyond the basic plane it sees surrogates."""
+"""Characters that no ZooKeeper path may contain; beyond the basic plane ZooKeeper sees surrogates."""
 
 
 def is_senseless(request: CreateAcls) -> bool:
-    """Whether an entry is a filter. A broker refuses the whole request then, without a word."""
+    """Whether an entry is a filter. A broker then refuses the whole request without a message."""
     return any(
         creation.resource_type == ANY
         or creation.pattern_type in (ANY, MATCH)
@@ -36,7 +36,7 @@ def is_senseless(request: CreateAcls) -> bool:
 
 
 def refuse(creation: AclCreation) -> Refusal | None:
-    """Why an entry cannot be created, whatever there is already."""
+    """The reason why an entry can never be created."""
     if RESOURCE_TYPES.get(creation.resource_type) is ResourceType.CLUSTER and creation.name != CLUSTER.name:
         return WRONG_CLUSTER
     if not creation.name:
@@ -53,7 +53,7 @@ def refuse(creation: AclCreation) -> Refusal | None:
 
 
 def is_znode_name(name: str) -> bool:
-    """Whether ZooKeeper could have a znode of this name.
+    """Whether ZooKeeper can have a znode of this name.
 
     >>> is_znode_name("*"), is_znode_name("a/b"), is_znode_name("..")
     (True, False, False)
@@ -62,17 +62,17 @@ def is_znode_name(name: str) -> bool:
 
 
 def resource_of(creation: AclCreation) -> ResourcePattern:
-    """The pattern of an entry that is not refused."""
+    """The pattern of a valid entry."""
     return ResourcePattern(RESOURCE_TYPES[creation.resource_type], creation.name, PATTERN_TYPES[creation.pattern_type])
 
 
 def entry_of(creation: AclCreation) -> AclEntry:
-    """An entry that is not refused."""
+    """The entry itself, if it is valid."""
     return AclEntry(creation.principal, creation.host, OPERATIONS[creation.operation], PERMISSIONS[creation.permission])
 
 
 def is_principal(text: str) -> bool:
-    """Whether it has a type and a name. Of what does not, a broker cannot write any entry of the same pattern.
+    """Whether it has a type and a name. Otherwise a broker can write no entry of the same pattern.
 
     >>> is_principal("User:"), is_principal("ann")
     (True, False)

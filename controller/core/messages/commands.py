@@ -1,7 +1,7 @@
-"""What are brokers told?
+"""Which commands are sent to brokers?
 
-Values without protocol versions: `controller.wire.commands` makes bytes from them. One `PartitionView` serves every
-broker and both LeaderAndIsr and UpdateMetadata, so that its bytes are made once.
+Values without protocol versions: `controller.wire.commands` encodes them. One `PartitionView` serves every broker and
+both LeaderAndIsr and UpdateMetadata, so that it is encoded once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class PartitionView(Struct, frozen=True, gc=False):
     """One partition as brokers must see it.
 
     Shape:
-        `controller_epoch` is that of the last controller that changed the state, not the sender's. `replicas`,
-        `adding` and `removing` are those in force: a partition that is letting go shows only its target.
+        `controller_epoch` is that of the last controller that changed the state, not the sender's. `replicas`, `adding`
+        and `removing` are those in force: a move in its last stage shows only its target.
     """
 
     topic: TopicName
@@ -56,8 +56,8 @@ class LeaderAndIsr(Struct, frozen=True):
     """Lead or follow these partitions (LeaderAndIsr, 4).
 
     Shape:
-        `partitions` are ones whose log should exist on the broker, `new` are ones it must create; a partition is
-        in at most one of them, and the broker is a replica of each. `leaders` are the live leaders named in them.
+        The log of `partitions` should exist on the broker, that of `new` must be created; a partition is in at most one
+        of them, and the broker is a replica of each. `leaders` are the live leaders named in them.
     """
 
     partitions: tuple[PartitionView, ...]
@@ -66,11 +66,11 @@ class LeaderAndIsr(Struct, frozen=True):
 
 
 class UpdateMetadata(Struct, frozen=True):
-    """Know these partitions and these brokers (UpdateMetadata, 6).
+    """Learn these partitions and brokers (UpdateMetadata, 6).
 
     Shape:
-        `brokers` is complete: it replaces what the recipient knew. `partitions` are merged into what it knew.
-        The same value is told to all brokers, so it is encoded once.
+        `brokers` is complete: it replaces what the recipient knew. `partitions` are merged into what it knew. The same
+        value is sent to all brokers, so it is encoded once.
     """
 
     partitions: tuple[PartitionView, ...]
@@ -78,7 +78,7 @@ class UpdateMetadata(Struct, frozen=True):
 
 
 class ReplicaStop(Struct, frozen=True, gc=False):
-    """Stop one replica, and delete its log where `is_deletion`."""
+    """Stop one replica, and delete its log if `is_deletion`."""
 
     topic: TopicName
     partition: PartitionId

@@ -18,10 +18,10 @@ from zk_layout.znodes.brokers import Registration
 
 
 class Create(Struct, frozen=True):
-    """Create a persistent znode; one that exists is a conflict.
+    """Create a persistent znode; an existing one is a conflict.
 
     Shape:
-        With `is_sequential`, ZooKeeper appends a number to the name, so that it can never exist.
+        With `is_sequential`, ZooKeeper appends a number to the name, so that it cannot exist yet.
     """
 
     address: Address
@@ -33,7 +33,7 @@ class Set(Struct, frozen=True):
     """Replace a znode's data; any version but `expected` is a conflict.
 
     Shape:
-        With `life` so is a znode of that name and version that was created at another zxid.
+        With `life`, so is a znode of that name and version created at another zxid.
     """
 
     address: Address
@@ -43,7 +43,7 @@ class Set(Struct, frozen=True):
 
 
 class Delete(Struct, frozen=True):
-    """Delete a znode; any version but `expected`, and any life but `life`, is a conflict as with `Set`."""
+    """Delete a znode; another version or another life is a conflict, as with `Set`."""
 
     address: Address
     expected: ZnodeVersion
@@ -54,14 +54,14 @@ Write = Create | Set | Delete
 
 
 class Operation(Struct, frozen=True):
-    """One write with its bytes, which are made once; a deletion has none."""
+    """One write with its encoded data; a deletion has none."""
 
     write: Write
     data: bytes
 
 
 def operation(write: Write) -> Operation:
-    """A write with its bytes."""
+    """Encode a write."""
     return Operation(write, b"" if isinstance(write, Delete) else catalog.encode(write.value))
 
 
@@ -78,19 +78,19 @@ class Commit(Struct, frozen=True):
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """What is written, without the bytes."""
+        """The writes, without encoded data."""
         return tuple(operation.write for operation in self.operations)
 
 
 class Read(Struct, frozen=True):
-    """Read these znodes again, and where `watch` is set tell the next change of each too."""
+    """Read these znodes again; with `watch`, also report the next change of each."""
 
     addresses: tuple[Address, ...]
     watch: bool = False
 
 
 class ReadChildren(Struct, frozen=True):
-    """Read all children of a znode once, and tell which of those seen earlier are gone; nothing is watched."""
+    """Read all children of a znode once, and report which known ones are gone; sets no watch."""
 
     parent: str
 
@@ -102,13 +102,13 @@ class ReadAgain(Struct, frozen=True):
 
 
 class Survey(Struct, frozen=True):
-    """List everything below a topic's znode, also what nobody knows of; comes back as `Surveyed`."""
+    """List everything below a topic's znode, even if unknown; `Surveyed` returns it."""
 
     topic: TopicName
 
 
 class Connect(Struct, frozen=True):
-    """Open a channel to a broker; what was queued for an earlier life of it is dropped."""
+    """Open a channel to a broker; commands queued for an earlier registration are dropped."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -116,13 +116,13 @@ class Connect(Struct, frozen=True):
 
 
 class Disconnect(Struct, frozen=True):
-    """Close the channel to a broker and drop what is queued."""
+    """Close the channel to a broker and drop queued commands."""
 
     broker: BrokerId
 
 
 class Tell(Struct, frozen=True):
-    """Send a command, after all those told to this broker before."""
+    """Send a command, after all earlier ones for this broker."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -131,7 +131,7 @@ class Tell(Struct, frozen=True):
 
 
 class DescribeLogDirs(Struct, frozen=True):
-    """Ask a broker how large these replicas are; it reads nothing else and changes nothing."""
+    """Ask a broker for the sizes of these replicas; it reads nothing else and changes nothing."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -158,7 +158,7 @@ class Wake(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """Something a person should know: logged and counted.
+    """Something an operator should know: logged and counted.
 
     Shape:
         `kind` is a short stable name for metrics ("malformed znode"), `text` the sentence.
@@ -177,7 +177,7 @@ class Measured(Struct, frozen=True):
 
 
 class Record(StrEnum):
-    """What the audit trail tells of, besides requests."""
+    """What the audit trail records, besides requests."""
 
     ELECTION = "election"
     MOVE = "move"
@@ -185,7 +185,7 @@ class Record(StrEnum):
 
 
 class Recorded(Struct, frozen=True):
-    """What has come about in this turn, for the audit trail.
+    """What happened in this turn, for the audit trail.
 
     Shape:
         `lines` are sentences about the first few; `count` is of all of them.
@@ -197,7 +197,7 @@ class Recorded(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """Whether somebody was allowed something, and why, in words."""
+    """Whether a caller was allowed an operation, and why, in words."""
 
     operation: AclOperation
     resource: ResourcePattern
@@ -206,7 +206,7 @@ class Decision(Struct, frozen=True):
 
 
 class Decided(Struct, frozen=True):
-    """What was decided about the rights of a request, for the log of decisions.
+    """The decisions about the rights of a request, for the authorizer's log.
 
     Shape:
         `request` is the name of its type. `decisions` are all allowed, or all denied; `untold` more are like them.
@@ -222,7 +222,7 @@ class StepDown(Struct, frozen=True):
     """This process must stop being controller at once; it may stand again.
 
     Shape:
-        `is_outranked`: brokers know a higher controller epoch than ours and obey nobody with a lower one.
+        `is_outranked`: brokers know a higher controller epoch than ours, and obey no controller with a lower one.
     """
 
     reason: str
@@ -230,7 +230,7 @@ class StepDown(Struct, frozen=True):
 
 
 class Drained(Struct, frozen=True):
-    """Nothing is in flight any more; the resignation can be carried out."""
+    """Nothing is in flight any more; the resignation can proceed."""
 
 
 Effect = (

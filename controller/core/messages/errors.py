@@ -1,4 +1,4 @@
-"""Which error codes of the Kafka protocol does this controller give or understand?"""
+"""Which error codes of the Kafka protocol does this controller send or understand?"""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class ErrorCode(IntEnum):
-    """Kafka's `Errors`, the ones that matter to a controller."""
+    """Kafka's `Errors`, as far as they matter to a controller."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -58,7 +58,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ENDPOINT_TYPE = 115
 
 
-# What Kafka says with an error that needs no further words.
+# Kafka's messages for errors that need no further words.
 MESSAGES = {
     ErrorCode.REQUEST_TIMED_OUT: "The request timed out.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
@@ -69,7 +69,9 @@ MESSAGES = {
 
 
 class Refusal(Struct, frozen=True):
-    """Why something asked for is not done; a value, because a client's mistake is no failure of ours."""
+    """Why a request is not carried out; a value rather than an exception, because a client's mistake is no failure of
+    ours.
+    """
 
     error: ErrorCode
     message: str | None = None

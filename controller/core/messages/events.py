@@ -19,16 +19,16 @@ CallId = NewType("CallId", int)
 
 
 class Observed(Struct, frozen=True):
-    """Znodes as read: because a watch fired, because a `Read` asked for them, or while loading."""
+    """Znodes as read: after a watch fired, for a `Read`, or while loading."""
 
     facts: tuple[Fact, ...]
 
 
 class Surveyed(Struct, frozen=True):
-    """Everything that is below a topic's znode.
+    """Everything below a topic's znode.
 
     Shape:
-        In the order in which it can be deleted: children before their parents. Without the topic's own znode.
+        In an order in which it can be deleted: children before their parents. Without the topic's own znode.
     """
 
     topic: TopicName
@@ -36,10 +36,10 @@ class Surveyed(Struct, frozen=True):
 
 
 class ReadRefused(Struct, frozen=True):
-    """ZooKeeper does not let us read a znode, or list its children: what was read earlier is all that is known.
+    """ZooKeeper does not let us read a znode, or list its children: only what was read earlier is known.
 
     Shape:
-        `address` is that of the znode that was to be read; None where its children were.
+        `address` is that of the znode to be read; None if its children were to be listed.
     """
 
     path: str
@@ -48,13 +48,13 @@ class ReadRefused(Struct, frozen=True):
 
 
 class ReadAllowed(Struct, frozen=True):
-    """What was refused earlier has been read, or is gone."""
+    """A refused znode has been read, or is gone."""
 
     path: str
 
 
 class QuotasRead(Struct, frozen=True):
-    """What limits changes of topics has been read, because a term begins or somebody has set it; None: nothing."""
+    """The quotas on changes of topics were read at the beginning of a term, or after a change; None: no quota."""
 
     rates: tuple[tuple[QuotaEntity, float | None], ...]
 
@@ -71,7 +71,7 @@ class Committed(Struct, frozen=True):
 
 
 class Conflicted(Struct, frozen=True):
-    """ZooKeeper refused the transaction: a znode was not at the version expected; nothing of it was written."""
+    """ZooKeeper refused the transaction: a znode was not at the expected version; nothing was written."""
 
     commit: CommitId
     address: Address
@@ -85,7 +85,7 @@ class Fenced(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """The connection was lost before ZooKeeper answered; the transaction may have been written or not."""
+    """The connection was lost before ZooKeeper answered; the transaction may or may not have been written."""
 
     commit: CommitId
 
@@ -93,7 +93,7 @@ class Unknown(Struct, frozen=True):
 class Acknowledged(Struct, frozen=True):
     """A broker answered a command.
 
-    `errors` names the partitions that were refused; all others were accepted where `error` is NONE.
+    `errors` are the refused partitions; if `error` is NONE, all others were accepted.
     """
 
     broker: BrokerId
@@ -104,7 +104,7 @@ class Acknowledged(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """Somebody sent a request over the Kafka protocol."""
+    """A client or broker sent a request over the Kafka protocol."""
 
     call: CallId
     request: Request
@@ -123,7 +123,7 @@ class ReplicaSize(Struct, frozen=True, gc=False):
 
 
 class LogDirsDescribed(Struct, frozen=True):
-    """A broker said how large its replicas are; those it does not have are missing. `error` is why it did not say."""
+    """A broker reported the sizes of its replicas, without those it does not have; `error` is why it did not."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -132,17 +132,17 @@ class LogDirsDescribed(Struct, frozen=True):
 
 
 class ClockShown(Struct, frozen=True):
-    """What a clock on the wall shows now, in Unix milliseconds; it may be set while a term lasts."""
+    """The present wall-clock time in Unix milliseconds; the clock may be set during a term."""
 
     unix_ms: int
 
 
 class Alarm(Struct, frozen=True):
-    """What somebody wants to be woken for; each duty has types of its own. An equal one set again replaces it."""
+    """A reason to be woken; each duty has types of its own. Setting an equal one again replaces it."""
 
 
 class Again(Alarm, frozen=True):
-    """There is more to decide than one turn may take: take another one."""
+    """One turn's budget is used up: take another turn."""
 
 
 class Woke(Struct, frozen=True):
@@ -152,7 +152,7 @@ class Woke(Struct, frozen=True):
 
 
 class ResignationAsked(Struct, frozen=True):
-    """The process must end: decide nothing new, and say when nothing is in flight any more."""
+    """The process must end: decide nothing new, and report when nothing is in flight any more."""
 
 
 Event = (

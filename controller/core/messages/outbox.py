@@ -1,4 +1,4 @@
-"""What leaves the controller in one turn? Everything that duties have to say, in the order in which they say it."""
+"""What leaves the controller in one turn? The effects of all duties, in order."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ MOST_LINES = 5
 
 
 class Outbox:
-    """The effects of one turn. A request is answered once: whatever comes later for it is dropped."""
+    """The effects of one turn. A request is answered once: later answers are dropped."""
 
     def __init__(self, now: float, unanswered: dict[CallId, Request]) -> None:
-        """Nothing said yet. `now` is in monotonic seconds; `unanswered` are the requests of the term."""
+        """Begin without effects. `now` is in monotonic seconds; `unanswered` are the requests of the term."""
         self.now = now
         self.effects: list[Effect] = []
         self.told: list[Tell] = []
@@ -42,30 +42,30 @@ class Outbox:
         self._counts: Counter[Record] = Counter()
 
     def add(self, effect: Effect) -> None:
-        """Anything that has no method of its own here."""
+        """Add an effect that has no method of its own here."""
         self.effects.append(effect)
 
     def notice(self, kind: str, text: str) -> None:
-        """Something a person should know."""
+        """Add a notice for operators."""
         self.effects.append(Notice(kind, text))
 
     def measured(self, measure: str, value: float = 1.0, *labels: str) -> None:
-        """A figure for the metrics."""
+        """Add a figure for the metrics."""
         self.effects.append(Measured(measure, value, labels))
 
     def record(self, record: Record, *why: str) -> None:
-        """Something for the audit trail; of very many of a kind only the first are told, and all are counted."""
+        """Add to the audit trail; all of a kind are counted, but only the first few are shown."""
         self._counts[record] += 1
         lines = self._recorded.setdefault(record, [])
         if len(lines) < MOST_LINES:
             lines.append("; ".join(why))
 
     def decided(self, decisions: Iterable[Decided]) -> None:
-        """What was decided about the rights of a request, for the log of decisions."""
+        """Add the decisions about a request's rights to the authorizer's log."""
         self.effects.extend(decisions)
 
     def close(self) -> list[Effect]:
-        """Nothing more is said in this turn: all of it."""
+        """End the turn; return all effects."""
         for record, lines in self._recorded.items():
             self.effects.append(Recorded(record, tuple(lines), self._counts[record]))
         return self.effects
@@ -87,11 +87,11 @@ class Outbox:
         self.effects.append(tell)
 
     def answer(self, call: CallId, reply: Reply) -> None:
-        """Answer a request, if nobody has yet."""
+        """Answer a request that has no answer yet."""
         if self._unanswered.pop(call, None) is not None:
             self.effects.append(Answer(call, reply))
 
     def step_down(self, reason: str, *, is_outranked: bool = False) -> None:
-        """This process must not lead any more; nothing is decided after that."""
+        """End this process' leadership; nothing is decided afterwards."""
         self.effects.append(StepDown(reason, is_outranked))
         self.is_over = True

@@ -1,6 +1,6 @@
 """What does the controller answer?
 
-Values without protocol versions: `controller.wire.replies` makes bytes from them in the version of the request.
+Values without protocol versions: `controller.wire.replies` encodes them in the version of the request.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class PartitionMetadata(Struct, frozen=True):
 
 
 Operations = tuple[AclOperation, ...]
-"""What a caller may do with something; None where he did not ask for it, or there is nothing."""
+"""A caller's rights to a resource; None if not requested, or if there is no such resource."""
 
 
 class TopicMetadata(Struct, frozen=True):
-    """One topic in a Metadata answer; the name is None only where an unknown id was asked for."""
+    """One topic in a Metadata answer; the name is None only for an unknown id."""
 
     name: TopicName | None
     topic_id: TopicId | None
@@ -64,8 +64,8 @@ class ClusterDescription(Struct, frozen=True):
     """The answer to `DescribeCluster`; a controller of -1 means there is none.
 
     Shape:
-        Unless `is_whole`, `topics` are to be continued: behind the name `after`, where all are asked for; with `rest`,
-        from that partition of the last one on. `is_for_all` who ask it, whatever rights they have.
+        Unless `is_whole`, more topics follow: after the name `after`, if all were requested; with `rest`, from that
+        partition of the last one on. `is_for_all`: the answer does not depend on the caller's rights.
     """
 
     nodes: tuple[Node, ...]
@@ -82,7 +82,7 @@ class ClusterDescription(Struct, frozen=True):
 
 
 class OngoingMove(Struct, frozen=True):
-    """One move in progress; only this controller shows its progress, Kafka's own do not."""
+    """One move in progress; only this controller reports progress, Kafka's own do not."""
 
     topic_partition: TopicPartition
     replicas: Replicas
@@ -95,8 +95,8 @@ class ReassignmentsListed(Struct, frozen=True):
     """The answer to `ListReassignments`.
 
     Shape:
-        `controller` names this software; Kafka's controllers do not send it. `request_status` is that of the request
-        asked for, None where it is unknown or none was asked for. Without an error Kafka's message is empty, not null.
+        `controller` names this software; Kafka's controllers do not send it. `request_status` is that of the requested
+        id, None if it is unknown or none was requested. Without an error Kafka's message is empty, not null.
     """
 
     moves: tuple[OngoingMove, ...] = ()
@@ -107,7 +107,7 @@ class ReassignmentsListed(Struct, frozen=True):
 
 
 class PartitionResult(Struct, frozen=True):
-    """What became of the request for one partition."""
+    """The outcome of the request for one partition."""
 
     topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.NONE
@@ -115,10 +115,10 @@ class PartitionResult(Struct, frozen=True):
 
 
 class ReassignmentsAltered(Struct, frozen=True):
-    """The answer to `AlterReassignments`: one result for each partition asked, in that order.
+    """The answer to `AlterReassignments`: one result for each partition, in order.
 
     Shape:
-        `request_id` is absent where nothing was accepted, and from Kafka's own controllers.
+        `request_id` is absent if nothing was accepted, and from Kafka's own controllers.
     """
 
     results: tuple[PartitionResult, ...] = ()
@@ -128,7 +128,7 @@ class ReassignmentsAltered(Struct, frozen=True):
 
 
 class IsrResult(Struct, frozen=True):
-    """What became of one ISR proposal; the leader data are those now in force where `error` is NONE."""
+    """The outcome of one ISR proposal; if `error` is NONE, the leader data are those now in force."""
 
     topic: TopicName | None
     topic_id: TopicId | None
@@ -149,7 +149,7 @@ class PartitionsAltered(Struct, frozen=True):
 
 
 class ShutdownPermitted(Struct, frozen=True):
-    """The answer to `ControlledShutdown`: what the broker still leads; it may go once that is nothing."""
+    """The answer to `ControlledShutdown`: the partitions that the broker still leads; without any, it may shut down."""
 
     remaining: tuple[TopicPartition, ...] = ()
     error: ErrorCode = ErrorCode.NONE
@@ -164,7 +164,7 @@ class ProducerIdsAllocated(Struct, frozen=True):
 
 
 class UserAltered(Struct, frozen=True):
-    """What became of one user's SCRAM credentials."""
+    """The outcome for one user's SCRAM credentials."""
 
     user: str
     error: ErrorCode = ErrorCode.NONE
@@ -178,7 +178,7 @@ class ScramCredentialsAltered(Struct, frozen=True):
 
 
 class FeatureUpdated(Struct, frozen=True):
-    """What became of one feature."""
+    """The outcome for one feature."""
 
     feature: str
     error: ErrorCode = ErrorCode.NONE
@@ -186,7 +186,7 @@ class FeatureUpdated(Struct, frozen=True):
 
 
 class FeaturesUpdated(Struct, frozen=True):
-    """The answer to `UpdateFeatures`: one result for each feature, none where the whole is refused."""
+    """The answer to `UpdateFeatures`: one result for each feature, none if the request is refused as a whole."""
 
     results: tuple[FeatureUpdated, ...] = ()
     error: ErrorCode = ErrorCode.NONE
@@ -194,7 +194,7 @@ class FeaturesUpdated(Struct, frozen=True):
 
 
 class AclBinding(Struct, frozen=True):
-    """One entry of rights; where it was to be deleted, what became of it."""
+    """One entry of rights; in a deletion, with its outcome."""
 
     resource: ResourcePattern
     entry: AclEntry
@@ -203,7 +203,7 @@ class AclBinding(Struct, frozen=True):
 
 
 class AclsDescribed(Struct, frozen=True):
-    """The answer to `DescribeAcls`: the entries of one pattern follow each other."""
+    """The answer to `DescribeAcls`, with the entries of a pattern next to each other."""
 
     bindings: tuple[AclBinding, ...] = ()
     error: ErrorCode = ErrorCode.NONE
@@ -211,20 +211,20 @@ class AclsDescribed(Struct, frozen=True):
 
 
 class AclCreated(Struct, frozen=True):
-    """What became of one entry that was to be there."""
+    """The outcome for one entry to create."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
 
 class AclsCreated(Struct, frozen=True):
-    """The answer to `CreateAcls`: one result for each entry, in that order."""
+    """The answer to `CreateAcls`: one result for each entry, in order."""
 
     results: tuple[AclCreated, ...] = ()
 
 
 class AclsFiltered(Struct, frozen=True):
-    """What became of the entries that one filter matches, and no filter before it."""
+    """The outcome for entries that this filter is the first to match."""
 
     deleted: tuple[AclBinding, ...] = ()
     error: ErrorCode = ErrorCode.NONE
@@ -232,13 +232,13 @@ class AclsFiltered(Struct, frozen=True):
 
 
 class AclsDeleted(Struct, frozen=True):
-    """The answer to `DeleteAcls`: one result for each filter, in that order."""
+    """The answer to `DeleteAcls`: one result for each filter, in order."""
 
     results: tuple[AclsFiltered, ...] = ()
 
 
 class ConfigSource(IntEnum):
-    """Where the value of a setting comes from, as Kafka's DescribeConfigs numbers it."""
+    """The origin of a setting's value, as numbered in Kafka's DescribeConfigs."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -249,10 +249,10 @@ class ConfigSource(IntEnum):
 
 
 class BrokerConfig(Struct, frozen=True):
-    """A setting of a broker, as it describes it; one that `is_sensitive` without its value.
+    """A broker's setting, as the broker describes it; one that `is_sensitive` has no value.
 
     Shape:
-        `otherwise` is what would be in force had it not been changed at run time; None where it was not.
+        `otherwise` is the value without the dynamic one; None if there is no dynamic one.
     """
 
     value: str | None
@@ -262,7 +262,7 @@ class BrokerConfig(Struct, frozen=True):
 
 
 class TopicConfig(Struct, frozen=True):
-    """A setting of a topic, be it its own or what brokers use where it has none."""
+    """A setting of a topic, either its own or a broker default."""
 
     name: str
     value: str | None
@@ -270,11 +270,12 @@ class TopicConfig(Struct, frozen=True):
 
 
 class TopicCreated(Struct, frozen=True):
-    """What became of one topic to be created; counts are -1 and configs None where it was refused.
+    """The outcome for one topic to create; after a refusal counts are -1 and configs None.
 
     Shape:
-        `configs` as the term gives it are the topic's own settings; the server adds what brokers use for the others.
-        `configs_error` says why there are none.
+        The term fills `configs` with the topic's own settings; the server adds the broker defaults. `configs_error`
+        says
+        why there are none.
     """
 
     topic: TopicName
@@ -295,7 +296,7 @@ class TopicsCreated(Struct, frozen=True):
 
 
 class TopicDeleted(Struct, frozen=True):
-    """What became of one topic to be deleted; the name is None only where an unknown id was asked for."""
+    """The outcome for one topic to delete; the name is None only for an unknown id."""
 
     topic: TopicName | None
     topic_id: TopicId | None = None
@@ -311,7 +312,7 @@ class TopicsDeleted(Struct, frozen=True):
 
 
 class TopicGrown(Struct, frozen=True):
-    """What became of one topic that was to get more partitions."""
+    """The outcome for one topic to extend."""
 
     topic: TopicName
     error: ErrorCode = ErrorCode.NONE
@@ -326,7 +327,7 @@ class PartitionsCreated(Struct, frozen=True):
 
 
 class LeadersElected(Struct, frozen=True):
-    """The answer to `ElectLeaders`: one result for each partition asked, by topic."""
+    """The answer to `ElectLeaders`: one result for each partition, by topic."""
 
     results: tuple[PartitionResult, ...] = ()
     error: ErrorCode = ErrorCode.NONE

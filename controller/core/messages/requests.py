@@ -1,6 +1,6 @@
-"""What can a client or a broker ask of the controller?
+"""What can a client or a broker request from the controller?
 
-Values without protocol versions: `controller.wire.requests` makes them from bytes.
+Values without protocol versions: `controller.wire.requests` decodes them.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ class TopicReference(Struct, frozen=True):
 
 
 BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
-"""What a client takes the nodes for that it asks (KIP-919)."""
+"""The kind of nodes that a client asks for (KIP-919)."""
 
 
 class DescribeCluster(Struct, frozen=True):
-    """Metadata (3) and DescribeCluster (60): brokers, the controller, and some topics (None: all of them); on request
-    with what the caller may do with the cluster, and with each topic (KIP-430).
+    """Metadata (3) and DescribeCluster (60): brokers, the controller, and some topics (None: all).
+
+    On request, with the caller's rights to the cluster and to each topic (KIP-430).
 
     Shape:
-        With `most_partitions` the answer ends behind the topic with which it has that many, and is to be continued:
-        from the next of `topics` on, or with all those behind `after` in the order of names. A topic with very many
-        partitions is then given in several answers; `within` says which, and the first partition still to be given.
+        With `most_partitions` the answer ends after the topic that reaches that number, and continues with the next of
+        `topics`, or with all those after `after` in order of names. A topic with very many partitions is split over
+        several answers; `within` is its next partition.
     """
 
     topics: tuple[TopicReference, ...] | None
@@ -57,8 +58,7 @@ class DescribeCluster(Struct, frozen=True):
 
 
 class ListReassignments(Struct, frozen=True):
-    """ListPartitionReassignments (46): the moves in progress of some partitions (None: of all), and how far the
-    request with this id is."""
+    """ListPartitionReassignments (46): moves of some partitions (None: of all), and the status of this request id."""
 
     partitions: tuple[TopicPartition, ...] | None
     request_id: RequestId | None = None
@@ -68,8 +68,8 @@ class ListReassignments(Struct, frozen=True):
 class Mode(StrEnum):
     """How a request to move or to cancel is meant.
 
-    `GENTLE` cancels keep those added replicas that have joined the ISR and stop only the rest (KIP-455's earlier
-    revision). `FORCED` ones are carried out even where they stop the only in-sync replicas, as Kafka always does.
+    `GENTLE` cancels keep added replicas that have joined the ISR, and stop only the rest (KIP-455's earlier revision).
+    `FORCED` requests are executed even if they stop the only in-sync replicas, as Kafka always does.
     """
 
     SAFE = ""
@@ -78,7 +78,7 @@ class Mode(StrEnum):
 
 
 class PartitionReassignment(Struct, frozen=True):
-    """The replicas a partition is to have; None cancels its move."""
+    """The replicas that a partition shall have; None cancels its move."""
 
     topic_partition: TopicPartition
     replicas: Replicas | None
@@ -88,8 +88,7 @@ class AlterReassignments(Struct, frozen=True):
     """AlterPartitionReassignments (45).
 
     Shape:
-        `mode` is as it was sent; one that is no `Mode` is refused.
-
+        `mode` is as sent; unknown modes are refused.
     Units:
         `timeout_ms` is how long the client waits for its answer; 0 or less sets no limit.
     """
@@ -128,25 +127,25 @@ class AlterPartition(Struct, frozen=True):
 
 
 class ControlledShutdown(Struct, frozen=True):
-    """ControlledShutdown (7): a broker wants to leave and to lead nothing before it does."""
+    """ControlledShutdown (7): a broker is about to shut down, and wants to lead nothing when it does."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
 
 
 class AllocateProducerIds(Struct, frozen=True):
-    """AllocateProducerIds (67): a broker has used up the producer ids it had for idempotent producers."""
+    """AllocateProducerIds (67): a broker has used up its producer ids for idempotent producers."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
 
 
 class ScramUpsertion(Struct, frozen=True):
-    """A SCRAM credential that a user is to have, by Kafka's number of its mechanism.
+    """A SCRAM credential for a user, with Kafka's number of its mechanism.
 
     Shape:
-        `credential` is what the user's settings are to hold. The salted password that a client sends, with which
-        anybody could log in, does not get further than the wire. None where nothing can be made of what was sent.
+        `credential` is what the user's settings shall hold; None if the request is unusable. The salted password that a
+        client sends, which is enough to log in, stays within the wire package.
     """
 
     user: str
@@ -156,7 +155,7 @@ class ScramUpsertion(Struct, frozen=True):
 
 
 class ScramDeletion(Struct, frozen=True):
-    """A SCRAM credential that a user is not to have any more."""
+    """A SCRAM credential to remove from a user."""
 
     user: str
     mechanism: int
@@ -170,12 +169,12 @@ class AlterScramCredentials(Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[ScramUpsertion | ScramDeletion, ...]:
-        """Everything that is asked."""
+        """All parts of the request."""
         return (*self.upsertions, *self.deletions)
 
 
 class FeatureUpdate(Struct, frozen=True):
-    """A level that a feature is to be finalized at; one below 1 takes it away.
+    """A level at which to finalize a feature; a level below 1 removes it.
 
     Shape:
         `kind` is 1 to raise it, 2 or 3 to lower it, safely or not.
@@ -195,10 +194,10 @@ class UpdateFeatures(Struct, frozen=True):
 
 
 class AclFilter(Struct, frozen=True):
-    """Which entries of rights somebody means; what is None may be anything.
+    """A filter for entries of rights; None matches anything.
 
     Shape:
-        The types, the operation and the permission are by Kafka's numbers, as they were sent.
+        The types, the operation and the permission are Kafka's numbers, as sent.
     """
 
     resource_type: int
@@ -211,7 +210,7 @@ class AclFilter(Struct, frozen=True):
 
 
 class AclCreation(Struct, frozen=True):
-    """An entry of rights that is to be there, by Kafka's numbers, as they were sent."""
+    """An entry of rights to create, with Kafka's numbers as sent."""
 
     resource_type: int
     name: str
@@ -241,12 +240,13 @@ class DeleteAcls(Struct, frozen=True):
 
 
 class NewTopic(Struct, frozen=True):
-    """A topic to be created.
+    """A topic to create.
 
     Shape:
-        -1 as `partition_count` or `replication_factor` asks for the cluster's default. Where `assignments` are given,
-        both must be -1. A config value of None is a mistake of the client. `shows_configs` is judged when the request
-        comes: whether the client may see the topic's settings.
+        -1 as `partition_count` or `replication_factor` means the cluster's default. With `assignments`, both must be
+        -1.
+        A config value of None is a mistake of the client. `shows_configs`: the client may see the topic's settings, as
+        decided when the request arrives.
     """
 
     name: TopicName
@@ -271,8 +271,10 @@ class CreateTopics(Struct, frozen=True):
 
 
 class DeleteTopics(Struct, frozen=True):
-    """DeleteTopics (20); from version 3 on the client knows the error TOPIC_DELETION_DISABLED, from version 5 on
-    THROTTLING_QUOTA_EXCEEDED."""
+    """DeleteTopics (20).
+
+    From version 3 on the client knows the error TOPIC_DELETION_DISABLED, from version 5 on THROTTLING_QUOTA_EXCEEDED.
+    """
 
     topics: tuple[TopicReference, ...]
     timeout_ms: int = 60_000
@@ -281,7 +283,7 @@ class DeleteTopics(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """How many partitions a topic is to have, and the replicas of each new one (None: as Kafka places them)."""
+    """The partition count that a topic shall have, and the replicas of each new one (None: placed as by Kafka)."""
 
     topic: TopicName
     partition_count: int
@@ -298,14 +300,16 @@ class CreatePartitions(Struct, frozen=True):
 
 
 class Election(Struct, frozen=True):
-    """Another leader for one partition: the preferred one or, where `is_unclean`, any replica that is online."""
+    """Another leader for one partition: the preferred one or, if `is_unclean`, any online replica."""
 
     is_unclean: bool = False
 
 
 class ElectLeaders(Struct, frozen=True):
-    """ElectLeaders (43): of some partitions (None: of all that need it), the preferred leader or, where
-    `is_unclean`, any replica that is online. A kind of election that only a later Kafka knows is refused."""
+    """ElectLeaders (43), for some partitions (None: for all that need it).
+
+    Elects the preferred leader or, if `is_unclean`, any online replica. Unknown kinds of a later Kafka are refused.
+    """
 
     partitions: tuple[TopicPartition, ...] | None
     is_unclean: bool = False
@@ -336,7 +340,7 @@ Request = (
 
 
 def part_count(request: Request) -> int:
-    """How many things a request names that are decided one by one.
+    """The number of things in a request that are decided one by one.
 
     >>> part_count(ElectLeaders((TopicPartition(TopicName("orders"), PartitionId(0)),)))
     1
@@ -355,11 +359,11 @@ def part_count(request: Request) -> int:
 
 
 ANONYMOUS = "User:ANONYMOUS"
-"""Who has not said who he is. Source: Kafka's KafkaPrincipal."""
+"""The principal without authentication. Source: Kafka's KafkaPrincipal."""
 
 
 class Caller(Struct, frozen=True):
-    """Who asks: through which of our listeners, from where, and as whom.
+    """Who sent a request: through which of our listeners, from where, and as which principal.
 
     Shape:
         `address` is an IP address without a port, as rights name hosts.

@@ -1,7 +1,7 @@
-"""SCRAM credentials: which users' are to be changed, and may it be written now?
+"""Which users' SCRAM credentials are to be changed, and may they be written now?
 
-They are settings of a user, beside the quotas that brokers write there: each user's settings are read first, and
-written only as long as they are still those. Brokers hear of it by a notification written along with them.
+They are among a user's settings, beside the quotas that brokers write there: the settings are read first, and written
+only if they are still the same. A notification written with them informs the brokers.
 
 Source: Kafka's ZkAdminManager.alterUserScramCredentials and AdminZkClient.changeUserOrUserClientIdConfig; KIP-554.
 """
@@ -46,12 +46,12 @@ class _Open(Struct, eq=False):
 
 
 class ScramCredentials(Duty):
-    """Changes of one user happen one after the other, those of different users at the same time."""
+    """Changes of one user are made one after the other, those of different users concurrently."""
 
     requests = (AlterScramCredentials,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody asked."""
+        """Begin without requests."""
         self._shared = shared
         self._users = shared.state.users
         self._open: dict[CallId, _Open] = {}
@@ -59,7 +59,7 @@ class ScramCredentials(Duty):
         self._ready: dict[UserConfigAddress, None] = {}
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Refuse users whose change makes no sense, and read the settings of the others."""
+        """Refuse senseless changes, and read the settings of the other users."""
         request = asked.request
         if not isinstance(request, AlterScramCredentials):
             raise TypeError(f"{type(request).__name__} is not served here")
@@ -82,11 +82,11 @@ class ScramCredentials(Duty):
         self._close_if_done(asked.call, out)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Settings have been read."""
+        """Continue with users whose settings have been read."""
         self._ready.update(changes.users)
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Write the settings that were read, with the changes wanted; so many users a turn."""
+        """Write the settings with the requested changes, for a limited number of users a turn."""
         proposals: list[Proposal] = []
         for address in tuple(islice(self._ready, AT_ONCE_USERS)):
             del self._ready[address]
@@ -113,7 +113,7 @@ class ScramCredentials(Duty):
         return None
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """Written; or the settings are no longer those that were read, and the change is made to what they are now."""
+        """Finish a written change; if the settings have changed, apply it to the present ones."""
         written = proposal.atoms[0].writes[0].address
         assert isinstance(written, UserConfigAddress)
         held = self._users.held(written)
@@ -128,7 +128,7 @@ class ScramCredentials(Duty):
                 self._end(written, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, one_line(message)), out)
 
     def _end(self, address: UserConfigAddress, refusal: Refusal | None, out: Outbox) -> None:
-        """The first change that waits for a user has its result; the next one has its turn."""
+        """Record the result of the first change waiting for a user, and continue with the next."""
         waiting = self._waiting[address]
         part = waiting.pop(0)
         if waiting:

@@ -1,6 +1,6 @@
-"""Which SCRAM credentials may be changed, and what do a user's settings say then?
+"""Which SCRAM credentials may be changed, and what do a user's settings say afterwards?
 
-A user is changed as a whole or not at all; one that is refused costs no other of the same request.
+A user is changed completely or not at all; a refused user does not affect others in the request.
 
 Source: Kafka's ZkAdminManager.alterUserScramCredentials; KIP-554.
 """
@@ -29,14 +29,14 @@ NO_CREDENTIAL = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The salted password mus
 
 
 class UserChange(Struct, frozen=True):
-    """What one request wants of one user."""
+    """One request's changes of one user."""
 
     user: str
     parts: tuple[ScramUpsertion | ScramDeletion, ...]
 
 
 def changes(request: AlterScramCredentials) -> dict[str, UserChange]:
-    """The request by users, in the order in which they are named."""
+    """Group the request by user, in order of appearance."""
     parts: dict[str, list[ScramUpsertion | ScramDeletion]] = {}
     for part in request.parts:
         parts.setdefault(part.user, []).append(part)
@@ -44,7 +44,7 @@ def changes(request: AlterScramCredentials) -> dict[str, UserChange]:
 
 
 def refuse(change: UserChange) -> Refusal | None:
-    """Why a change makes no sense, whatever the user's settings are."""
+    """The reason why a change is senseless, whatever the user's settings are."""
     refused = next(filter(None, map(_illegal, change.parts)), None)
     if refused is not None:
         return refused
@@ -70,9 +70,9 @@ def _illegal(part: ScramUpsertion | ScramDeletion) -> Refusal | None:
 
 
 def changed(change: UserChange, held: Fact) -> Config | Refusal:
-    """The user's settings after a change that is not refused; quotas and whatever else they hold stay as they are.
+    """The user's settings after a valid change; quotas and other settings stay as they are.
 
-    Settings that cannot be read are never written over.
+    Unreadable settings are never overwritten.
     """
     if isinstance(held.value, Malformed):
         reason = f"{one_line(held.address.path)} cannot be read; repair it or delete it"

@@ -1,7 +1,7 @@
-"""Which ids are those of controllers, so that a successor knows that they host nothing?
+"""Which ids belong to controllers, so that a successor knows that they host nothing?
 
-A native controller that rules for a moment may place replicas on the id of one of ours that has just died: brokers
-count it as live until they hear otherwise. Whoever rules next never saw it registered.
+A native controller that leads briefly may place replicas on the id of one of our controllers that has just died, since
+brokers count it as live until they are informed. A later controller has never seen it registered.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ OWN_AFTER_S = 5.0
 
 
 class RecordOwn(Alarm, frozen=True):
-    """The term has lasted for so long that others may count this id as a broker's."""
+    """The term has lasted so long that others may count this id as a broker's."""
 
 
 class RecordedControllers(Duty):
-    """Written once for each id that leads, and when an assignment names one; an id that a broker takes is struck."""
+    """Records an id once it leads, or when an assignment names it; removes an id that a broker takes."""
 
     alarms = (RecordOwn,)
 
     def __init__(self, shared: Shared) -> None:
-        """The znode as it is, is a fact."""
+        """Begin; the recorded ids are facts."""
         self._shared = shared
         self._is_due = False
         self._is_own_due = False
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Only assignments and registrations matter."""
+        """Note changes of assignments and registrations."""
         if changes.is_beginning:
             out.wake(RecordOwn(), out.now + OWN_AFTER_S)
         self._is_due |= bool(changes.is_initial or changes.partitions or changes.gone_topics or changes.brokers)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """The own id is recorded, too: what comes first in a term is for brokers and their partitions."""
+        """Record the own id too, once the urgent work at the beginning of a term is done."""
         self._is_due = self._is_own_due = True
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Record whatever is not; a topic that is being decided may get a broker yet."""
+        """Record missing ids, unless a topic is being decided that may get a broker instead."""
         fact, transactions = self._shared.state.controller_ids, self._shared.transactions
         if not self._is_due or isinstance(fact.value, Malformed) or not transactions.may_propose(SUBJECT):
             return ()
@@ -75,7 +75,7 @@ class RecordedControllers(Duty):
         return (Proposal(SUBJECT, (Atom((write,), (why,)),)),)
 
     def _is_wanted(self, controller: BrokerId) -> bool:
-        """What is being moved away need not be recorded."""
+        """Whether an assignment targets this controller; an id that a move removes need not be recorded."""
         topics = self._shared.cluster.topics
         return any(
             controller in topics[name].partitions[number].assignment.target

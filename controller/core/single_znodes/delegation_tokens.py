@@ -1,7 +1,8 @@
-"""Delegation tokens: which have expired, to be deleted and named to the brokers?
+"""Which delegation tokens have expired and must be deleted and announced to the brokers?
 
-Brokers create, renew and describe tokens themselves; only their expiry is the controller's duty. No secret is needed: a
-token's znode holds none.
+Brokers create, renew and describe tokens themselves; only expiry is the controller's duty. It needs no secret: a
+token's
+znode holds none.
 
 Source: KIP-48; Kafka's DelegationTokenManager.expireTokens.
 """
@@ -34,29 +35,29 @@ class LookForExpiredTokens(Alarm, frozen=True):
 
 
 class DelegationTokens(Duty):
-    """Tokens are read now and then, not watched: brokers renew them all the time."""
+    """Reads tokens periodically rather than watching them: brokers renew them all the time."""
 
     alarms = (LookForExpiredTokens,)
 
     def __init__(self, shared: Shared) -> None:
-        """None read yet."""
+        """Begin without tokens."""
         self._shared = shared
         self._is_due = False
         self._clock_zero_ms = shared.settings.clock_zero_ms
 
     def hear(self, report: Report, out: Outbox) -> None:
-        """Tokens expire by the clock on the wall, which comes with every reading of them."""
+        """Note the wall clock, by which tokens expire; it comes with every reading of them."""
         if isinstance(report, ClockShown):
             self._clock_zero_ms = report.unix_ms - round(out.now * 1000)
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Begin to look when everything is loaded; judge the tokens whenever they were read."""
+        """Start the checks when everything is loaded; examine tokens whenever they were read."""
         if changes.is_beginning and self._shared.settings.token_expiry_check_s is not None:
             self.woke(LookForExpiredTokens(), out)
         self._is_due = self._is_due or changes.tokens
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Judge the tokens that are known, read all of them, and set the next time."""
+        """Examine the known tokens, read all of them again, and set the next alarm."""
         self._is_due = True
         every_s = self._shared.settings.token_expiry_check_s
         if every_s is not None:
@@ -64,7 +65,7 @@ class DelegationTokens(Duty):
             out.wake(LookForExpiredTokens(), out.now + every_s)
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Delete those whose time is over, each together with the znode that tells the brokers."""
+        """Delete expired tokens, each together with the znode that notifies the brokers."""
         if not self._is_due or not self._shared.transactions.may_propose(SUBJECT):
             return ()
         now_ms = self._clock_zero_ms + round(out.now * 1000)
@@ -87,7 +88,7 @@ class DelegationTokens(Duty):
         return (Proposal(SUBJECT, atoms, memo=len(atoms)),) if atoms else ()
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """Count what is gone; a token that was renewed meanwhile has been read again."""
+        """Count deleted tokens; a token that was renewed meanwhile has been read again."""
         if isinstance(outcome, Accepted):
             assert isinstance(proposal.memo, int)
             out.measured("delegation_tokens_expired", proposal.memo)

@@ -1,7 +1,8 @@
-"""Features: does `/feature` say what the inter-broker protocol asks for, and what may be finalized?
+"""Does `/feature` match the inter-broker protocol, and which features may be finalized?
 
-From 2.7-IV0 on feature versioning is enabled, and an enabled znode is left as it is; below it is disabled and emptied.
-No broker in ZooKeeper mode supports any feature: nothing can be finalized, and what somebody has finalized taken away.
+From 2.7-IV0 on feature versioning is enabled, and an enabled znode is left as it is; before, it is disabled and
+cleared.
+No broker in ZooKeeper mode supports any feature: none can be finalized, and finalized ones can only be removed.
 
 Source: Kafka's KafkaController.maybeSetupFeatureVersioning and processFeatureUpdates (KIP-584, KIP-778).
 """
@@ -40,17 +41,17 @@ class _Attempt(Struct, frozen=True, eq=False):
 
 
 class FeatureVersioning(Duty):
-    """Settled when a term begins, and again whenever somebody else changes it; requests one after the other."""
+    """Sets up the znode when a term begins and after foreign changes; executes requests one after the other."""
 
     requests = (UpdateFeatures,)
 
     def __init__(self, shared: Shared) -> None:
-        """The znode as it is, is a fact."""
+        """Begin without requests; the znode's content is a fact."""
         self._shared = shared
         self._queue: deque[Asked] = deque()
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Somebody wants other features."""
+        """Queue a request, unless feature versioning is disabled."""
         request = asked.request
         assert isinstance(request, UpdateFeatures)
         if self._shared.settings.has_feature_versioning:
@@ -59,7 +60,7 @@ class FeatureVersioning(Duty):
             out.answer(asked.call, refusal(request, ErrorCode.INVALID_REQUEST, _DISABLED))
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Enable or disable feature versioning where the znode says otherwise; then what clients ask for."""
+        """Enable or disable feature versioning if the znode differs; then execute requests."""
         held, is_enabled = self._shared.state.features.value, self._shared.settings.has_feature_versioning
         if not isinstance(held, Features) or held.is_enabled != is_enabled:
             return self._set_up(out, is_enabled=is_enabled)
@@ -90,7 +91,7 @@ class FeatureVersioning(Duty):
         return Create(ADDRESS, wanted) if fact.stat is None else Set(ADDRESS, wanted, fact.stat.version)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """What a client asked for is written, or the znode has changed and it is judged anew."""
+        """Answer a written request; if the znode has changed, decide the request again."""
         attempt = proposal.memo
         if not isinstance(attempt, _Attempt):
             return
@@ -107,12 +108,12 @@ class FeatureVersioning(Duty):
 
 
 def _attempt(asked: Asked, held: Features) -> _Attempt:
-    """Each feature is judged by itself, as Kafka does; those that are refused do not hold up others."""
+    """Judge each feature separately, as Kafka does; refused ones do not block others."""
     request = asked.request
     assert isinstance(request, UpdateFeatures)
     asked_first: dict[str, FeatureUpdate] = {}
     for update in request.updates:
-        asked_first.setdefault(update.feature, update)  # Kafka looks no further
+        asked_first.setdefault(update.feature, update)  # Kafka considers only the first
     refused = {name: refuse(update, held.level(name)) for name, update in asked_first.items()}
     kept = {name: level for name, level in held.features.items() if refused.get(name, _NOT_ASKED) is not None}
     results = tuple(
@@ -123,7 +124,7 @@ def _attempt(asked: Asked, held: Features) -> _Attempt:
 
 
 def _in_the_dark(asked: Asked) -> _Attempt:
-    """Nobody can say what is finalized."""
+    """Fail all updates: the finalized features are unknown."""
     request = asked.request
     assert isinstance(request, UpdateFeatures)
     results = tuple(FeatureUpdated(update.feature) for update in request.updates)
@@ -138,7 +139,7 @@ def _fail(attempt: _Attempt, out: Outbox) -> None:
 
 
 def refuse(update: FeatureUpdate, finalized: int | None) -> Refusal | None:
-    """Why a feature cannot be finalized like this, given its present level; None where it is to be taken away.
+    """The reason why a feature cannot be finalized like this, given its present level; None if it may be removed.
 
     >>> refuse(FeatureUpdate("some", 1, UPGRADE), None).message
     'Could not apply finalized feature update because the provided feature is not supported.'

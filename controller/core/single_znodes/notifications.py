@@ -1,7 +1,7 @@
-"""Notifications: which of the znodes that only tell something have been noted, and are to be deleted?
+"""Which notification znodes have been noted and can be deleted?
 
-Whoever wrote one expects the controller to delete it: an old tool that asked for preferred leaders refuses to ask again
-while its znode is there. What a notification says is done by other duties when it is first seen, however long it stays.
+Writers expect the controller to delete them: an old tool that requested preferred leaders refuses to do so again while
+its znode exists. Other duties react to a notification when it is first seen, however long it stays.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ KINDS: dict[type[Notification], tuple[Subject, str]] = {
 
 
 class Notifications(Duty):
-    """Whoever may not delete one notification may not delete others of its kind either: each kind is one subject."""
+    """Deletes notifications; each kind is one subject, since permission to delete is the same for all of a kind."""
 
     def __init__(self, shared: Shared) -> None:
-        """None seen yet."""
+        """Begin without notifications."""
         self._shared = shared
         self._refused: dict[Notification, None] = {}
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Delete what is there. Once one of a kind was refused, one at a time until one is accepted."""
+        """Delete all notifications; once one of a kind was refused, one at a time until one is accepted."""
         by_kind: dict[type[Notification], list[tuple[Notification, ZnodeVersion]]] = {}
         for address, version in self._shared.state.notifications.items():
             by_kind.setdefault(type(address), []).append((address, version))
@@ -51,14 +51,14 @@ class Notifications(Duty):
         return proposals
 
     def _removal(self, address: Notification, version: ZnodeVersion) -> Delete:
-        """Names that ZooKeeper has numbered do not come back; a request for preferred leaders does."""
+        """Delete one; names numbered by ZooKeeper do not return, but the request for preferred leaders does."""
         if not isinstance(address, PreferredElectionAddress):
             return Delete(address, version)
         stat = self._shared.state.preferred_election.stat
         return Delete(address, version, None if stat is None else stat.czxid)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """Those that were refused come last the next time, so that each gets its turn."""
+        """Move refused ones to the end, so that each gets its turn."""
         attempted = proposal.memo
         assert isinstance(attempted, tuple)
         for address in attempted:

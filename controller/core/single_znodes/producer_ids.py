@@ -1,7 +1,8 @@
-"""Producer ids: which broker gets the next block, and may it be written now?
+"""Which broker gets the next block of producer ids, and may it be written now?
 
-The znode is one for all brokers, so its writes are serialised: one under way, the other brokers wait. A block is told
-to its broker only once ZooKeeper has accepted it; one whose outcome is unknown is told to nobody.
+One znode serves all brokers, so its writes are serialized: one under way, the other brokers wait. A broker gets its
+block
+only once ZooKeeper has accepted it; no broker gets a block whose outcome is unknown.
 
 Source: Kafka's KafkaController.processAllocateProducerIds and ZkProducerIdManager; KIP-730.
 """
@@ -33,22 +34,22 @@ SUBJECT = Subject("znode", PATH)
 
 
 class ProducerIds(Duty):
-    """The blocks of producer ids, handed out one after the other."""
+    """The blocks of producer ids, allocated one after the other."""
 
     requests = (AllocateProducerIds,)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody waits."""
+        """Begin without requests."""
         self._shared = shared
         self._queue: deque[Asked] = deque()
         self._noticed: Fact | None = None
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """A broker has used up its block."""
+        """Queue a broker's request for a block."""
         self._queue.append(asked)
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
-        """Refuse those at the head of the queue that get none, and write the next one's block."""
+        """Refuse requests that get no block, then write the block of the next one."""
         transactions = self._shared.transactions
         while self._queue and not transactions.is_busy(SUBJECT):
             asked = self._queue[0]
@@ -81,14 +82,14 @@ class ProducerIds(Duty):
         out.answer(self._queue.popleft().call, reply)
 
     def settled(self, proposal: Proposal, outcome: Outcome, out: Outbox) -> None:
-        """The block is written: its broker can be told."""
+        """Answer the broker whose block is written."""
         block = proposal.memo
         if isinstance(outcome, Accepted) and isinstance(block, ProducerIdBlock):
             self._answer(ProducerIdsAllocated(block.first, block.last - block.first + 1), out)
 
 
 def refuse(request: AllocateProducerIds, cluster: Cluster) -> ErrorCode:
-    """Why the request is not for the broker's present life; NONE where it is."""
+    """The reason to refuse a broker whose registration is not current; NONE if it is."""
     if not cluster.is_registered(request.broker):
         return ErrorCode.BROKER_ID_NOT_REGISTERED
     if request.broker_epoch != cluster.brokers[request.broker].epoch:
@@ -97,9 +98,9 @@ def refuse(request: AllocateProducerIds, cluster: Cluster) -> ErrorCode:
 
 
 def next_block(broker: BrokerId, held: Fact) -> ProducerIdBlock | Refusal:
-    """The ids after those handed out last; the first of all where none were.
+    """The block after the last one; the very first if there was none.
 
-    What cannot be read is never written over: ids handed out twice would mix up the records of two producers.
+    An unreadable znode is never overwritten: ids allocated twice would mix up the records of two producers.
     """
     match held.value:
         case Malformed():

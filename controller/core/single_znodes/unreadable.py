@@ -1,7 +1,7 @@
-"""Unreadable znodes: which cannot be read, what becomes of them, and when are they read again?
+"""Which znodes cannot be read, and when are they read again?
 
-One costs what depends on it, and nothing else. Who mends one, or gives us the right to read it, need not tell us: a
-change of rights sets no watch off, and a partition's state is not watched.
+An unreadable znode affects only what depends on it. Its repair may go unnoticed: a change of rights triggers no watch,
+and a partition's state is not watched.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ LONGEST_WAIT_S = 60.0
 
 
 class LookAgain(Alarm, frozen=True):
-    """Perhaps they can be read by now."""
+    """The unreadable znodes may be readable by now."""
 
 
 class UnreadableZnodes(Duty):
-    """Each is named once: each version of a malformed one, and one that is refused for as long as it is."""
+    """Logs each one once: every version of a malformed znode, and a refused one once until it can be read."""
 
     alarms = (LookAgain,)
 
     def __init__(self, shared: Shared) -> None:
-        """The facts tell."""
+        """Begin; unreadable znodes are facts."""
         self._shared = shared
         self._unreadable = shared.state.unreadable
         self._tries = 0
@@ -38,7 +38,7 @@ class UnreadableZnodes(Duty):
         self._read_last = ""
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Say which, and why."""
+        """Log new ones with their reasons."""
         for path, reason in changes.malformed[:NAMED_AT_ONCE]:
             out.notice("malformed znode", f"{path}: {reason}")
         for _, reason in changes.refused[:NAMED_AT_ONCE]:
@@ -49,7 +49,7 @@ class UnreadableZnodes(Duty):
         self._set_alarm(out)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
-        """Read again those that have waited longest; less often the longer it lasts."""
+        """Read those again that have waited longest, less often the longer it lasts."""
         self._is_alarm_set = False
         paths = [*self._unreadable.refusals, *self._unreadable.malformed]
         if not paths:
@@ -68,5 +68,5 @@ class UnreadableZnodes(Duty):
             out.wake(LookAgain(), out.now + doubled_s(self._tries + 1, FIRST_WAIT_S, LONGEST_WAIT_S))
 
     def figures(self) -> dict[str, float]:
-        """How many there are now."""
+        """The number of unreadable znodes."""
         return {"unreadable_znodes": len({*self._unreadable.refusals, *self._unreadable.malformed})}

@@ -1,6 +1,6 @@
-"""Who may do what, as far as ZooKeeper has said so?
+"""Which rights does ZooKeeper hold?
 
-What cannot be read is closed until it can be: a znode that is refused or malformed, a folder that may not be listed.
+What cannot be read denies access until it can be: a refused or malformed znode, a folder that cannot be listed.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _NO_ACLS: Final = Acls(())
 
 
 class Rights:
-    """The rights, folded from facts. `known` is what they come to; before `begin` everything is closed."""
+    """The rights, folded from facts. `known` is the result; before `begin` everything is closed."""
 
     def __init__(self) -> None:
-        """No fact yet."""
+        """Begin without facts."""
         self.known = KnownAcls()
         self._held: dict[ResourcePattern, Fact] = {}
         self._refused: set[ResourcePattern] = set()
         self._refused_folders: set[str] = set()
 
     def begin(self) -> None:
-        """Everything has been read that may be read."""
+        """Open the folders: everything readable has been read."""
         for path, folder in _FOLDERS.items():
             if path not in self._refused_folders:
                 self.known.open_folder(*folder)
 
     def apply(self, address: AclAddress, fact: Fact) -> None:
-        """Fold one fact in that is newer than all that was seen of its path."""
+        """Fold in a fact newer than all earlier ones of its path."""
         resource = address.resource
         if fact.is_present:
             self._held[resource] = fact
@@ -49,7 +49,7 @@ class Rights:
         self._show(resource)
 
     def refuse(self, path: str, address: AclAddress | None) -> None:
-        """ZooKeeper did not let us read a znode, or list a folder."""
+        """Close what ZooKeeper does not let us read or list."""
         if address is not None:
             self._refused.add(address.resource)
             self._show(address.resource)
@@ -58,7 +58,7 @@ class Rights:
             self.known.close_folder(*_FOLDERS[path])
 
     def allow(self, path: str, address: AclAddress | None) -> None:
-        """What was refused has been read, and told."""
+        """Open what was refused and has been read since."""
         if address is not None:
             self._refused.discard(address.resource)
             self._show(address.resource)
@@ -67,15 +67,15 @@ class Rights:
             self.known.open_folder(*_FOLDERS[path])
 
     def held(self, resource: ResourcePattern) -> Fact | None:
-        """The znode of a pattern as it was seen last; None where there is none."""
+        """The last known znode of a pattern; None if there is none."""
         return self._held.get(resource)
 
     def resources(self) -> tuple[ResourcePattern, ...]:
-        """All patterns that have a znode."""
+        """All patterns with a znode."""
         return tuple(self._held)
 
     def is_readable(self, resource: ResourcePattern) -> bool:
-        """Whether the entries of a pattern are known, be it that there are none."""
+        """Whether the entries of a pattern are known, even if there are none."""
         fact = self._held.get(resource)
         return resource not in self._refused and (fact is None or isinstance(fact.value, Acls))
 

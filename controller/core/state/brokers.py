@@ -17,18 +17,18 @@ class Broker(Struct, frozen=True):
 
 
 class Registrations:
-    """What was read last of each registration, and since when it is there.
+    """The last readable content of each registration, and the zxid of its creation.
 
-    What somebody writes into one does not take its broker away: a broker that comes anew makes its znode anew.
+    Writes into a registration do not remove its broker: a broker that restarts creates its znode again.
     """
 
     def __init__(self) -> None:
-        """None seen."""
+        """Begin without registrations."""
         self._since: dict[BrokerId, Zxid] = {}
         self._readable: dict[BrokerId, tuple[Zxid, Broker]] = {}
 
     def seen(self, broker: BrokerId, fact: Fact, *, is_news: bool) -> Broker | None:
-        """The broker as it is after a sighting, in whatever order sightings come; None where it is not known."""
+        """The broker after this fact, in whatever order facts come; None if unknown."""
         if fact.stat is not None and isinstance(fact.value, Registration):
             readable = self._readable.get(broker)
             if readable is None or fact.as_of > readable[0]:

@@ -24,15 +24,16 @@ ByPartition = dict[TopicName, dict[PartitionId, T]]
 
 
 class Changes(Struct):
-    """What is different from the last turn, with what was there before; duties that follow it can only read it.
+    """The differences from the last turn, with the former values; duties that follow them can only read.
 
     Shape:
-        `partitions`, `topics`, `brokers` and `children` map to what was there before the turn: a blank partition, or
-        None, where there was nothing. `gone_topics` are as they were last. `configs` were read, `reconfigured` are to
-        be read. `stray_deletions` are owed by topics that are not there. `is_beginning`: everything has just been
-        loaded. Its partitions are followed in several turns, in which `is_initial` says that all `partitions` and
-        `topics` are seen for the first time; `unseen` are still to come. `room` is how many partitions more the turn
-        may follow.
+        `partitions`, `topics`, `brokers` and `children` map to the values before the turn: a blank partition, or None,
+        if
+        there was nothing. `gone_topics` map to their last values. `configs` were read, `reconfigured` must be read.
+        `stray_deletions` are owed by topics that do not exist. `is_beginning`: everything has just been loaded. Its
+        partitions are followed over several turns, in which `is_initial` says that all `partitions` and `topics` are
+        seen
+        for the first time; `unseen` are still to come. `room` is how many more partitions the turn may follow.
     """
 
     is_beginning: bool = False
@@ -63,7 +64,7 @@ class Changes(Struct):
 
 
 class OpenChanges(Changes):
-    """Changes that may still become others: facts are folded into them, and duties amend them before all follow."""
+    """Changes still being collected: facts are folded into them, and duties amend them before all follow."""
 
     unseen: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
     partitions: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
@@ -84,26 +85,26 @@ class OpenChanges(Changes):
     withheld: dict[TopicName, OpenChanges] = field(default_factory=dict)
 
     def touch(self, name: TopicName, number: PartitionId, former: Partition) -> None:
-        """Brokers must hear of a partition, and the rules must look at it; `former` is what it was before."""
+        """Mark a partition as changed, so that brokers get it and rules examine it; `former` is its value before."""
         if name in self.withheld:
             self.withheld[name].touch(name, number, former)
             return
         if self.unseen and number in self.unseen.get(name, ()):
-            return  # whatever has changed since, it is still to be seen for the first time
+            return  # whatever has changed, it is still to be seen for the first time
         of_topic = self.partitions.get(name)
         if of_topic is None:
             of_topic = self.partitions[name] = {}
         of_topic.setdefault(number, former)
 
     def untouch(self, name: TopicName, number: PartitionId) -> None:
-        """Nothing has changed after all."""
+        """Unmark a partition that has not changed after all."""
         of_topic = self.partitions[name]
         del of_topic[number]
         if not of_topic:
             del self.partitions[name]
 
     def forget_topic(self, view: TopicView) -> None:
-        """A topic is gone, be it that another has its name already."""
+        """The topic was deleted; a new one may already have its name."""
         self.partitions.pop(view.name, None)
         self.unseen.pop(view.name, None)
         former = self.topics.pop(view.name, view)
@@ -111,7 +112,7 @@ class OpenChanges(Changes):
             self.gone_topics.setdefault(view.name, view)
 
     def withhold(self, name: TopicName, until: OpenChanges) -> None:
-        """Tell of a topic's partitions later, with all that has changed of the topic until then."""
+        """Report a topic's partitions later, with everything that changes in the topic until then."""
         for number, former in self.partitions.pop(name, {}).items():
             until.touch(name, number, former)
         self.withheld[name] = until
@@ -119,7 +120,7 @@ class OpenChanges(Changes):
             until.topics.setdefault(name, self.topics[name])
 
     def leave(self, most: int, until: OpenChanges) -> None:
-        """Keep so many partitions for this turn, and leave the others `until` a later one."""
+        """Keep `most` partitions for this turn, and leave the others `until` a later one."""
         left = self.partitions
         self.partitions = cut_off(left, most)
         self.room = most - sum(map(len, self.partitions.values()))
@@ -134,7 +135,7 @@ class OpenChanges(Changes):
 
 
 def cut_off(source: ByPartition[T], most: int, held: Container[TopicName] = ()) -> ByPartition[T]:
-    """Take so many partitions out, topic by topic; those of `held` topics stay."""
+    """Take out up to `most` partitions, topic by topic; those of `held` topics stay."""
     taken: ByPartition[T] = {}
     for name in tuple(source):
         if most <= 0:

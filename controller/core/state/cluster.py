@@ -1,4 +1,4 @@
-"""What has ZooKeeper said of the cluster? Facts folded into state, by whoever leads, stands by or replays."""
+"""What has ZooKeeper said of the cluster? Facts folded into state, for leaders, standbys and replays."""
 
 from __future__ import annotations
 
@@ -87,17 +87,17 @@ _Lone = (
 
 
 class Token(Struct, frozen=True):
-    """A delegation token; `times` is None where its znode cannot be read."""
+    """A delegation token; `times` is None if its znode cannot be read."""
 
     times: TokenTimes | None
     version: ZnodeVersion
 
 
 class ClusterState:
-    """The folded state. It holds only what ZooKeeper said; the same facts give the same state in whatever order."""
+    """The folded state. It holds only what ZooKeeper said; the same facts give the same state in any order."""
 
     def __init__(self, *, deletes_topics: bool = True) -> None:
-        """An empty cluster, before any fact. `deletes_topics` is Kafka's `delete.topic.enable`."""
+        """Begin with an empty cluster. `deletes_topics` is Kafka's `delete.topic.enable`."""
         self.changes = OpenChanges()
         self.placement = PlacementIndex()
         self.topics = Topics(self.changes, self.placement, deletes_topics=deletes_topics)
@@ -120,11 +120,11 @@ class ClusterState:
         self._sightings = Sightings()
 
     def partition(self, at: TopicPartition) -> Partition | None:
-        """A partition that its topic's znode lists."""
+        """A partition listed by its topic's znode."""
         return self.topics.partition(at.topic, at.partition)
 
     def begin(self) -> None:
-        """Everything has been loaded, and nothing of it was seen yet."""
+        """Mark everything loaded so far as unseen."""
         self.rights.begin()
         self.changes.is_beginning = True
         unseen, self.changes.partitions = self.changes.partitions, {}
@@ -133,9 +133,9 @@ class ClusterState:
         self.changes.unseen, self.changes.topics = unseen, {}
 
     def take_changes(self, most: int = EVERYTHING, half_read: Mapping[TopicName, None] = NOTHING) -> OpenChanges:
-        """What has changed since this was last called: so many partitions of it, what has changed last before all else.
+        """Take up to `most` changed partitions; recent changes come before partitions still unseen.
 
-        Of `half_read` topics nothing is told: a new state beside an old assignment is a pair that ZooKeeper never held.
+        Withholds `half_read` topics: a new state with an old assignment is a pair that ZooKeeper never held.
         """
         taken = self.changes
         left = self.changes = self.topics.changes = self.reassignments.changes = OpenChanges(unseen=taken.unseen)
@@ -144,7 +144,7 @@ class ClusterState:
         taken.leave(most, until=left)
         for name in left.topics.keys() & taken.partitions.keys():
             if left.topics[name] is None:
-                left.topics[name] = self.topics.views[name]  # brokers hear of its first partitions now
+                left.topics[name] = self.topics.views[name]  # its first partitions go to brokers now
         if taken.unseen and not taken.partitions and not taken.topics:
             taken.is_initial = True
             taken.partitions = cut_off(taken.unseen, most, half_read)
@@ -152,15 +152,15 @@ class ClusterState:
         return taken
 
     def has_changes_left(self, half_read: Container[TopicName] = ()) -> bool:
-        """Whether there are partitions that have changed and were not taken yet, though they could be."""
+        """Whether changed partitions are left that may be taken."""
         return any(name not in half_read for name in chain(self.changes.partitions, self.changes.unseen))
 
     def let_go(self, most: int) -> bool:
-        """Forget so many partitions, since nobody will ask any more; whether something is left."""
+        """Free up to `most` partitions at the end of a term; return whether some are left."""
         return self.topics.let_go(most) or self.placement.let_go()
 
     def refuse(self, path: str, reason: str, address: Address | None) -> None:
-        """ZooKeeper did not let us read a znode. What was read of it before counts on: nobody knows anything newer."""
+        """Note a refused read. The last content stays valid: nothing newer is known."""
         if isinstance(address, UserConfigAddress):
             self.users.refuse(address, reason, self.changes)
             return
@@ -183,7 +183,7 @@ class ClusterState:
                 pass
 
     def allow(self, path: str) -> None:
-        """What was refused has been read: the facts tell the rest."""
+        """Note that a refused znode was read; the facts say the rest."""
         self.unreadable.allowed(path)
         address = address_of(path)
         if isinstance(address, TopicAddress):
@@ -192,12 +192,12 @@ class ClusterState:
             self.rights.allow(path, address)
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
-        """Fold several facts in."""
+        """Fold in several facts."""
         for fact in facts:
             self.apply(fact)
 
     def apply(self, fact: Fact) -> None:  # noqa: C901 (one flat match over the closed union of znodes)
-        """Fold one fact in. One that is not newer than what is held changes nothing, so order does not matter."""
+        """Fold in one fact. A fact that is not newer than the held one changes nothing, so order does not matter."""
         address = fact.address
         match address:
             case StateAddress():
@@ -225,9 +225,9 @@ class ClusterState:
             case ControllerAddress() | ControllerEpochAddress() | ReleaseAddress() | SwitchoverAddress():
                 pass  # who leads is decided elsewhere
             case TopicRemnantAddress() | ReplicaAddress():
-                pass  # nothing is known of remnants, and what replicas say of themselves is for people
+                pass  # remnants are not tracked, and replicas' own znodes are for operators
             case UserClientConfigAddress() | ClientConfigAddress():
-                pass  # who follows quotas reads them
+                pass  # the quota follower reads them
             case DelegationTokenChangeAddress() | AclChangeAddress() | ExtendedAclChangeAddress():
                 pass  # for brokers to read
             case _:
@@ -236,10 +236,10 @@ class ClusterState:
                 if is_news:
                     self._apply_lone(address, fact)
                 if isinstance(address, AclAddress):
-                    self.changes.rights[address] = None  # who reads it waits for it, be it no news
+                    self.changes.rights[address] = None  # readers wait for this, even if the value is unchanged
 
     def _apply_lone(self, address: _Lone, fact: Fact) -> None:  # noqa: C901 (one flat match here, too)
-        """Znodes that are remembered by their path."""
+        """Fold in a znode known by its path alone."""
         match address:
             case ReassignmentStatusAddress() | StatusRootAddress():
                 self.statuses.apply(fact)
@@ -316,7 +316,7 @@ class ClusterState:
                 assert_never(address)
 
     def _complain_of(self, fact: Fact, *, is_news: bool) -> None:
-        """Once for each version of a znode that cannot be read, however often it is seen."""
+        """Report each version of an unreadable znode once."""
         malformed = fact.value
         if is_news:
             self.unreadable.seen(fact)

@@ -1,4 +1,4 @@
-"""Which broker hosts what, what moves to and from it, what does it owe? Indexes that follow the topics' facts."""
+"""Which broker hosts what, which moves involve it, and which deletions does it owe? Indexes over the topics' facts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Numbers = dict[TopicName, dict[PartitionId, None]]
 
 
 class PlacementIndex:
-    """Kept from what changes, never counted from scratch. Everything is in the order in which it was seen.
+    """Updated incrementally from changes. All indexes keep the order in which their entries were seen.
 
     Shape:
-        `moving` are the partitions that move; `adding` and `removing` have them by the brokers to which a move adds a
-        replica, and from which it removes one. These two are not by topic: a broker often has one move of each topic,
-        and their number is asked for.
+        `moving` are the moving partitions; `adding` and `removing` index them by the brokers to which a move adds a
+        replica, and from which it removes one. These two are not grouped by topic: a broker often has one move of each
+        topic, and callers need the number of moves.
     """
 
     def __init__(self) -> None:
-        """No replica anywhere."""
+        """Begin without replicas."""
         self.hosted: dict[BrokerId, Numbers] = {}
         self.owing: dict[BrokerId, Numbers] = {}
         self.moving: Numbers = {}
@@ -31,7 +31,7 @@ class PlacementIndex:
         self.partition_count = 0
 
     def let_go(self) -> bool:
-        """Forget what one broker hosts, or its moves, since nothing asks any more; whether something may be left."""
+        """Free the index of one broker at the end of a term; return whether some may be left."""
         for index in (self.hosted, self.adding, self.removing):
             if index:
                 index.popitem()
@@ -41,7 +41,7 @@ class PlacementIndex:
     def assign(
         self, name: TopicName, number: PartitionId, before: Assignment, after: Assignment, *, is_moving: bool
     ) -> None:
-        """A partition's replicas have changed; `is_moving` as in `note_moving`."""
+        """Note changed replicas of a partition; `is_moving` as in `note_moving`."""
         for broker in before.replicas:
             if broker not in after.replicas:
                 discard(self.hosted[broker], name, number)
@@ -67,7 +67,7 @@ class PlacementIndex:
             self.note_moving(name, number, after, is_moving=is_moving)
 
     def forget(self, name: TopicName, partitions: Mapping[PartitionId, Assignment]) -> None:
-        """A topic is gone: the same as taking the replicas of each partition away, at once."""
+        """Forget a deleted topic: the same as removing the replicas of each partition, at once."""
         for broker, topics in self.hosted.items():
             self.replica_counts[broker] -= len(topics.pop(name, ()))
         for number, assignment in partitions.items():
@@ -78,7 +78,7 @@ class PlacementIndex:
         self.moving.pop(name, None)
 
     def note_moving(self, name: TopicName, number: PartitionId, assignment: Assignment, *, is_moving: bool) -> None:
-        """Whether a partition moves like this; those of a topic that is queued for deletion do not."""
+        """Note whether a partition moves; one of a topic queued for deletion does not."""
         if not is_moving:
             discard(self.moving, name, number)
             self._forget_move(name, number, assignment)
@@ -102,7 +102,7 @@ class PlacementIndex:
     def owe(
         self, name: TopicName, before: Mapping[PartitionId, Replicas], after: Mapping[PartitionId, Replicas]
     ) -> None:
-        """Other deletions are owed than before."""
+        """Note changed owed deletions of a topic."""
         for number, replicas in before.items():
             for broker in replicas:
                 discard(self.owing.get(broker, {}), name, number)
@@ -112,7 +112,7 @@ class PlacementIndex:
 
 
 def discard(index: Numbers, name: TopicName, number: PartitionId) -> None:
-    """Take a partition out of an index, if it is there."""
+    """Remove a partition from an index, if present."""
     numbers = index.get(name)
     if numbers is not None:
         numbers.pop(number, None)

@@ -1,7 +1,8 @@
 """Which quota limits a user's client? The most specific one that is set.
 
-Source: Kafka's ClientQuotaManager.DefaultQuotaCallback, with its order of levels: first that decides by whom changes
-are counted, then the rate is looked up for those.
+Source: Kafka's ClientQuotaManager.DefaultQuotaCallback, with its order of levels: the first level with any quota
+decides
+whose changes are counted together, and the rate is then looked up for those.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ ANY = ""
 
 
 class Limit(NamedTuple):
-    """How much somebody may change.
+    """How much a user or client may change.
 
     Shape:
-        Who has the same `user` and `client` shares it; they are spelt as in paths, and empty where they do not count.
+        Clients with the same `user` and `client` share it; both are spelled as in paths, and empty if irrelevant.
     """
 
     user: str
@@ -27,18 +28,18 @@ class Limit(NamedTuple):
 
 
 class Quotas:
-    """What ZooKeeper has of quotas on changes of topics."""
+    """The quotas on changes of topics in ZooKeeper."""
 
     def __init__(self) -> None:
-        """Nobody is limited."""
+        """Begin without limits."""
         self._rates: dict[QuotaEntity, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody is limited."""
+        """Whether there is any limit."""
         return bool(self._rates)
 
     def apply(self, read: Iterable[tuple[QuotaEntity, float | None]]) -> None:
-        """Take over what was read; None where there is no rate any more."""
+        """Store the rates that were read; None removes one."""
         for entity, rate in read:
             if rate is None:
                 self._rates.pop(entity, None)
@@ -46,7 +47,7 @@ class Quotas:
                 self._rates[entity] = rate
 
     def limit(self, user: str, client: str) -> Limit | None:
-        """What limits this client of this user, both spelt as in paths; None where nothing does.
+        """The limit of this client of this user, both spelled as in paths; None if there is none.
 
         Without a client id, no quota of client ids applies, not even the default one.
         """
@@ -58,7 +59,7 @@ class Quotas:
         return None
 
     def _counted(self, user: str, client: str) -> tuple[str, str]:
-        """By whom changes are counted: by users with their clients, by users, or by clients."""
+        """Whose changes are counted together: those of a user's client, of a user, or of a client."""
         for of_user in (user, DEFAULT):
             if any(QuotaEntity(of_user, of_client) in self._rates for of_client in (client, DEFAULT)):
                 return user, client

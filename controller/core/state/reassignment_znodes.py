@@ -13,10 +13,10 @@ NOBODY = ControllerEpoch(-1)
 
 
 class ReassignmentZnodes:
-    """The folder as folded from facts: who kept it last, and its children by topic."""
+    """The folder as folded from facts: the last term that maintained it, and its children by topic."""
 
     def __init__(self, changes: OpenChanges) -> None:
-        """Nothing seen yet."""
+        """Begin without facts."""
         self.changes = changes
         self.kept_by = NOBODY
         self.version = ABSENT
@@ -28,7 +28,7 @@ class ReassignmentZnodes:
         return children.get(at.partition) if children else None
 
     def apply(self, fact: Fact) -> None:
-        """Fold in a fact that is newer than what is held of the same znode."""
+        """Fold in a fact newer than what is held of the same znode."""
         if isinstance(fact.address, ReassignmentAddress):
             self._apply_child(TopicPartition(fact.address.topic, fact.address.partition), fact)
             return

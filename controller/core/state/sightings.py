@@ -1,4 +1,4 @@
-"""Is this newer than all that was seen of its path?"""
+"""Is this newer than everything seen of its path?"""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MOST_TOMBSTONES = 10_000
 
 
 class Sightings:
-    """Of each path that may come and go: when it was last seen, and whether it was there.
+    """The last sighting of each path that may come and go, present or absent.
 
-    That something was absent is forgotten after so many others: no read is late for as long.
+    Absences are kept in bounded number: no read is late enough to need more.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Sightings:
         self._gone: dict[str, Zxid] = {}
 
     def is_news(self, fact: Fact) -> bool:
-        """Whether a fact is newer than all that was seen of its path; remembers it if so."""
+        """Whether a fact is newer than everything seen of its path; records it if so."""
         path = fact.address.path
         is_held_present = path in self._there
         held_as_of = self._there[path] if is_held_present else self._gone.get(path, NEVER)

@@ -1,4 +1,4 @@
-"""Which reassignment requests are written down in ZooKeeper, and which id is the next one's?"""
+"""Which reassignment requests are recorded in ZooKeeper, and what is the next id?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zk_layout.znodes.reassignment_status import (
 
 
 class KeptStatus(Struct, frozen=True):
-    """A status as its znode shows it; None where somebody else wrote what cannot be read."""
+    """A status as its znode shows it; None if it cannot be read."""
 
     status: RequestStatus | None
     version: ZnodeVersion
@@ -25,7 +25,7 @@ class Statuses:
     """The children of `/admin/reassign_partitions_status`, as folded from facts."""
 
     def __init__(self) -> None:
-        """Nothing seen yet."""
+        """Begin without statuses."""
         self.kept: dict[RequestId, KeptStatus] = {}
         self._appeared: dict[RequestId, None] = {}
         self.root_version = ABSENT
@@ -34,9 +34,9 @@ class Statuses:
 
     @property
     def next_id(self) -> RequestId:
-        """The version that the parent will have, or more where an id has run ahead of it.
+        """The parent's next version, or more if an id is ahead of it.
 
-        An id that nothing can come after does not count: anybody may have written it.
+        Ignores the highest possible id, after which there is none: anyone may have written it.
         """
         ahead = max((n for n in (self.root_version, self._counted, self._highest) if n < HIGHEST_REQUEST_ID), default=0)
         request = max(ahead, 0) + 1
@@ -45,12 +45,12 @@ class Statuses:
         return RequestId(request)
 
     def take_appeared(self) -> list[RequestId]:
-        """The statuses that can be read now and could not, or were not there, when this was last asked."""
+        """Take the statuses that became readable since the last call."""
         appeared, self._appeared = self._appeared, {}
         return sorted(appeared)
 
     def apply(self, fact: Fact) -> None:
-        """Fold in a fact that is newer than what is held of the same znode."""
+        """Fold in a fact newer than what is held of the same znode."""
         if isinstance(fact.address, ReassignmentStatusAddress):
             self._apply_status(fact.address.request, fact)
             return

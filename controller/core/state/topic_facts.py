@@ -1,7 +1,8 @@
 """How do the facts about one topic become one view, whatever their order?
 
-Facts about one topic come from several znodes and in any order. What arrives before the topic's own znode is kept; what
-is older than the topic's creation belonged to an earlier topic of the same name and counts for nothing.
+Facts about one topic come from several znodes, in any order. A fact that arrives before the topic's own znode is kept;
+a
+fact older than the topic's creation belongs to an earlier topic of the same name and is ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MOST_TOMBSTONES = 10_000
 
 
 class _Record:
-    """Everything known under one topic name, whether its own znode has been seen or not."""
+    """Everything known under one topic name, whether or not its own znode has been seen."""
 
     __slots__ = (
         "absent_as_of",
@@ -68,16 +69,16 @@ class _Record:
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether nothing is left but when things were absent."""
+        """Whether the record only remembers absences."""
         is_anything_there = any(p.state is not None or p.is_malformed for p in self.partitions.values())
         return self.view is None and self.owed_version == ABSENT and not is_anything_there
 
 
 class Topics:
-    """The topics as folded from facts, with the indexes that keep a turn as cheap as its change."""
+    """The topics as folded from facts, with the indexes that make a turn only as costly as its changes."""
 
     def __init__(self, changes: OpenChanges, placement: PlacementIndex, *, deletes_topics: bool) -> None:
-        """None seen. With `deletes_topics` false (`delete.topic.enable`) no topic is queued for deletion."""
+        """Begin without topics. With `deletes_topics` false (`delete.topic.enable`) no topic is queued for deletion."""
         self.changes = changes
         self.views: dict[TopicName, TopicView] = {}
         self.names: dict[TopicId, TopicName] = {}
@@ -89,24 +90,26 @@ class Topics:
         self._tombstones: dict[TopicName, None] = {}
 
     def partition(self, topic: TopicName, number: PartitionId) -> Partition | None:
-        """A partition that its topic's znode lists."""
+        """A partition listed by its topic's znode."""
         record = self._records.get(topic)
         held = record.partitions.get(number) if record is not None and record.view is not None else None
         return held if held is not None and held.assignment.replicas else None
 
     def config(self, name: TopicName) -> TopicConfig | None:
-        """A topic's settings as last read; None where they never were. There may be some without the topic."""
+        """A topic's settings as last read; None if never. They may exist without the topic."""
         record = self._records.get(name)
         return None if record is None else record.config
 
     def is_known_missing(self, name: TopicName, since: Zxid) -> bool:
-        """Whether the topic was seen to be absent at this zxid or later."""
+        """Whether the topic was absent at this zxid or later."""
         record = self._records.get(name)
         return record is not None and record.view is None and record.absent_as_of >= since
 
     def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
-        """Version and sighting of what a topic that is not there still owes, also where another one of that name is
-        there now; None if nothing."""
+        """Version and sighting of deletions owed by a topic that does not exist, or was replaced by another of its
+        name; None if
+        there are none.
+        """
         record = self._records.get(name)
         if record is None or record.owed_version == ABSENT:
             return None
@@ -115,7 +118,7 @@ class Topics:
         return record.owed_version, record.owed_as_of
 
     def let_go(self, most: int) -> bool:
-        """Forget so many partitions, since nobody will ask any more; whether something is left."""
+        """Free up to `most` partitions at the end of a term; return whether some are left."""
         while self._records and most > 0:
             name, record = self._records.popitem()
             self.views.pop(name, None)
@@ -125,7 +128,7 @@ class Topics:
     # ---- folding --------------------------------------------------------------------------------------------
 
     def apply_topic(self, name: TopicName, fact: Fact) -> bool:
-        """The topic's own znode; whether that was news."""
+        """Fold in the topic's own znode; return whether it is news."""
         record, stat = self._record(name), fact.stat
         view = record.view
         held_as_of = view.as_of if view is not None else record.absent_as_of
@@ -155,14 +158,14 @@ class Topics:
         return True
 
     def apply_state(self, name: TopicName, number: PartitionId, fact: Fact) -> bool:
-        """A partition's state znode; whether that was news."""
+        """Fold in a partition's state znode; return whether it is news."""
         record = self._record(name)
         view, stat = record.view, fact.stat
         if view is not None and fact.as_of < view.czxid:
             return False
         held = record.partitions.get(number, BLANK)
         has_znode, znode_as_of = held.has_znode, held.znode_as_of
-        if stat is not None:  # then its parents were there too, be it that this znode has gone since
+        if stat is not None:  # its parents existed then, even if this znode has gone since
             if fact.as_of >= znode_as_of:
                 has_znode, znode_as_of = True, fact.as_of
             if fact.as_of >= record.partitions_znode_as_of:
@@ -184,7 +187,7 @@ class Topics:
         return True
 
     def refuse_state(self, name: TopicName, number: PartitionId) -> None:
-        """A state that ZooKeeper does not let us read, set aside as a malformed one is; any sighting of it is news."""
+        """Treat a state that ZooKeeper does not let us read as malformed; any later sighting of it is news."""
         record = self._record(name)
         held = record.partitions.get(number, BLANK)
         if record.view is None or held.is_state_known:
@@ -193,7 +196,7 @@ class Topics:
         record.partitions[number] = replace(held, is_state_known=True, is_malformed=True)
 
     def allow_topic(self, name: TopicName) -> None:
-        """Its znode may be read again: partitions that never had a leader have waited for that."""
+        """Touch partitions that never had a leader: they waited for the topic's znode to be readable."""
         record = self._record(name)
         if record.view is not None:
             for number, held in record.partitions.items():
@@ -201,7 +204,7 @@ class Topics:
                     self.changes.touch(name, number, held)
 
     def apply_partition_znode(self, name: TopicName, number: PartitionId, fact: Fact) -> None:
-        """The parent of a state znode."""
+        """Fold in the parent of a state znode."""
         record = self._record(name)
         held = record.partitions.get(number, BLANK)
         is_former = record.view is not None and fact.as_of < record.view.czxid
@@ -209,13 +212,13 @@ class Topics:
             record.partitions[number] = replace(held, has_znode=fact.is_present, znode_as_of=fact.as_of)
 
     def apply_partitions_znode(self, name: TopicName, fact: Fact) -> None:
-        """The parent of all partitions' znodes."""
+        """Fold in the parent of all partitions' znodes."""
         record = self._record(name)
         if record.view is None or fact.as_of >= record.view.czxid:
             self._note_partitions_znode(record, fact)
 
     def _note_partitions_znode(self, record: _Record, fact: Fact) -> None:
-        """A sighting of it, or of something below it, whose presence shows that of the znode."""
+        """Note a sighting of it, or of a znode below it, which proves its presence."""
         if not is_newer(fact, record.partitions_znode_as_of, is_held_present=record.partitions_znode):
             return
         view = record.view
@@ -225,7 +228,7 @@ class Topics:
             self._replace(record, replace(view, has_partitions_znode=fact.is_present))
 
     def apply_deletions(self, name: TopicName, fact: Fact) -> bool:
-        """The replicas that brokers have still to delete; whether that was news."""
+        """Fold in the replica deletions that brokers owe; return whether they are news."""
         record = self._record(name)
         if not is_newer(fact, record.owed_as_of, is_held_present=record.owed_version != ABSENT):
             return False
@@ -241,7 +244,7 @@ class Topics:
         return True
 
     def apply_mark(self, name: TopicName, fact: Fact) -> None:
-        """The request to delete a topic."""
+        """Fold in the request to delete a topic."""
         record = self._record(name)
         if not is_newer(fact, record.mark_as_of, is_held_present=name in self.marks):
             return
@@ -256,7 +259,7 @@ class Topics:
         self._bury(name, record)
 
     def refuse_mark(self, name: TopicName) -> None:
-        """The request is there, and ZooKeeper does not let us read of when; if it could be read before, that counts."""
+        """Note a deletion request that cannot be read, so that its time is unknown; an earlier reading stays valid."""
         if name in self.marks:
             return
         self.marks[name] = HIDDEN_MARK
@@ -266,9 +269,9 @@ class Topics:
             self._queue(record, record.view)
 
     def apply_config(self, name: TopicName, fact: Fact) -> bool:
-        """The topic's settings, which are read when they matter, not watched; whether they are news.
+        """Fold in the topic's settings, which are read on demand, not watched; return whether they are news.
 
-        Whoever wanted them read is told also where they are the same as before.
+        Marks them as read even if unchanged, since a reader waits for them.
         """
         record = self._record(name)
         held = record.config
@@ -283,7 +286,7 @@ class Topics:
         return is_news
 
     def put_back(self, name: TopicName, number: PartitionId, assignment: Assignment) -> Partition:
-        """What the topic's znode says of a partition's replicas does not count: this does, until it is written anew."""
+        """Replace the replicas from the topic's znode by these, until they are written back."""
         record = self._records[name]
         held = record.partitions[number]
         record.partitions[number] = replace(held, assignment=assignment)
@@ -300,7 +303,7 @@ class Topics:
         return record
 
     def _bury(self, name: TopicName, record: _Record) -> None:
-        """Remember for a while what was absent when, so that a late sighting of before does not count."""
+        """Keep a bounded number of tombstones, so that a stale read cannot bring a deleted topic back."""
         if not record.is_tombstone or name in self.marks:
             return
         self._tombstones.pop(name, None)
@@ -313,7 +316,7 @@ class Topics:
                 del self._records[oldest]
 
     def _meet(self, name: TopicName, record: _Record, czxid: Zxid) -> TopicView:
-        """A topic is seen for the first time: what was seen of it earlier counts, if it is of this life."""
+        """Begin the view of a new topic, with the earlier facts that belong to it."""
         self._tombstones.pop(name, None)
         look = look_of(name)
         if look is not None:
@@ -338,7 +341,7 @@ class Topics:
         return view
 
     def _read(self, record: _Record, view: TopicView, fact: Fact) -> None:
-        """Take in what the topic's znode says now."""
+        """Take in the content of the topic's znode."""
         value = fact.value
         if not isinstance(value, Topic):
             view = replace(view, is_malformed=True)
@@ -348,7 +351,7 @@ class Topics:
         self._replace(record, view)
         self._queue(record, view)
         if isinstance(value, Topic):
-            if was_malformed:  # what waited for this is due, also where the assignment is the same as before
+            if was_malformed:  # what waited for this is due, even if the assignment is unchanged
                 for number, held in record.partitions.items():
                     self.changes.touch(view.name, number, held)
             self._assign_all(record, view.name, value, fact.as_of)
@@ -375,14 +378,13 @@ class Topics:
         if view.topic_id is not None:
             self.names.pop(view.topic_id, None)
         self.names[topic_id] = view.name
-        # Brokers take an id in without a higher leader epoch (KAFKA-12835).
+        # Brokers accept an id without a higher leader epoch (KAFKA-12835).
         for number, held in record.partitions.items():
             self.changes.touch(view.name, number, held)
         return replace(view, topic_id=topic_id, has_lost_id=False)
 
     def _learn_late(self, record: _Record, fact: Fact) -> None:
-        """An older sighting of the same topic still tells an id that has been lost since, and replicas that nobody can
-        read now."""
+        """Learn from an older sighting an id that was dropped since, or replicas that cannot be read now."""
         view, value = record.view, fact.value
         if view is None or fact.stat is None or fact.stat.czxid != view.czxid or not isinstance(value, Topic):
             return
@@ -419,9 +421,9 @@ class Topics:
         self._placement.assign(name, number, before, assignment, is_moving=assignment.is_moving and not is_queued)
 
     def _queue(self, record: _Record, view: TopicView) -> None:
-        """A topic is deleted if that was asked for in its own life; a mark from before is an earlier topic's.
+        """Queue a topic for deletion if the mark is younger than the topic; an older mark meant an earlier topic.
 
-        While nobody can tell, nobody is to lead: some of its logs may be gone already.
+        While that is unknown, no replica may lead: some logs may be gone already.
         """
         mark = self.marks.get(view.name)
         if mark is not None:
@@ -439,9 +441,9 @@ class Topics:
             self.changes.touch(view.name, number, held)
 
     def _owe(self, record: _Record, view: TopicView) -> None:
-        """Replicas owed by this topic; those of an earlier one, by id or by zxid, are nothing to this one.
+        """Take in the replicas owed by this topic, and ignore those of an earlier one, judged by id or by zxid.
 
-        An id is enough: in a tree that was copied the znodes are as old as the copy made them.
+        The id takes precedence: in a copied tree the znodes are as old as the copy.
         """
         value = record.owed
         is_same_id = value is not None and value.topic_id is not None and value.topic_id == view.topic_id
@@ -454,7 +456,7 @@ class Topics:
         self._replace(record, replace(view, deletions=MappingProxyType(owed), deletions_version=record.owed_version))
 
     def _forget(self, record: _Record, view: TopicView, successor: Zxid) -> None:
-        """A topic is gone; what was seen from `successor` on may belong to the next one of its name already."""
+        """Forget a topic; facts from `successor` on may already belong to the next one of its name."""
         name = view.name
         self._placement.forget(name, {number: held.assignment for number, held in record.partitions.items()})
         self._placement.owe(name, view.deletions, {})
@@ -478,8 +480,10 @@ class Topics:
 
 
 def _is_of_another(owed: ReplicaDeletions | None, czxid: Zxid, topic: TopicView) -> bool:
-    """Whether these deletions are for certain not this topic's: an old tool may have dropped an id, and a native
-    controller then given another."""
+    """Whether these deletions are certainly not this topic's: an old tool may have dropped an id, and a native
+    controller may
+    have given another since.
+    """
     has_other_id = owed is not None and None not in (owed.topic_id, topic.topic_id) and owed.topic_id != topic.topic_id
     return has_other_id and czxid < topic.czxid
 

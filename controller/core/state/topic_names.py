@@ -1,7 +1,7 @@
-"""May a topic be called this?
+"""Which names may a topic have?
 
 Source: Kafka's Topic.validate and Topic.hasCollision: a name becomes part of folder names and of metric names, in which
-'.' and '_' look alike.
+'.' and '_' look the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def problem_of(name: str) -> str | None:
-    """What is wrong with a name by itself; None where it is legal.
+    """The problem of a name by itself; None if it is legal.
 
     >>> problem_of("orders"), problem_of("a/b")
     (None, "Topic name is illegal: 'a/b' has a character other than ASCII letters and digits, '.', '_' and '-'")
@@ -33,7 +33,7 @@ def problem_of(name: str) -> str | None:
 
 
 def look_of(name: str) -> str | None:
-    """How a name looks in metrics; None where only the very same name looks so.
+    """The name as it looks in metrics; None if no other name can look the same.
 
     >>> look_of("a.b_c"), look_of("orders")
     ('a_b_c', None)
@@ -42,7 +42,7 @@ def look_of(name: str) -> str | None:
 
 
 def collision(name: TopicName, alike: Iterable[TopicName]) -> str | None:
-    """What is wrong with a name beside those that look alike; None where there is no other."""
+    """The problem of a name beside others that look the same; None if there are none."""
     others = sorted(other for other in alike if other != name)
     if not others:
         return None

@@ -1,4 +1,4 @@
-"""What does ZooKeeper say of a topic and its partitions? Values that nobody can change."""
+"""What does ZooKeeper say of a topic and its partitions? Immutable values."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class Partition(Struct, frozen=True, gc=False):
     """One partition: its assignment and its state.
 
     Shape:
-        `state` is None where the znode is absent or was not read yet; `is_state_known` tells the two apart.
-        `assignment` is empty where the topic znode does not list the partition. `as_of` is that of the state.
+        `state` is None if the znode is absent or was not read yet; `is_state_known` distinguishes the two. `assignment`
+        is
+        empty if the topic znode does not list the partition. `as_of` is that of the state.
     """
 
     assignment: Assignment = UNASSIGNED
@@ -40,11 +41,12 @@ BLANK = Partition()
 
 
 class TopicView(Struct, frozen=True):
-    """One topic as its znodes show it. Nothing can be changed through it.
+    """One topic as its znodes show it; read-only.
 
     Shape:
-        `partitions` and `deletions` are read-only and follow the facts. `has_lost_id`: somebody who knows no topic ids
-        has written the znode anew; brokers refuse any other id, so `topic_id` is still the one from before.
+        `partitions` and `deletions` follow the facts. `has_lost_id`: a tool that does not know topic ids has
+        overwritten
+        the znode; brokers refuse any other id, so `topic_id` is still the former one.
     """
 
     name: TopicName
@@ -62,9 +64,9 @@ class TopicView(Struct, frozen=True):
 
 
 class DeletionMark(Struct, frozen=True, gc=False):
-    """Somebody asked for a topic to be deleted: the znode in `/admin/delete_topics`.
+    """A request to delete a topic: the znode in `/admin/delete_topics`.
 
-    With `is_hidden` it is only known to be there: whether it means the present topic shows when it can be read.
+    If it `is_hidden`, only its existence is known: whether it means the present topic shows once it can be read.
     """
 
     czxid: Zxid
@@ -83,10 +85,10 @@ class TopicConfig(Struct, frozen=True):
 
 
 class ReassignmentZnode(Struct, frozen=True, gc=False):
-    """One child of `/admin/reassignments` as it is now.
+    """One child of `/admin/reassignments`.
 
     Shape:
-        `replicas` is None where nothing has been written into it yet, or nothing that can be read.
+        `replicas` is None if nothing readable has been written into it yet.
     """
 
     replicas: Replicas | None

@@ -1,4 +1,4 @@
-"""Which znodes cannot be read now: refused by ZooKeeper, or holding what nobody can read?"""
+"""Which znodes cannot be read now, because ZooKeeper refuses it, or because they are malformed?"""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ SHOWN = 20
 
 
 class Unreadable(Struct):
-    """By path, why; in the order in which they were met."""
+    """Reasons by path, in the order of discovery."""
 
     refusals: dict[str, str] = {}
     malformed: dict[str, str] = {}
 
     def refused(self, path: str, reason: str) -> bool:
-        """ZooKeeper does not let us read it; whether that is news."""
+        """Note a refused read; return whether it is news."""
         is_news = path not in self.refusals
         self.refusals[path] = reason
         return is_news
 
     def allowed(self, path: str) -> None:
-        """It has been read after all, or is gone."""
+        """Note that a refused znode has been read, or is gone."""
         self.refusals.pop(path, None)
 
     def seen(self, fact: Fact) -> None:
-        """A newer sighting of a znode tells whether it can be read."""
+        """Note whether a newer version of a znode is malformed."""
         if isinstance(fact.value, Malformed):
             self.malformed[fact.address.path] = fact.value.reason
         elif self.malformed:
@@ -42,7 +42,7 @@ class Unreadable(Struct):
         return path in self.refusals or path in self.malformed
 
     def sentences(self) -> tuple[str, ...]:
-        """Each with its reason, as people read them; of very many the first."""
+        """List paths with their reasons for an operator; at most `SHOWN`."""
         first = islice(chain(self.refusals.items(), self.malformed.items()), SHOWN)
         shown = [f"{path}: {reason}" for path, reason in first]
         more = len(self.refusals) + len(self.malformed) - len(shown)

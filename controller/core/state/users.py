@@ -1,7 +1,8 @@
-"""What do the settings of users say whose SCRAM credentials are being changed?
+"""What are the settings of the users whose SCRAM credentials are being changed?
 
-They are read when they are wanted and forgotten afterwards: there may be very many, and none matters otherwise. That
-one cannot be read is the business of whoever asked, who is told; it is not read again and again until it can be.
+They are read on demand and forgotten afterwards: there may be very many, and they matter for nothing else. A failed
+read
+is reported to the request that needed it; it is not retried until it succeeds.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from zk_layout.znodes.configs import UserConfigAddress
 
 
 class UserConfigs:
-    """The newest facts about the users that are wanted."""
+    """The newest facts about users in demand."""
 
     def __init__(self) -> None:
-        """Nobody is wanted."""
+        """Begin without users in demand."""
         self._wanted: dict[UserConfigAddress, Fact | None] = {}
 
     def want(self, address: UserConfigAddress) -> None:
-        """Keep what is read of this user from now on."""
+        """Keep facts about this user from now on."""
         self._wanted[address] = None
 
     def forget(self, address: UserConfigAddress) -> None:
-        """Nobody wants it any more."""
+        """Forget a user no longer in demand."""
         self._wanted.pop(address, None)
 
     def held(self, address: UserConfigAddress) -> Fact | None:
-        """What was read of a wanted user; None before."""
+        """The last fact about a user in demand; None before the first."""
         return self._wanted.get(address)
 
     def apply(self, address: UserConfigAddress, fact: Fact, changes: OpenChanges) -> None:
-        """A user's settings were read, or written."""
+        """Take in a user's settings that were read or written."""
         if address not in self._wanted:
             return
         held = self._wanted[address]
@@ -42,7 +43,7 @@ class UserConfigs:
         changes.users[address] = None
 
     def refuse(self, address: UserConfigAddress, reason: str, changes: OpenChanges) -> None:
-        """ZooKeeper does not let us read it."""
+        """Note that ZooKeeper refused the read."""
         if address in self._wanted:
             self._wanted[address] = Fact(address, Malformed(reason, 0), None, NEVER)
             changes.users[address] = None

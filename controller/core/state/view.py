@@ -1,4 +1,4 @@
-"""What may a rule see? The facts, what was said in this term, and who we are: to be read, not changed."""
+"""What may a rule see? The facts, the memory of this term, and this controller's identity: read-only."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Numbers = Mapping[TopicName, Mapping[PartitionId, None]]
 
 
 class Identity(Struct, frozen=True):
-    """Who we are in this term, and what the configuration says to rules.
+    """Who we are in this term, and what the configuration tells rules.
 
     Shape:
-        `unclean_election` is the configured default; `/config/brokers/<default>` overrides it, and what brokers have
-        for themselves overrides both. `deletes_topics` is None while it is not known.
+        `unclean_election` is the configured default; `/config/brokers/<default>` overrides it, and the brokers' own
+        setting overrides both. `deletes_topics` is None while unknown.
     """
 
     own_id: BrokerId
@@ -49,7 +49,7 @@ class Cluster:
     """A read-only view. Topics and partitions are frozen values, indexes are typed as mappings."""
 
     def __init__(self, state: ClusterState, memory: Memory, identity: Identity) -> None:
-        """Everything shown follows `state` and `memory` as they change."""
+        """The view follows `state` and `memory` as they change."""
         self._state, self._memory, self._identity = state, memory, identity
         self.own_id = identity.own_id
         self.controller_epoch = identity.controller_epoch
@@ -87,7 +87,7 @@ class Cluster:
 
     @property
     def legacy_czxid(self) -> Zxid:
-        """When the znode was created from which they came."""
+        """The creation zxid of the znode that they came from."""
         return self._memory.legacy_czxid
 
     def fresh_config(self, at: TopicPartition) -> Config | None:
@@ -98,16 +98,16 @@ class Cluster:
         return None if held is None else held.config
 
     def config_version(self, name: TopicName) -> ZnodeVersion | None:
-        """The version of a topic's settings as last read, -1 where there are none; None where they never were read."""
+        """The version of a topic's settings as last read, -1 if it has none; None if never read."""
         held = self._state.topics.config(name)
         return None if held is None else held.version
 
     def is_known_missing(self, name: TopicName, since: Zxid) -> bool:
-        """Whether a topic was seen to be absent at this zxid or later."""
+        """Whether a topic was absent at this zxid or later."""
         return self._state.topics.is_known_missing(name, since)
 
     def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
-        """Version and sighting of what a topic that is not there still owes; None if nothing."""
+        """Version and sighting of deletions owed by a topic that does not exist; None if there are none."""
         return self._state.topics.stray_deletions(name)
 
     def child(self, at: TopicPartition) -> ReassignmentZnode | None:
@@ -116,7 +116,7 @@ class Cluster:
 
     @property
     def unclean_election(self) -> bool:
-        """Whether replicas that are not in sync may lead, where a topic's settings do not say otherwise."""
+        """Whether replicas that are not in sync may lead, unless a topic's settings override it."""
         of_brokers = self._identity.unclean_election_of_brokers
         if of_brokers is not None:
             return of_brokers
@@ -124,31 +124,31 @@ class Cluster:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return self._state.placement.partition_count
 
     def is_live(self, broker: BrokerId) -> bool:
-        """Whether a real broker is registered and means to stay; registrations of controllers host nothing."""
+        """Whether a real broker is registered and not shutting down; ids of controllers host nothing."""
         return self.is_registered(broker) and broker not in self.shutting_down
 
     def is_registered(self, broker: BrokerId) -> bool:
-        """Whether a real broker can be talked to: live, or shutting down."""
+        """Whether a real broker can be reached: live, or shutting down."""
         return broker in self.brokers and broker not in self.controllers
 
     def is_online(self, broker: BrokerId, of: TopicPartition) -> bool:
-        """Whether a replica can serve: its broker is live and its log directory is good."""
+        """Whether a replica can serve: its broker is live and its log directory works."""
         return self.is_live(broker) and broker not in self.offline_replicas.get(of, ())
 
     def may_have_records(self, replica: BrokerId, of: TopicPartition) -> bool:
-        """Whether a replica was not told to delete its log since it was last in sync, as far as this term knows."""
+        """Whether a replica was not sent a deletion since it was last in sync, as far as this term knows."""
         return replica not in self.emptied.get(of, ())
 
     def is_hidden(self, broker: BrokerId) -> bool:
-        """Whether it is registered, and lives, but nobody can read where: nothing can be said to it."""
+        """Whether a broker is registered but its registration is unreadable: no command can reach it."""
         return broker not in self.brokers and self.is_unreadable(BrokerAddress(broker))
 
     def is_unreadable(self, address: Address) -> bool:
-        """Whether a znode cannot be read now: what it says may be unknown, or no longer true."""
+        """Whether a znode cannot be read now: its content may be unknown, or outdated."""
         return address.path in self._state.unreadable
 
     def is_missing(self, at: TopicPartition) -> bool:
@@ -156,32 +156,34 @@ class Cluster:
         return self.partition(at) is None and not self.is_unreadable(TopicAddress(at.topic))
 
     def has_unreadable_topics(self) -> bool:
-        """Whether there is a topic that cannot be read now, so that its id may be unknown."""
+        """Whether any topic is unreadable now, so that its id may be unknown."""
         unreadable = self._state.unreadable
         paths = (*unreadable.refusals, *unreadable.malformed) if unreadable else ()
         return any(isinstance(address_of(path), TopicAddress) for path in paths)
 
     def still_serves(self, broker: BrokerId, of: TopicPartition) -> bool:
-        """Whether a replica that nobody may elect leads on: its broker shuts down, or nobody can read where it is."""
+        """Whether a leader that cannot be elected still serves: its broker is shutting down, or has an unreadable
+        registration.
+        """
         is_there = broker in self.shutting_down or self.is_hidden(broker)
         return is_there and broker not in self.offline_replicas.get(of, ())
 
     def may_not_read(self, address: Address) -> bool:
-        """Whether ZooKeeper does not let us read a znode; it is read as soon as it does."""
+        """Whether ZooKeeper does not let us read a znode; it is read as soon as possible."""
         return address.path in self._state.unreadable.refusals
 
     def live_brokers(self) -> tuple[BrokerId, ...]:
-        """The brokers replicas may be placed on, by id."""
+        """The brokers on which replicas may be placed, by id."""
         return tuple(sorted(b for b in self.brokers if self.is_live(b)))
 
     def registered_brokers(self) -> tuple[BrokerId, ...]:
-        """The brokers that can be talked to, by id."""
+        """The brokers that can be reached, by id."""
         return tuple(sorted(b for b in self.brokers if b not in self.controllers))
 
     def nodes(self) -> tuple[BrokerId, ...]:
-        """Whom brokers and clients may talk to, by id: the real brokers, and ourselves."""
+        """The brokers shown to brokers and clients, by id: the real ones, and this controller."""
         return tuple(sorted(b for b in self.brokers if b not in self.controllers or b == self.own_id))
 
     def partition(self, at: TopicPartition) -> Partition | None:
-        """A partition that its topic's znode lists."""
+        """A partition listed by its topic's znode."""
         return self._state.topics.partition(at.topic, at.partition)
