@@ -61,7 +61,7 @@ def _start_what_ended(stage: Stage) -> list[str]:
 def _missing(stage: Stage, load: Load, since: float) -> str:
     leader = stage.leader()
     if leader is None:
-        return "nobody holds /controller"
+        return "/controller is vacant"
     if stage.controllers and leader not in stage.controllers:
         return f"{leader.name} is the controller, and none of ours"
     silent = [f"{topic}-{p}" for (topic, p), silences in load.silences.items() if silences.last < since]

@@ -26,7 +26,7 @@ def told(partition: str, when: str) -> Story:
 def test_a_move_is_told_with_who_asked_for_it_and_what_each_stage_waited_for() -> None:
     assert list(told("orders-0", "2026-11-21T19:13:21.300").lines) == [
         "orders-0 at 2026-11-21T19:13:21.300: leader 1, ISR [1, 2], replicas [3, 2, 1]",
-        "last written at 2026-11-21T19:13:21.231000+00:00: leader 1 of orders-0 must hear of the replicas [3, 2, 1]",
+        "last written at 2026-11-21T19:13:21.231000+00:00: leader 1 of orders-0 must get the replicas [3, 2, 1]",
         "moved from [1, 2] to [3, 2]: 2026-11-21T19:13:21.217000+00:00 to 2026-11-21T19:13:21.644000+00:00, 427 ms, "
         "finished",
         "asked of the controller by a request (AlterPartitionReassignments); written by controller 1 at "

@@ -29,7 +29,7 @@ class Phase(StrEnum):
 class Why(StrEnum):
     """Why a replica changes its phase."""
 
-    VACANT = "nobody holds /controller"
+    VACANT = "/controller is vacant"
     NATIVE = "a broker's native controller holds /controller"
     SWITCHOVER = "this replica is asked to lead instead of another"
     LEFT_OVER = "/controller holds a claim of ours that no term uses"
@@ -37,14 +37,14 @@ class Why(StrEnum):
     LOST = "the claim was refused"
     LOADED = "the state in ZooKeeper is loaded"
     RELEASED = "the cluster is released to native controllers"
-    PROTOCOL = "brokers are to be led in another manner"
+    PROTOCOL = "brokers require another protocol"
     UNSOUND = "this replica must not lead this cluster"
     DEPOSED = "the term is over"
     SESSION_LOST = "the ZooKeeper session expired"
-    STOPPED = "the process was told to stop"
+    STOPPED = "the process was asked to stop"
     FAILED = "the process cannot become a controller"
     DRAINED = "nothing is in flight"
-    NOT_DRAINED = "what is in flight is not waited for any longer"
+    NOT_DRAINED = "transactions in flight are no longer waited for"
 
 
 class TakeOver(StrEnum):

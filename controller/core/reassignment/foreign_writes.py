@@ -150,5 +150,5 @@ def _notice(topic: TopicView, lost: Assignments) -> Notice:
     kept = topic.partitions[number].assignment
     what = f"{TopicPartition(topic.name, number)} the replicas {listed(found.replicas)}, not {listed(kept.replicas)}"
     more = f", and {len(lost) - 1} more partitions" if len(lost) > 1 else ""
-    text = f"{TopicAddress(topic.name).path} was written by somebody else: it gives {what}{more}"
+    text = f"{TopicAddress(topic.name).path} was written by another process: it gives {what}{more}"
     return Notice(KIND, f"{text}; that is put right. Ask the controller to move replicas")

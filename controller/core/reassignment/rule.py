@@ -119,7 +119,7 @@ def _tell(case: Case, state: PartitionState, cluster: Cluster) -> Next:
         return None
     replicas = in_force(case.assignment, state).replicas
     who = "the brokers" if state.leader == NO_LEADER else f"leader {state.leader}"
-    why = f"{who} of {case.at} must hear of the replicas {listed(replicas)}"
+    why = f"{who} of {case.at} must get the replicas {listed(replicas)}"
     return Change(why, state=raised(state, cluster.controller_epoch))
 
 
@@ -164,5 +164,5 @@ def _settle_owed(case: Case) -> Next:
     if deleted:
         why.append(f"{listed(deleted)} deleted their replica of {case.at}")
     if wanted_again:
-        why.append(f"{listed(wanted_again)} host {case.at} again: nothing is to be deleted there")
+        why.append(f"{listed(wanted_again)} host {case.at} again: nothing must be deleted there")
     return Change("; ".join(why), owed=tuple(r for r in case.owed if r not in (*wanted_again, *deleted)))

@@ -33,7 +33,7 @@ class SetAside:
         """Quarantine a subject; logs it unless it already is."""
         out.measured("contained_errors")
         if what not in self._reasons:
-            out.notice(NOTICE, f"{what} is set aside and tried again: {why[:LONGEST_REASON]}")
+            out.notice(NOTICE, f"{what} is in quarantine and will be retried: {why[:LONGEST_REASON]}")
         self._reasons[what] = why[:LONGEST_REASON]
 
     def take_back(self, what: str) -> None:

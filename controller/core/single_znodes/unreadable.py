@@ -42,7 +42,7 @@ class UnreadableZnodes(Duty):
         for path, reason in changes.malformed[:NAMED_AT_ONCE]:
             out.notice("malformed znode", f"{path}: {reason}")
         for _, reason in changes.refused[:NAMED_AT_ONCE]:
-            out.notice("unreadable znode", f"{reason}; it is left alone until this controller may read it")
+            out.notice("unreadable znode", f"{reason}; it is ignored until this controller may read it")
         more = sum(max(0, len(met) - NAMED_AT_ONCE) for met in (changes.malformed, changes.refused))
         if more > 0:
             out.notice("unreadable znode", f"{more} more znodes cannot be read")

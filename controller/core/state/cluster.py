@@ -322,13 +322,13 @@ class ClusterState:
             self.unreadable.seen(fact)
         if not is_news or not isinstance(malformed, Malformed):
             return
-        fate = "it is left as it is until it is mended"
+        fate = "it is left as it is until it is repaired"
         if isinstance(fact.address, IsrChangeAddress | LogDirEventAddress):
             fate = "it is removed"
         if isinstance(fact.address, FeatureAddress):
-            fate = "it is written anew"
+            fate = "it is rewritten"
         if isinstance(fact.address, ReassignmentAddress):
             fate = "it is removed, or reset to the current target"
         if isinstance(fact.address, AclAddress):
-            fate = "what it might deny is denied until it is mended"
+            fate = "what it might deny is denied until it is repaired"
         self.changes.malformed.append((fact.address.path, f"{malformed.reason}; {fate}"))

@@ -213,7 +213,7 @@ class Steps(Duty):
         if aside.whole is Limit.NOTHING:
             aside.due.update(step.numbers)
             for item in items:
-                self._fail(item, f"topic {name} is set aside and tried again later; the log says why", out)
+                self._fail(item, f"topic {name} is in quarantine and retried later; the log says why", out)
             return
         step.draft = Draft(topic, self._cluster)
         _limit(step, aside)

@@ -57,7 +57,7 @@ def _say_withheld(
 ) -> None:
     withheld = [TopicPartition(stop.topic, stop.partition) for stop in wanted if stop not in allowed]
     named = ", ".join(map(str, withheld[:5])) + (" …" if len(withheld) > 5 else "")
-    text = f"broker {broker} is not told to delete its replica of {named}: the only in-sync copy may be there"
+    text = f"broker {broker} must not delete its replica of {named}: the only in-sync copy may be there"
     out.notice(WITHHELD, text)
 
 

@@ -20,7 +20,7 @@ def refuse_within(request: DeleteTopics, *, is_enabled: bool | None) -> Refusal 
     if is_enabled:
         return None
     if is_enabled is None:
-        return Refusal(ErrorCode.NOT_CONTROLLER, "No broker has told yet whether topics may be deleted.")
+        return Refusal(ErrorCode.NOT_CONTROLLER, "It is not known yet whether brokers allow topics to be deleted.")
     error = ErrorCode.TOPIC_DELETION_DISABLED if request.knows_deletion_disabled else ErrorCode.INVALID_REQUEST
     return Refusal(error, "Topic deletion is disabled.")
 

@@ -293,7 +293,7 @@ class TopicDeletions:
         """
         cluster = self._cluster
         if name in self._withdrawn:
-            why = f"topic {name} goes on being deleted: its request was taken back too late"
+            why = f"topic {name} is still being deleted: its request was withdrawn too late"
             return (Atom((Create(TopicDeletionAddress(name), None),), (why,)),)
         mark, topic = cluster.deletion_marks[name], cluster.topics[name]
         deletion = self._deletions.get(name)

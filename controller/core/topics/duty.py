@@ -234,7 +234,7 @@ class Topics(TopicDuty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Begin and end deletions as the facts say."""
         for name in self._deletions.follow(changes):
-            text = f"topic {name} goes on being deleted: brokers were told to delete replicas of it"
+            text = f"topic {name} is still being deleted: brokers were sent deletions of its replicas"
             out.notice(WITHDRAWN, f"{text} before {TopicDeletionAddress(name).path} was removed; it is written again")
         self._to_drop.update(dict.fromkeys(map(TopicDeletionAddress, changes.marks)))
         self._to_drop.update(dict.fromkeys(map(ReplicaDeletionsAddress, changes.stray_deletions)))
@@ -318,7 +318,7 @@ class Topics(TopicDuty):
         """Log a mark for a former topic, or one copied in another order than it was created."""
         if self._cluster.deletes_topics and address.topic in self._cluster.topics:
             text = f"{address.path} was older than the topic and is removed: topic {address.topic} is not deleted"
-            out.notice("outdated topic deletion", f"{text}; ask again if it is to be")
+            out.notice("outdated topic deletion", f"{text}; request it again if it is still wanted")
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
         """Try again to remove a znode without effect."""

@@ -198,7 +198,7 @@ class PartitionAudit:
         where = stage(self._assignment, now)
         if where is Stage.CATCHING_UP:
             replicas = listed(self._assignment.replicas)
-            return EXPLAINED, "reassignment", f"leader {now.leader} must hear of the replicas {replicas}"
+            return EXPLAINED, "reassignment", f"leader {now.leader} must get the replicas {replicas}"
         return KAFKA, "reassignment", f"the target is in sync; leader {now.leader} is told of it alone"
 
     def _led_otherwise(

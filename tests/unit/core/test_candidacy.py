@@ -725,10 +725,10 @@ def test_each_step_from_phase_to_phase_is_one_line_that_says_why() -> None:
     replica = Replica(*TO_RESIGN, TermDrained())
 
     assert [(say.text, say.details["why"], say.details["detail"]) for say in replica.said] == [
-        ("standby → contending", "nobody holds /controller", "/controller is vacant"),
+        ("standby → contending", "/controller is vacant", "/controller is vacant"),
         ("contending → loading", "the claim was accepted", "controller epoch 5"),
         ("loading → active", "the state in ZooKeeper is loaded", "at once"),
-        ("active → resigning", "the process was told to stop", "SIGTERM received"),
+        ("active → resigning", "the process was asked to stop", "SIGTERM received"),
         ("resigning → ended", "nothing is in flight", ""),
     ]
 

@@ -130,7 +130,9 @@ def test_the_last_leader_epoch_costs_its_partition_only() -> None:
 
     assert led(effects) == {path("a", 1): 2, path("b", 0): 2}
     (notice,) = notices(effects)
-    assert notice.startswith("topic a is set aside and tried again: OverflowError: leader epoch 2147483647 is the last")
+    assert notice.startswith(
+        "topic a is in quarantine and will be retried: OverflowError: leader epoch 2147483647 is the last"
+    )
     (shown,) = turns.machine.set_aside()
     assert "topic a: OverflowError" in shown
     assert turns.machine.figures()["set_aside"] == 1
@@ -230,7 +232,7 @@ def test_a_part_of_a_request_that_raises_is_answered_so_and_the_others_are_grant
     assert [r.error for r in answer.reply.results] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
     (notice,) = notices(effects)
     assert notice.startswith(
-        "a PartitionReassignment of topic a is set aside and tried again: RecursionError: too deep"
+        "a PartitionReassignment of topic a is in quarantine and will be retried: RecursionError: too deep"
     )
     assert turns.machine.set_aside() == ()  # the next one went well
 
@@ -266,7 +268,7 @@ def test_an_alarm_that_raises_rings_again(monkeypatch: pytest.MonkeyPatch) -> No
     effects = turns.turn(Woke(Rebalance()))
 
     assert Wake(Rebalance(), 30.0) in effects
-    assert notices(effects) == [turns.machine.set_aside()[0].replace(":", " is set aside and tried again:", 1)]
+    assert notices(effects) == [turns.machine.set_aside()[0].replace(":", " is in quarantine and will be retried:", 1)]
 
 
 @pytest.mark.parametrize("last", [2**31 - 1, 2**31, 2**63, 2**64 - 1, 2**64])

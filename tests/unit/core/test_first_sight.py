@@ -115,7 +115,7 @@ def test_a_move_that_can_be_seen_only_later_goes_on_without_a_fail_over(path: st
     play.do(f"malformed {path}", "elect 101")
 
     lines = play.do(f"znode {path} {data}", "time +5s")
-    assert some(lines, "leader 1 of orders-0 must hear of the replicas [3, 4, 1, 2]")
+    assert some(lines, "leader 1 of orders-0 must get the replicas [3, 4, 1, 2]")
     assert new(play) == {}
 
     play.do("isr orders-0 1,2,3,4")

@@ -401,7 +401,7 @@ def test_that_a_request_older_than_its_topic_is_dropped_is_told() -> None:
 
     lines = play.do("elect")
 
-    assert some(lines, "outdated topic deletion", "topic orders is not deleted", "ask again")
+    assert some(lines, "outdated topic deletion", "topic orders is not deleted", "request it again")
     assert play.data("/admin/delete_topics/orders") is None
     assert play.data("/brokers/topics/orders") is not None
 
