@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         "has replicas deleted before their leader knows",
         BATCH,
-        "or at in self._cluster.untold or topic.is_queued_for_deletion:",
+        "or at in self._cluster.unannounced or topic.is_queued_for_deletion:",
         "or topic.is_queued_for_deletion:",
         (story("crash_at_every_stage"),),
     ),

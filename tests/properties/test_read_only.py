@@ -53,9 +53,9 @@ def terms(draw: st.DrawFn) -> Term:
     memory, brokers = term.memory, st.sampled_from(BROKERS)
     memory.shutting_down.update(dict.fromkeys(draw(st.lists(brokers, max_size=2))))
     memory.preferring.update(draw(some))
-    memory.untold.update(draw(some))
+    memory.unannounced.update(draw(some))
     memory.offline_replicas.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
-    memory.emptied.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
+    memory.logs_deleted.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
     memory.caught_up.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
     memory.legacy.update(draw(st.dictionaries(partitions, some_replicas())))
     return term

@@ -96,7 +96,7 @@ class Brokers(Duty):
                 self._fresh[event.broker] = None
         for name, gone in changes.gone_topics.items():
             self._memory.forget_topic(name, gone.partitions)
-        self._note_untold(changes)
+        self._note_unannounced(changes)
 
     def _pass(self, broker: BrokerId, passage: Passage, changes: OpenChanges, out: Outbox) -> None:
         if broker == self._cluster.own_id:
@@ -138,7 +138,7 @@ class Brokers(Duty):
         followed = self._follows.pop(broker, None)
         for at, epoch in self._lagging(broker).items():
             if followed is None or followed.get(at) == epoch:
-                self._memory.untold[at] = None
+                self._memory.unannounced[at] = None
 
     def _lagging(self, broker: BrokerId) -> dict[TopicPartition, LeaderEpoch]:
         """The partitions that a broker may catch up with, and the leader epoch of each."""
@@ -194,7 +194,7 @@ class Brokers(Duty):
 
     # ---- what they have not heard ---------------------------------------------------------------------------
 
-    def _note_untold(self, changes: Changes) -> None:
+    def _note_unannounced(self, changes: Changes) -> None:
         """A leader ignores other replicas in a LeaderAndIsr unless the leader epoch has risen.
 
         After a fail-over nobody knows what it has heard of a move, or of replicas that it is to delete.
@@ -210,7 +210,7 @@ class Brokers(Duty):
                 self._memory.note_in_sync(at, held, former)
                 self._note_one(at, topic, former, is_initial=changes.is_initial)
                 if lives_on and not topic.is_queued_for_deletion:  # brokers have forgotten it
-                    self._memory.untold[at] = None
+                    self._memory.unannounced[at] = None
 
     def _note_one(self, at: TopicPartition, topic: TopicView, former: Partition, *, is_initial: bool) -> None:
         """What is seen for the first time was told by others, unless this controller has just created it."""
@@ -222,11 +222,11 @@ class Brokers(Duty):
         is_first_sight = is_initial or before is None or not former.assignment.replicas
         if is_first_sight and at not in self._new:
             if held.assignment.is_moving or at.partition in topic.deletions or self._lags(held):
-                memory.untold[at] = None
+                memory.unannounced[at] = None
         elif has_risen:
-            memory.untold.pop(at, None)
+            memory.unannounced.pop(at, None)
         elif state is not None and former is not held and _in_force(former) != _in_force(held):
-            memory.untold[at] = None
+            memory.unannounced[at] = None
         if before is not None and state is not None and state.leader != before.leader in self._follows:
             self._follows[before.leader][at] = state.leader_epoch  # it hears who leads now; as a follower it would not
 
@@ -241,7 +241,7 @@ class Brokers(Duty):
         cluster = self._cluster
         owed, self._is_owed_due = self._is_owed_due, False
         fresh, self._fresh = sorted(b for b in self._fresh if cluster.is_registered(b)), {}
-        self._memory.told_everything = dict.fromkeys(cluster.registered_brokers() if changes.is_beginning else fresh)
+        self._memory.updated_in_full = dict.fromkeys(cluster.registered_brokers() if changes.is_beginning else fresh)
         self._greetings.join(fresh)
         have_changed = self._have_brokers_changed
         self._greetings.hold_back(changes, self._shared.state.changes, cluster.registered_brokers())

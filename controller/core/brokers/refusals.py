@@ -79,7 +79,7 @@ class Refusals:
         deaf = [at for at in self._deaf.pop(broker) if self._is_out_of_sync(at, broker)]
         self._times_raised[broker] = self._times_raised.get(broker, 0) + 1 if deaf else 0
         for at in deaf:
-            self._memory.untold[at] = None
+            self._memory.unannounced[at] = None
             self._agenda.add(at.topic, (at.partition,))
 
     def _note_deaf(self, deaf: Collection[TopicPartition], broker: BrokerId, out: Outbox) -> None:

@@ -171,7 +171,7 @@ class Moves(TopicDuty):
                 self._gathered.append(case.at)
             case Change(assignment=assignment):
                 self._ends_moves |= assignment is not None and not assignment.is_moving
-            case None if stage(case.assignment, case.state) is Stage.LETTING_GO and not case.is_untold:
+            case None if stage(case.assignment, case.state) is Stage.LETTING_GO and not case.is_unannounced:
                 self._letting_go.append(case.at)
             case _:
                 pass

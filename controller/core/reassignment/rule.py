@@ -18,21 +18,21 @@ from zk_layout.znodes.topics import Assignment
 
 
 def next_step(case: Case, cluster: Cluster) -> Next:
-    """The next step of a move in progress, or of telling the leader about changed replicas; None while waiting."""
+    """The next step of a move, or the announcement of changed replicas to the leader; None while either waits."""
     where = stage(case.assignment, case.state)
     if case.state is not None:
         if where is Stage.HANDING_OVER:
             handed_over = _hand_over(case, case.state, cluster)
             if handed_over is not None:
                 return handed_over
-        if case.is_untold:
+        if case.is_unannounced:
             return _tell(case, case.state, cluster)
     return _let_go(case, cluster) if where is Stage.LETTING_GO else _settle_owed(case)
 
 
 def new_epoch(case: Case, cluster: Cluster) -> Next:
     """A leader that may not know what is in force hears of it: until then no replica joins its ISR."""
-    if not case.is_untold or case.state is None or not case.state.isr:
+    if not case.is_unannounced or case.state is None or not case.state.isr:
         return None
     return _tell(case, case.state, cluster)
 

@@ -40,16 +40,16 @@ class Memory:
         # Those let in: one whose former life still has to be dealt with is not among them.
         self.brokers: dict[BrokerId, Broker] = {}
         # Those that get a full update in this turn.
-        self.told_everything: dict[BrokerId, None] = {}
+        self.updated_in_full: dict[BrokerId, None] = {}
         # Registered, and about to leave.
         self.shutting_down: dict[BrokerId, None] = {}
         # Whose log directory is bad.
         self.offline_replicas: dict[TopicPartition, frozenset[BrokerId]] = {}
         # The leader has not heard which replicas, or which state, are in force, or may know a follower as it was before
         # its broker died: in this leader epoch nobody joins the ISR any more.
-        self.untold: dict[TopicPartition, None] = {}
+        self.unannounced: dict[TopicPartition, None] = {}
         # Told to delete their logs, and not in the ISR since.
-        self.emptied: dict[TopicPartition, frozenset[BrokerId]] = {}
+        self.logs_deleted: dict[TopicPartition, frozenset[BrokerId]] = {}
         # Being added, and in the ISR at some time.
         self.caught_up: dict[TopicPartition, frozenset[BrokerId]] = {}
         # To look at, and to tell of, because of what brokers said.
@@ -98,8 +98,8 @@ class Memory:
         self.made: dict[TopicPartition, Making] = {}
 
     def distrust(self, at: TopicPartition) -> None:
-        """The leader may not know what is in force: `untold`."""
-        self.untold[at] = None
+        """The leader may not know what is in force: `unannounced`."""
+        self.unannounced[at] = None
 
     def use_up_preferences(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
         """These partitions have been decided, and with them whether the preferred replica leads."""
@@ -132,9 +132,9 @@ class Memory:
                 del self.offline_replicas[at]
             self.touched[at] = None
 
-    def note_emptied(self, at: TopicPartition, broker: BrokerId) -> None:
+    def note_log_deletion(self, at: TopicPartition, broker: BrokerId) -> None:
         """A replica is being told to delete its log; whatever becomes of that, it may be gone."""
-        self.emptied[at] = self.emptied.get(at, NOBODY) | {broker}
+        self.logs_deleted[at] = self.logs_deleted.get(at, NOBODY) | {broker}
 
     def take_made(self, at: TopicPartition, held: Partition) -> frozenset[BrokerId]:
         """The replicas that brokers now hear of for the first time, because this controller has just made them.
@@ -152,19 +152,19 @@ class Memory:
         adding, caught_up = held.assignment.adding, self.caught_up.get(at, NOBODY)
         if adding or caught_up:
             _keep(self.caught_up, at, frozenset(r for r in adding if r in isr or r in caught_up))
-        emptied = self.emptied.get(at, NOBODY)
-        if emptied:
+        logs_deleted = self.logs_deleted.get(at, NOBODY)
+        if logs_deleted:
             joined = [r for r in isr if r not in former_isr]
             replicas = held.assignment.replicas
-            _keep(self.emptied, at, frozenset(r for r in emptied if r in replicas and r not in joined))
+            _keep(self.logs_deleted, at, frozenset(r for r in logs_deleted if r in replicas and r not in joined))
 
     def forget_topic(self, name: TopicName, numbers: Collection[PartitionId]) -> None:
         """A topic is gone, and with it everything that was said of its partitions."""
         for said in (
             self.offline_replicas,
-            self.untold,
+            self.unannounced,
             self.confirmed,
-            self.emptied,
+            self.logs_deleted,
             self.caught_up,
             self.preferring,
             self.made,

@@ -68,8 +68,8 @@ class Cluster:
         self.brokers: Mapping[BrokerId, Broker] = memory.brokers
         self.shutting_down: Mapping[BrokerId, None] = memory.shutting_down
         self.offline_replicas: Mapping[TopicPartition, frozenset[BrokerId]] = memory.offline_replicas
-        self.untold: Mapping[TopicPartition, None] = memory.untold
-        self.emptied: Mapping[TopicPartition, frozenset[BrokerId]] = memory.emptied
+        self.unannounced: Mapping[TopicPartition, None] = memory.unannounced
+        self.logs_deleted: Mapping[TopicPartition, frozenset[BrokerId]] = memory.logs_deleted
         self.caught_up: Mapping[TopicPartition, frozenset[BrokerId]] = memory.caught_up
         self.confirmed: Mapping[TopicPartition, frozenset[BrokerId]] = memory.confirmed
         self.out_of_patience: Mapping[TopicPartition, None] = memory.out_of_patience
@@ -141,7 +141,7 @@ class Cluster:
 
     def may_have_records(self, replica: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica was not told to delete its log since it was last in sync, as far as this term knows."""
-        return replica not in self.emptied.get(of, ())
+        return replica not in self.logs_deleted.get(of, ())
 
     def is_hidden(self, broker: BrokerId) -> bool:
         """Whether it is registered, and lives, but nobody can read where: nothing can be said to it."""

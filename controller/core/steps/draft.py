@@ -82,7 +82,7 @@ class Draft:
             self.topic,
             assignment,
             state,
-            at in cluster.untold and not is_told_here,
+            at in cluster.unannounced and not is_told_here,
             cluster.confirmed.get(at, NOBODY),
             at in cluster.out_of_patience,
             at.topic in cluster.gathering,

@@ -435,7 +435,7 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, not
 def is_sound(held: Partition, topic: TopicView, at: TopicPartition, cluster: Cluster) -> bool:
     """Whether no rule can have anything to say: a quick look for the many partitions at which nothing happens."""
     state = held.state
-    if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.untold:
+    if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.unannounced:
         return False
     brokers, replicas = cluster.brokers, held.assignment.replicas
     if cluster.shutting_down or cluster.offline_replicas or not cluster.controllers.keys().isdisjoint(replicas):

@@ -68,7 +68,7 @@ class Batch:
     def add_stops(self, topic: TopicView, number: PartitionId) -> None:
         """Ask leaving replicas to delete their logs, once the leader has heard that they leave."""
         held, at = topic.partitions.get(number), TopicPartition(topic.name, number)
-        if held is None or held.state is None or at in self._cluster.untold or topic.is_queued_for_deletion:
+        if held is None or held.state is None or at in self._cluster.unannounced or topic.is_queued_for_deletion:
             return
         state = held.state
         confirmed = self._cluster.confirmed.get(at, NOBODY)

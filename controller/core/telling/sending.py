@@ -28,17 +28,17 @@ def send(broker: BrokerId, command: Command, cluster: Cluster, memory: Memory, o
             if not stops:
                 return
             command = StopReplica(stops)
-        _note_emptied(broker, stops, cluster, memory)
+        _note_log_deletions(broker, stops, cluster, memory)
     out.tell(broker, cluster.brokers[broker].epoch, cluster.controller_epoch, command)
 
 
-def _note_emptied(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, memory: Memory) -> None:
+def _note_log_deletions(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, memory: Memory) -> None:
     """One that is no replica any more is not remembered: when it is added again, it begins with nothing anyway."""
     for stop in stops:
         at = TopicPartition(stop.topic, stop.partition)
         held = cluster.partition(at) if stop.is_deletion else None
         if held is not None and broker in held.assignment.replicas:
-            memory.note_emptied(at, broker)
+            memory.note_log_deletion(at, broker)
 
 
 def _may_delete(broker: BrokerId, stop: ReplicaStop, cluster: Cluster) -> bool:

@@ -205,7 +205,7 @@ class TopicDeletions:
         """
         if not self._deletions:
             return []
-        fresh = frozenset(self._memory.told_everything)
+        fresh = frozenset(self._memory.updated_in_full)
         for name, deletion in self._deletions.items() if fresh else ():
             for broker in fresh:
                 for answers in (deletion.told, deletion.confirmed, deletion.refused):

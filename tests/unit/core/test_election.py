@@ -180,7 +180,7 @@ def test_an_added_replica_that_never_was_in_sync_is_no_candidate() -> None:
 
 def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_to_delete_its_log() -> None:
     term = Term("1,2,4")
-    term.memory.emptied[AT] = frozenset(ids("1,2"))
+    term.memory.logs_deleted[AT] = frozenset(ids("1,2"))
     term.memory.caught_up[AT] = frozenset(ids("4"))
 
     step = leader_election.next_step(CATCHING_UP, term.cluster)
@@ -192,10 +192,10 @@ def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_t
 
 def test_a_replica_with_nothing_leads_only_if_a_person_asks_and_nobody_else_is_there() -> None:
     term = Term("1,2")
-    term.memory.emptied[AT] = frozenset(ids("1"))
+    term.memory.logs_deleted[AT] = frozenset(ids("1"))
     assert leader_election.elect_any(CATCHING_UP, term.cluster) == leader_election.next_step(CATCHING_UP, term.cluster)
 
-    term.memory.emptied[AT] = frozenset(ids("1,2"))
+    term.memory.logs_deleted[AT] = frozenset(ids("1,2"))
     step = leader_election.next_step(CATCHING_UP, term.cluster)
     assert isinstance(step, Change)
     assert step.state == written(-1, "3")
@@ -221,17 +221,17 @@ def test_whoever_joins_the_isr_has_records_again() -> None:
 
     term.fold(present(TopicAddress(AT.topic), Topic({AT.partition: moving}), STAT))
     becomes("1")
-    term.memory.note_emptied(AT, ids("1")[0])
+    term.memory.note_log_deletion(AT, ids("1")[0])
     becomes("1,3")
     becomes("3")
-    assert (term.memory.emptied[AT], term.memory.caught_up[AT]) == (frozenset(ids("1")), frozenset(ids("3")))
+    assert (term.memory.logs_deleted[AT], term.memory.caught_up[AT]) == (frozenset(ids("1")), frozenset(ids("3")))
 
     becomes("3,1")
-    assert AT not in term.memory.emptied
+    assert AT not in term.memory.logs_deleted
 
-    term.memory.note_emptied(AT, ids("1")[0])
+    term.memory.note_log_deletion(AT, ids("1")[0])
     term.memory.forget_topic(AT.topic, [AT.partition])
-    assert not term.memory.emptied
+    assert not term.memory.logs_deleted
     assert not term.memory.caught_up
 
 

@@ -98,9 +98,9 @@ def test_a_replica_that_owes_its_deletion_already_is_named_once_when_it_leaves_a
 
 
 def test_a_leader_that_has_not_heard_of_its_replicas_is_told_before_anything_else() -> None:
-    untold = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", is_untold=True)
+    unannounced = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", is_unannounced=True)
 
-    step = reassignment.next_step(untold, cluster("1,2,3,4"))
+    step = reassignment.next_step(unannounced, cluster("1,2,3,4"))
 
     assert isinstance(step, Change)
     assert (step.assignment, step.state) == (None, written(3, "3,4"))
@@ -308,7 +308,7 @@ def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_
 def test_a_forced_cancel_elects_no_replica_that_was_told_to_delete_its_log() -> None:
     moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
     held = Term("1,2,3")
-    held.memory.note_emptied(moving.at, ids("1")[0])
+    held.memory.note_log_deletion(moving.at, ids("1")[0])
 
     forced = reassignment.cancel(moving, held.cluster, Mode.FORCED)
 

@@ -69,7 +69,7 @@ class Desk(Term):
         self.fold(present(TopicDeletionAddress(NAME), None, stat))
 
     def tells(self, *fresh: int) -> list[tuple[int, Command]]:
-        self.memory.told_everything = dict.fromkeys(ids(",".join(map(str, fresh))))
+        self.memory.updated_in_full = dict.fromkeys(ids(",".join(map(str, fresh))))
         self.deletions.follow(self.changes())
         out = self.out()
         self.deletions.tell(out)
@@ -510,7 +510,7 @@ def test_a_topic_that_lives_on_after_all_is_told_to_its_brokers_anew() -> None:
     changes = desk.changes()
     Brokers(desk.shared).follow(changes, desk.out())
     desk.deletions.follow(changes)
-    assert list(desk.memory.untold) == [TopicPartition(NAME, PartitionId(0))]
+    assert list(desk.memory.unannounced) == [TopicPartition(NAME, PartitionId(0))]
     assert desk.tells() == []
 
 
