@@ -91,7 +91,7 @@ class IsrChanges(TopicDuty):
         if isinstance(outcome, IsrResult):
             self._shared.requests.settle(item, outcome, out)
             if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:  # it asks for nothing more in this leader epoch
-                self._shared.memory.distrust(item.at)
+                self._shared.announcements.note_unannounced(item.at)
                 self._shared.agenda.add(item.at.topic, (number,))
         else:
             step.planned.take(number, outcome)

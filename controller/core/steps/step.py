@@ -123,5 +123,8 @@ class TopicDuty(Duty):
     def close_step(self, step: Step, out: Outbox) -> None:
         """Rules have been asked; what else goes with the step?"""
 
+    def end_step(self, step: Step, *, is_decided: bool) -> None:
+        """All is decided about these partitions, for this turn, unless an error ended the step."""
+
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """What became of a step."""

@@ -9,14 +9,14 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
 from controller.core.messages.outbox import Outbox
 from controller.core.stage import may_be_deleted
-from controller.core.state.memory import Memory
 from controller.core.state.view import Cluster
+from controller.core.telling.announcements import Announcements
 from zk_layout.ids import BrokerId, TopicPartition
 
 WITHHELD = "withheld replica deletion"
 
 
-def send(broker: BrokerId, command: Command, cluster: Cluster, memory: Memory, out: Outbox) -> None:
+def send(broker: BrokerId, command: Command, cluster: Cluster, noted: Announcements, out: Outbox) -> None:
     """Tell a broker; the replicas it is told to delete are as good as gone from now on.
 
     Whatever a duty has decided, no broker is told to delete a replica whose records may be needed.
@@ -28,17 +28,17 @@ def send(broker: BrokerId, command: Command, cluster: Cluster, memory: Memory, o
             if not stops:
                 return
             command = StopReplica(stops)
-        _note_log_deletions(broker, stops, cluster, memory)
+        _note_log_deletions(broker, stops, cluster, noted)
     out.tell(broker, cluster.brokers[broker].epoch, cluster.controller_epoch, command)
 
 
-def _note_log_deletions(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, memory: Memory) -> None:
+def _note_log_deletions(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, noted: Announcements) -> None:
     """One that is no replica any more is not remembered: when it is added again, it begins with nothing anyway."""
     for stop in stops:
         at = TopicPartition(stop.topic, stop.partition)
         held = cluster.partition(at) if stop.is_deletion else None
         if held is not None and broker in held.assignment.replicas:
-            memory.note_log_deletion(at, broker)
+            noted.note_log_deletion(at, broker)
 
 
 def _may_delete(broker: BrokerId, stop: ReplicaStop, cluster: Cluster) -> bool:

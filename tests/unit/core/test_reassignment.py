@@ -308,7 +308,7 @@ def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_
 def test_a_forced_cancel_elects_no_replica_that_was_told_to_delete_its_log() -> None:
     moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
     held = Term("1,2,3")
-    held.memory.note_log_deletion(moving.at, ids("1")[0])
+    held.memory.brokers.note_log_deletion(moving.at, ids("1")[0])
 
     forced = reassignment.cancel(moving, held.cluster, Mode.FORCED)
 
