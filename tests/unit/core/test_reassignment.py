@@ -8,7 +8,7 @@ from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.messages.requests import Mode
 from controller.core.reassignment import rule as reassignment
 from controller.core.reassignment.redirection import redirect
-from controller.core.steps.change import Change, Gather
+from controller.core.steps.change import Change, Gather, Rule
 from tests.unit.core.builders import Term, case, cluster, ids, written
 from zk_layout.znodes.topics import Assignment
 
@@ -104,6 +104,11 @@ def test_a_leader_that_has_not_heard_of_its_replicas_is_told_before_anything_els
 
     assert isinstance(step, Change)
     assert (step.assignment, step.state) == (None, written(3, "3,4"))
+
+
+@pytest.mark.parametrize("rule", [reassignment.next_step, reassignment.new_epoch])
+def test_an_empty_isr_is_not_written_again_for_an_announcement(rule: Rule) -> None:
+    assert rule(case("1,2", -1, "", is_unannounced=True), cluster("1,2")) is None
 
 
 def test_cancelling_restores_the_original_set_and_leads_from_it() -> None:
