@@ -5,6 +5,8 @@ Counts are updated incrementally: a partition is examined when it or the livenes
 
 from __future__ import annotations
 
+from msgspec import Struct, field
+
 from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
@@ -15,14 +17,23 @@ from zk_layout.ids import BrokerId, TopicName, TopicPartition
 Counted = dict[TopicPartition, None]
 
 
+class CountsMemory(Struct, frozen=True, eq=False):
+    """Written by `PartitionCounts` only."""
+
+    # Without a leader that can serve.
+    offline: Counted = field(default_factory=dict)
+    # With another leader than the first replica.
+    not_preferred: Counted = field(default_factory=dict)
+
+
 class PartitionCounts(Duty):
     """The gauges of the cluster; other duties read two of the sets from memory."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: CountsMemory) -> None:
         """Begin with an empty cluster."""
         self._cluster = shared.cluster
-        self._offline = shared.memory.offline
-        self._not_preferred = shared.memory.not_preferred
+        self._offline = memory.offline
+        self._not_preferred = memory.not_preferred
         self._under_replicated: Counted = {}
         self._moving_since: dict[TopicPartition, float] = {}
         self._every = (self._offline, self._under_replicated, self._not_preferred, self._moving_since)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from controller.core.acls.duty import AclRequests
 from controller.core.brokers.duty import Brokers
 from controller.core.counts import PartitionCounts
 from controller.core.elections.duty import Elections
 from controller.core.isr.duty import IsrChanges
+from controller.core.memory import Memory
 from controller.core.metadata import Metadata
 from controller.core.progress.duty import RequestProgress
 from controller.core.reassignment.folder import ReassignmentFolder
@@ -29,27 +28,8 @@ from controller.core.turn.duty import Duty
 from controller.core.turn.intake import Intake
 from controller.core.turn.shared import Shared
 
-BEFORE_STEPS: Sequence[Callable[[Shared], Duty]] = (
-    UnreadableZnodes,
-    Brokers,
-    PartitionCounts,
-    FeatureVersioning,
-    Notifications,
-    Metadata,
-)
-AFTER_STEPS: Sequence[Callable[[Shared], Duty]] = (
-    ProducerIds,
-    DelegationTokens,
-    ScramCredentials,
-    AclRequests,
-    RecordedControllers,
-    RequestProgress,
-)
-# These decide about single topics; their decisions about one topic form one step.
-DECIDERS: Sequence[Callable[[Shared], TopicDuty]] = (IsrChanges, Topics, Elections, Moves)
 
-
-def all_duties(shared: Shared, intake: Intake) -> tuple[Duty, ...]:
+def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ...]:
     """The duties of one term, in the order in which the machine calls them.
 
     Where the order matters:
@@ -60,15 +40,32 @@ def all_duties(shared: Shared, intake: Intake) -> tuple[Duty, ...]:
         other writes, before `LegacyZnode` removes the rest.
     During `follow` the changes are read-only, so no duty depends on another.
     """
-    folder = (ReassignmentFolder(shared),) if shared.settings.keeps_reassignment_znodes else ()
-    legacy, foreign = LegacyZnode(shared), ForeignWrites(shared)
-    deciders = (*(decider(shared) for decider in DECIDERS), *folder, legacy)
+    foreign, legacy = ForeignWrites(shared, memory.foreign_writes), LegacyZnode(shared, memory.legacy)
+    # These decide about single topics; their decisions about one topic form one step.
+    deciders: tuple[TopicDuty, ...] = (
+        IsrChanges(shared),
+        Topics(shared, memory.topics),
+        Elections(shared, memory.elections),
+        Moves(shared, memory.moves),
+    )
+    if shared.settings.keeps_reassignment_znodes:
+        deciders = (*deciders, ReassignmentFolder(shared, memory.folder, legacy.is_later_than))
     return (
         foreign,
-        *(duty(shared) for duty in BEFORE_STEPS),
-        *deciders[:-1],
-        Steps(shared, (foreign, *deciders)),
+        UnreadableZnodes(shared),
+        Brokers(shared, memory.brokers),
+        PartitionCounts(shared, memory.counts),
+        FeatureVersioning(shared),
+        Notifications(shared),
+        Metadata(shared),
+        *deciders,
+        Steps(shared, (foreign, *deciders, legacy)),
         legacy,
-        *(duty(shared) for duty in AFTER_STEPS),
+        ProducerIds(shared),
+        DelegationTokens(shared),
+        ScramCredentials(shared),
+        AclRequests(shared),
+        RecordedControllers(shared),
+        RequestProgress(shared),
         intake,
     )

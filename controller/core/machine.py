@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from controller.core.clients.authorization import Authorizer
 from controller.core.duties import all_duties
+from controller.core.memory import Memory
 from controller.core.messages.commands import LiveBroker
 from controller.core.messages.effects import Drained, Effect
 from controller.core.messages.events import (
@@ -88,12 +89,13 @@ class Machine:
     ) -> None:
         """Begin a term with nothing loaded. Without `is_allowed`, the settings choose the authorizer."""
         self._unanswered: dict[CallId, Request] = {}
-        shared = at_beginning(settings, controller_epoch, random, is_allowed)
+        memory = Memory(settings.own_id)
+        shared = at_beginning(settings, controller_epoch, random, memory.view(), memory.brokers, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._set_aside = shared.set_aside
         self._queue = EventQueue(self._cluster.topics, self._transactions)
         self._intake = Intake(shared, self._unanswered)
-        self._duties = all_duties(shared, self._intake)
+        self._duties = all_duties(shared, memory, self._intake)
         self._serving = {request: duty for duty in self._duties for request in duty.requests}
         self._waking = {alarm: duty for duty in self._duties for alarm in duty.alarms}
         self._budget = settings.budget

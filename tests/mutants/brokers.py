@@ -11,7 +11,7 @@ SHUTDOWN = "controller/core/brokers/controlled_shutdown.py"
 GREETINGS = "controller/core/telling/full_updates.py"
 BATCH = "controller/core/telling/batch.py"
 DRAFT = "controller/core/steps/draft.py"
-MEMORY = "controller/core/state/memory.py"
+MEMORY = "controller/core/brokers/memory.py"
 SENDING = "controller/core/telling/sending.py"
 REST = "controller/core/scheduling/waits.py"
 VIEW = "controller/core/state/view.py"
@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         "has replicas deleted before their leader knows",
         BATCH,
-        "or at in self._cluster.untold or topic.is_queued_for_deletion:",
+        "or at in self._cluster.unannounced or topic.is_queued_for_deletion:",
         "or topic.is_queued_for_deletion:",
         (story("crash_at_every_stage"),),
     ),

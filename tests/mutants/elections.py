@@ -185,8 +185,8 @@ MUTANTS = (
     Mutant(
         "lets a replica of a former life into the ISR before its leader has heard of a new epoch",
         ALTER_PARTITION,
-        "    if at in cluster.untold and held.state is not None",
-        "    if at in cluster.untold and held.state is None",
+        "    if at in cluster.unannounced and held.state is not None",
+        "    if at in cluster.unannounced and held.state is None",
         (trap("former_lives"),),
         unseen="the new epoch is on its way for milliseconds",
     ),

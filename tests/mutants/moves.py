@@ -80,8 +80,8 @@ MUTANTS = (
     Mutant(
         "does not tell a leader of its new replicas",
         RULE,
-        "        if case.is_untold:",
-        "        if case.is_untold and case.unlisted:",
+        "        if case.is_unannounced:",
+        "        if case.is_unannounced and case.unlisted:",
         (unit("reassignment"),),
     ),
     Mutant(

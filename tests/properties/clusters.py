@@ -63,7 +63,7 @@ class Situation:
         term = Term(unclean_election=self.unclean)
         term.fold(*(registration(broker, 1) for broker in self.live))
         term.fold(topic({PartitionId(0): self.assignment}, 10), state(self.state, 11))
-        term.memory.shutting_down.update(dict.fromkeys(self.leaving))
+        term.memory.brokers.shutting_down.update(dict.fromkeys(self.leaving))
         return term
 
     def cluster(self) -> Cluster:

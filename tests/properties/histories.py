@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from controller.core.memory import Memory
 from controller.core.state.cluster import ClusterState
-from controller.core.state.memory import Memory
 from controller.core.state.topics import BLANK, TopicView
 from tests.properties.clusters import BROKERS, registration
 from zk_layout.catalog import Address, Value

@@ -51,13 +51,13 @@ def terms(draw: st.DrawFn) -> Term:
     partitions = st.sampled_from([TopicPartition(t, n) for t in NAMES for n in NUMBERS])
     some = st.lists(partitions, unique=True).map(dict.fromkeys)
     memory, brokers = term.memory, st.sampled_from(BROKERS)
-    memory.shutting_down.update(dict.fromkeys(draw(st.lists(brokers, max_size=2))))
-    memory.preferring.update(draw(some))
-    memory.untold.update(draw(some))
-    memory.offline_replicas.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
-    memory.emptied.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
-    memory.caught_up.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
-    memory.legacy.update(draw(st.dictionaries(partitions, some_replicas())))
+    memory.brokers.shutting_down.update(dict.fromkeys(draw(st.lists(brokers, max_size=2))))
+    memory.elections.preferring.update(draw(some))
+    memory.brokers.unannounced.update(draw(some))
+    memory.brokers.offline_replicas.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
+    memory.brokers.logs_deleted.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
+    memory.brokers.caught_up.update(draw(st.dictionaries(partitions, st.frozensets(brokers, min_size=1))))
+    memory.legacy.entries.update(draw(st.dictionaries(partitions, some_replicas())))
     return term
 
 

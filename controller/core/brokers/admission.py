@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+from controller.core.brokers.memory import BrokersMemory
 from controller.core.state.brokers import Broker
 from controller.core.state.changes import Changes
 from controller.core.state.cluster import ClusterState
-from controller.core.state.memory import Memory
 from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller_ids import ControllerIds
@@ -31,7 +31,7 @@ class Passage(Enum):
 class Admission:
     """Follows registrations as they come and go."""
 
-    def __init__(self, cluster: Cluster, memory: Memory, state: ClusterState) -> None:
+    def __init__(self, cluster: Cluster, memory: BrokersMemory, state: ClusterState) -> None:
         """Begin with no broker admitted."""
         self._cluster = cluster
         self._memory = memory

@@ -7,6 +7,7 @@ from functools import partial
 
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage
+from controller.core.brokers.memory import BrokersMemory
 from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
 from controller.core.messages.commands import LeaderAndIsr
 from controller.core.messages.effects import Connect, Disconnect
@@ -44,20 +45,20 @@ class Brokers(Duty):
     requests = (ControlledShutdown,)
     alarms = (TellAllAgain, RaiseEpochs, AskForDeletions)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: BrokersMemory) -> None:
         """Begin without brokers."""
         self._shared = shared
         self._cluster = shared.cluster
-        self._memory = shared.memory
+        self._memory = memory
         self._half_read = shared.transactions.half_read_topics
-        self._admission = Admission(shared.cluster, shared.memory, shared.state)
+        self._admission = Admission(shared.cluster, memory, shared.state)
         self._fresh: dict[BrokerId, None] = {}
         self._hidden: dict[BrokerId, None] = {}
         self._met: dict[BrokerId, None] = {}
         self._follows: dict[BrokerId, dict[TopicPartition, LeaderEpoch]] = {}  # of brokers that shut down
         self._greetings = Greetings(shared.cluster)
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
-        self._refusals = Refusals(shared)
+        self._refusals = Refusals(shared, memory)
         self._readmitted: dict[BrokerId, None] = {}
         self._new: dict[TopicPartition, frozenset[BrokerId]] = {}
         self._leaving: list[tuple[CallId, ControlledShutdown, bool]] = []
@@ -96,7 +97,7 @@ class Brokers(Duty):
                 self._fresh[event.broker] = None
         for name, gone in changes.gone_topics.items():
             self._memory.forget_topic(name, gone.partitions)
-        self._note_untold(changes)
+        self._note_unannounced(changes)
 
     def _pass(self, broker: BrokerId, passage: Passage, changes: OpenChanges, out: Outbox) -> None:
         if broker == self._cluster.own_id:
@@ -139,7 +140,7 @@ class Brokers(Duty):
         followed = self._follows.pop(broker, None)
         for at, epoch in self._lagging(broker).items():
             if followed is None or followed.get(at) == epoch:
-                self._memory.untold[at] = None
+                self._memory.note_unannounced(at)
 
     def _lagging(self, broker: BrokerId) -> dict[TopicPartition, LeaderEpoch]:
         """The partitions in which a broker may rejoin the ISR, with their leader epochs."""
@@ -184,9 +185,9 @@ class Brokers(Duty):
             for name, numbers in hosted.items():
                 look_at(name, numbers)
             self._shared.rest.put_off(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
-        memory_touched, self._memory.touched = self._memory.touched, {}
-        for at in memory_touched:
+        for at in self._memory.touched:
             self._look_at(at.topic, (at.partition,))
+        self._memory.touched.clear()
         if changes.is_initial:
             return
         for name, numbers in cut_off(self._to_touch, changes.room).items():
@@ -197,7 +198,7 @@ class Brokers(Duty):
 
     # ---- what they have not been sent -----------------------------------------------------------------------
 
-    def _note_untold(self, changes: Changes) -> None:
+    def _note_unannounced(self, changes: Changes) -> None:
         """Note partitions whose leaders may not know them: they ignore replica changes without a new leader epoch.
 
         After a fail-over it is unknown what a leader knows of a move, or of replicas to delete.
@@ -213,7 +214,7 @@ class Brokers(Duty):
                 self._memory.note_in_sync(at, held, former)
                 self._note_one(at, topic, former, is_initial=changes.is_initial)
                 if lives_on and not topic.is_queued_for_deletion:  # brokers have forgotten it
-                    self._memory.untold[at] = None
+                    self._memory.note_unannounced(at)
 
     def _note_one(self, at: TopicPartition, topic: TopicView, former: Partition, *, is_initial: bool) -> None:
         """Another controller announced a partition seen for the first time, unless this one has just created it."""
@@ -225,11 +226,11 @@ class Brokers(Duty):
         is_first_sight = is_initial or before is None or not former.assignment.replicas
         if is_first_sight and at not in self._new:
             if held.assignment.is_moving or at.partition in topic.deletions or self._lags(held):
-                memory.untold[at] = None
+                memory.note_unannounced(at)
         elif has_risen:
-            memory.untold.pop(at, None)
+            memory.unannounced.pop(at, None)
         elif state is not None and former is not held and _in_force(former) != _in_force(held):
-            memory.untold[at] = None
+            memory.note_unannounced(at)
         if before is not None and state is not None and state.leader != before.leader in self._follows:
             self._follows[before.leader][at] = state.leader_epoch  # sent to former leaders, not to followers
 
@@ -244,7 +245,9 @@ class Brokers(Duty):
         cluster = self._cluster
         owed, self._is_owed_due = self._is_owed_due, False
         fresh, self._fresh = sorted(b for b in self._fresh if cluster.is_registered(b)), {}
-        self._memory.told_everything = dict.fromkeys(cluster.registered_brokers() if changes.is_beginning else fresh)
+        self._memory.updated_in_full.clear()
+        in_full = cluster.registered_brokers() if changes.is_beginning else fresh
+        self._memory.updated_in_full.update(dict.fromkeys(in_full))
         self._greetings.join(fresh)
         have_changed = self._have_brokers_changed
         self._greetings.hold_back(changes, self._shared.state.changes, cluster.registered_brokers())

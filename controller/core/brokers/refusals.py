@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from controller.core.brokers.memory import BrokersMemory
 from controller.core.messages.commands import LeaderAndIsr
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged, Alarm
@@ -35,10 +36,10 @@ class RaiseEpochs(Alarm, frozen=True):
 class Refusals:
     """What the brokers of one term have recently refused."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: BrokersMemory) -> None:
         """Begin without refusals."""
         self._cluster = shared.cluster
-        self._memory = shared.memory
+        self._memory = memory
         self._agenda = shared.agenda
         self._of_late: dict[BrokerId, tuple[int, float]] = {}  # how often, and when last
         self._deaf: dict[BrokerId, dict[TopicPartition, None]] = {}
@@ -81,7 +82,7 @@ class Refusals:
         deaf = [at for at in self._deaf.pop(broker) if self._is_out_of_sync(at, broker)]
         self._times_raised[broker] = self._times_raised.get(broker, 0) + 1 if deaf else 0
         for at in deaf:
-            self._memory.untold[at] = None
+            self._memory.note_unannounced(at)
             self._agenda.add(at.topic, (at.partition,))
 
     def _note_deaf(self, deaf: Collection[TopicPartition], broker: BrokerId, out: Outbox) -> None:

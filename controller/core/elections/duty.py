@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from controller.core.clients.open_requests import Item, denied, refused
 from controller.core.clients.refusal import refusal
 from controller.core.elections import elect_leaders, first_leader, leader_election, preferred_leader
+from controller.core.elections.memory import ElectionsMemory
 from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.messages.events import Alarm, Asked
 from controller.core.messages.outbox import Outbox
@@ -36,10 +37,11 @@ class Elections(TopicDuty):
     parts = (Election,)
     alarms = (Rebalance,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: ElectionsMemory) -> None:
         """Begin without requests for elections."""
         self._shared = shared
         self._cluster = shared.cluster
+        self._memory = memory
         self._was_unclean_allowed = shared.cluster.unclean_election
         self._await_settings: dict[TopicName, Numbers] = {}
 
@@ -98,20 +100,13 @@ class Elections(TopicDuty):
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Look again at partitions whose changed settings may allow an unclean election."""
+        for name, gone in changes.gone_topics.items():
+            self._memory.forget_preferences(name, gone.partitions)
         if changes.is_beginning and self._shared.settings.rebalance_every_s is not None:
             out.wake(Rebalance(), out.now + FIRST_REBALANCE_S)
         if changes.preferred_election is not None:
             self._prefer(changes.preferred_election.partitions)
-        for name in changes.configs:
-            concerned = {**dict.fromkeys(self._offline(name)), **self._await_settings.pop(name, {})}
-            if name in self._cluster.topics:
-                self._shared.memory.fresh_configs[name] = dict(concerned)
-                self._shared.agenda.add(name, concerned)
-        for path, _ in changes.refused:
-            address = address_of(path)
-            # Without readable settings no unclean election is allowed, so nothing waits for them.
-            if isinstance(address, TopicConfigAddress):
-                self._shared.agenda.add(address.topic, self._await_settings.pop(address.topic, {}))
+        self._follow_settings(changes)
         # Settings that changed before everything was loaded are read when they matter.
         to_read = [TopicConfigAddress(n) for n in changes.reconfigured if not changes.is_beginning and self._offline(n)]
         if to_read:
@@ -122,10 +117,21 @@ class Elections(TopicDuty):
             for at in self._cluster.offline:
                 self._shared.agenda.add(at.topic, (at.partition,))
 
+    def _follow_settings(self, changes: Changes) -> None:
+        for name in changes.configs:
+            concerned = {**dict.fromkeys(self._offline(name)), **self._await_settings.pop(name, {})}
+            if name in self._cluster.topics:
+                self._memory.fresh_configs[name] = dict(concerned)
+                self._shared.agenda.add(name, concerned)
+        for path, _ in changes.refused:
+            address = address_of(path)
+            if isinstance(address, TopicConfigAddress):  # nobody is elected uncleanly, and nobody waits for it
+                self._shared.agenda.add(address.topic, self._await_settings.pop(address.topic, {}))
+
     def _prefer(self, partitions: Iterable[TopicPartition]) -> None:
         for at in partitions:
             if self._cluster.partition(at) is not None:
-                self._shared.memory.preferring[at] = None
+                self._memory.preferring[at] = None
                 self._shared.agenda.add(at.topic, (at.partition,))
 
     def _offline(self, name: TopicName) -> list[PartitionId]:
@@ -139,7 +145,7 @@ class Elections(TopicDuty):
         settings = self._shared.settings
         led_by_others = self._cluster.not_preferred
         for at in preferred_leader.unbalanced(self._cluster, led_by_others, settings.imbalance_percentage):
-            self._shared.memory.preferring[at] = None
+            self._memory.preferring[at] = None
             self._shared.agenda.add(at.topic, (at.partition,))
         if settings.rebalance_every_s is not None:
             out.wake(Rebalance(), out.now + settings.rebalance_every_s)
@@ -148,3 +154,9 @@ class Elections(TopicDuty):
         """Note partitions whose decision needs settings that are not read yet."""
         if step.looks:
             self._await_settings.setdefault(step.name, {}).update(step.numbers)
+
+    def end_step(self, step: Step, *, is_decided: bool) -> None:
+        """Settings are read for one decision, and a preference is one that is decided once."""
+        self._memory.use_up_config(step.name, step.numbers)
+        if is_decided:
+            self._memory.forget_preferences(step.name, step.numbers)

@@ -144,7 +144,7 @@ def _is_eligible(proposal: IsrProposal, at: TopicPartition, held: Partition, clu
 
     Leaders in ZooKeeper mode send no broker epochs: no replica joins until its leader knows the raised leader epoch.
     """
-    if at in cluster.untold and held.state is not None and any(r not in held.state.isr for r in proposal.isr):
+    if at in cluster.unannounced and held.state is not None and any(r not in held.state.isr for r in proposal.isr):
         return False
     replicas = in_force(held.assignment, held.state).replicas
     if not all(r in replicas and cluster.is_online(r, at) for r in proposal.isr):

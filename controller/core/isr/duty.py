@@ -94,7 +94,7 @@ class IsrChanges(TopicDuty):
             self._shared.requests.settle(item, outcome, out)
             # The leader sends no more changes in this leader epoch.
             if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-                self._shared.memory.distrust(item.at)
+                self._shared.announcements.note_unannounced(item.at)
                 self._shared.agenda.add(item.at.topic, (number,))
         else:
             step.planned.take(number, outcome)

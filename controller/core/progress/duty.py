@@ -64,7 +64,7 @@ class RequestProgress(Duty):
         """Begin without moves or requests."""
         self._shared = shared
         self._cluster = shared.cluster
-        self._ledger = RequestLedger(shared.cluster, shared.memory, shared.settings.budget.followed)
+        self._ledger = RequestLedger(shared.cluster, shared.settings.budget.followed)
         self._progress = Progress(
             shared.cluster, self._ledger, shared.settings.clock_zero_ms, shared.settings.budget.measured
         )

@@ -20,7 +20,6 @@ from msgspec import Struct, field
 
 from controller.core.messages.events import CallId
 from controller.core.messages.replies import ReassignmentsAltered
-from controller.core.state.memory import Memory
 from controller.core.state.placement import Numbers, discard
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
@@ -114,10 +113,9 @@ class OpenRequest(Struct, eq=False):
 class RequestLedger:
     """The requests that are not done, by id and by the partitions they still move."""
 
-    def __init__(self, cluster: Cluster, memory: Memory, budget: int = 3_000) -> None:
+    def __init__(self, cluster: Cluster, budget: int = 3_000) -> None:
         """Begin without requests. `budget` is how many partitions of requests a turn examines."""
         self._cluster = cluster
-        self._memory = memory
         self._of: dict[TopicPartition, list[OpenRequest]] = {}
         self._claimed: dict[CallId, dict[TopicPartition, Entry]] = {}
         self._registering: deque[tuple[OpenRequest, Iterator[tuple[TopicPartition, Entry]]]] = deque()
@@ -265,7 +263,7 @@ class RequestLedger:
         """The origin of a move without a request."""
         if at in self._cluster.legacy:
             return BY_LEGACY_ZNODE
-        return BY_MOVE_ZNODE if at in self._memory.asked_by_child else FOUND
+        return BY_MOVE_ZNODE if at in self._cluster.asked_by_child else FOUND
 
     def adopt(self, now_ms: int) -> None:
         """Group the moves without a request by origin, and register each group."""

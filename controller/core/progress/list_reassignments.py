@@ -14,7 +14,8 @@ from itertools import chain
 from controller.core.messages.replies import OngoingMove
 from controller.core.messages.requests import ListReassignments
 from controller.core.progress.ledger import WAITING, RequestLedger
-from controller.core.state.view import Cluster, Numbers
+from controller.core.state.remembered import Numbers
+from controller.core.state.view import Cluster
 from zk_layout.ids import TopicPartition
 from zk_layout.znodes.reassignment_status import MoveProgress
 

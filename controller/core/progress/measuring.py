@@ -23,8 +23,8 @@ from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import in_order
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
 from controller.core.stage import Stage, stage
+from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.changes import Changes
-from controller.core.state.memory import NOBODY
 from controller.core.state.statuses import Statuses
 from controller.core.state.topics import Partition
 from controller.core.state.view import Cluster
@@ -239,7 +239,7 @@ class Progress:
         if known is None or held is None:
             return None
         replicas = self.replicas(at, now)
-        seen = Seen(at, held, self._cluster.confirmed.get(at, NOBODY), replicas)
+        seen = Seen(at, held, self._cluster.confirmed.get(at, NO_BROKERS), replicas)
         reason = waits_for(seen, self._cluster, self._presence, now)
         return MoveProgress(self._ledger.request_of(at), known.stage.value, known.since_ms, reason, replicas)
 

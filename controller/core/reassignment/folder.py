@@ -12,7 +12,7 @@ contents cancel it, and "the child nodes are precisely the replicas currently be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from controller.core.messages.errors import Refusal
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import PartitionReassignment
 from controller.core.reassignment import alter_reassignments
+from controller.core.reassignment.memory import FolderMemory
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, ReassignmentZnode, TopicView
 from controller.core.steps.step import Step, TopicDuty
@@ -37,14 +38,18 @@ STRAYS = Subject("children of", ROOT)
 DELETIONS_AT_ONCE = 200
 GONE = Zxid(-1)
 
+Older = Callable[[Zxid], bool]
+
 
 class ReassignmentFolder(TopicDuty):
     """The folder in one term. Registered only if `controller.reassignments.znodes` asks for it."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: FolderMemory, is_older_than_entries: Older) -> None:
         """Begin without known children."""
         self._shared = shared
         self._cluster = shared.cluster
+        self._memory = memory
+        self._is_older_than_entries = is_older_than_entries
         self._state = shared.state.reassignments
         self._removed: dict[TopicName, dict[PartitionId, None]] = {}
         self._void: dict[TopicPartition, Zxid] = {}
@@ -176,7 +181,7 @@ class ReassignmentFolder(TopicDuty):
             if outcome is not None:
                 draft.take(number, replace(outcome, why=f"{outcome.why} by {ROOT}"))
                 step.decided[number] = None
-                self._shared.memory.asked_by_child[at] = None
+                self._memory.asked_by_child[at] = None
             step.requested[number] = None
 
     def _settle_removed(self, step: Step) -> None:
@@ -186,7 +191,7 @@ class ReassignmentFolder(TopicDuty):
         removed = self._removed.get(step.name, {})
         for number in settled:
             removed.pop(number, None)
-            self._shared.memory.asked_by_child.pop(TopicPartition(step.name, number), None)
+            self._memory.asked_by_child.pop(TopicPartition(step.name, number), None)
         if not removed:
             self._removed.pop(step.name, None)
 
@@ -206,7 +211,7 @@ class ReassignmentFolder(TopicDuty):
                     yield at, None
             elif child.replicas is not None and not _is_unread(topic, held) and self._void.get(at) != child.mzxid:
                 target = held.assignment.target if held is not None else ()
-                is_older = at in cluster.legacy and child.mzxid < cluster.legacy_czxid
+                is_older = at in cluster.legacy and self._is_older_than_entries(child.mzxid)
                 differs = child.replicas != target or cluster.legacy.get(at, target) != target
                 if differs and not is_older and child.mzxid > topic.czxid:
                     yield at, child.replicas
@@ -282,7 +287,7 @@ class ReassignmentFolder(TopicDuty):
             for number in step.decided:
                 at = TopicPartition(step.name, number)
                 child = self._state.child(at)
-                if child is not None and at in self._shared.memory.asked_by_child:
+                if child is not None and at in self._memory.asked_by_child:
                     self._void[at] = child.mzxid
 
     # ---- the folder itself, and children that belong to no partition ----------------------------------------

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from controller.core.messages.effects import Notice
 from controller.core.messages.outbox import Outbox
+from controller.core.reassignment.memory import ForeignWritesMemory
 from controller.core.state.changes import OpenChanges
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
@@ -34,10 +35,10 @@ Formers = Mapping[PartitionId, Partition]
 class ForeignWrites(TopicDuty):
     """Knows which assignments this controller wrote, and restores those that someone else replaced."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: ForeignWritesMemory) -> None:
         """Begin without writes."""
         self._agenda, self._state, self._topics = shared.agenda, shared.state, shared.state.topics
-        self._overwritten = shared.memory.overwritten
+        self._overwritten = memory.overwritten
         self._ours: dict[TopicName, Assignments] = {}
         self._accepted: dict[TopicName, None] = {}
         self._compared: dict[TopicName, tuple[Zxid, ZnodeVersion]] = {}

@@ -14,6 +14,7 @@ from controller.core.messages.effects import Delete, Set, Write
 from controller.core.messages.errors import Refusal
 from controller.core.messages.outbox import Outbox
 from controller.core.reassignment import legacy_entry
+from controller.core.reassignment.memory import LegacyMemory
 from controller.core.state.changes import Changes
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Next, Precedence, Rule
@@ -34,11 +35,12 @@ SUBJECT = Subject("znode", ADDRESS.path)
 class LegacyZnode(TopicDuty):
     """Remembers the accepted entries, which are taken when the znode appears and only decrease afterwards."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: LegacyMemory) -> None:
         """Begin without entries."""
         self._shared = shared
         self._cluster = shared.cluster
-        self._memory = shared.memory
+        self._memory = memory
+        self._czxid = Zxid(-1)
         self._done: dict[TopicPartition, None] = {}
         self._has_foreign = self._awaits_topics = False
         self._refused: dict[TopicPartition, str] = {}
@@ -63,22 +65,28 @@ class LegacyZnode(TopicDuty):
             self._refuse_unknown(out)
 
     def _accept(self) -> None:
-        fact, memory = self._shared.state.legacy, self._memory
+        fact, entries = self._shared.state.legacy, self._memory.entries
         self._has_foreign = False
-        if fact.stat is not None and fact.stat.czxid not in (memory.legacy_czxid, UNKNOWN):
-            memory.legacy, memory.legacy_czxid = {}, fact.stat.czxid  # a new znode: all its entries are new
+        if fact.stat is not None and fact.stat.czxid not in (self._czxid, UNKNOWN):
+            self._czxid = fact.stat.czxid
+            entries.clear()  # a new znode: all its entries are new
         if not isinstance(fact.value, LegacyReassignment):
-            memory.legacy = {}
+            entries.clear()
             return
         found = {move.topic_partition: move.replicas for move in fact.value.moves}
-        if memory.legacy:
-            memory.legacy = {at: target for at, target in memory.legacy.items() if at in found}
-            self._has_foreign = found != memory.legacy
+        if entries:
+            for at in entries.keys() - found.keys():
+                del entries[at]
+            self._has_foreign = found != entries
             return
-        memory.legacy = found
+        entries.update(found)
         for at in found:
             if self._cluster.partition(at) is not None:
                 self._shared.agenda.add(at.topic, (at.partition,))
+
+    def is_later_than(self, mzxid: Zxid) -> bool:
+        """Whether the znode of the accepted entries was created after something else was written."""
+        return mzxid < self._czxid
 
     def _refuse_unknown(self, out: Outbox) -> None:
         cluster, self._awaits_topics = self._cluster, False

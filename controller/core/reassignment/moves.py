@@ -13,6 +13,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.messages.replies import Result
 from controller.core.messages.requests import AlterReassignments, Mode, PartitionReassignment
 from controller.core.reassignment import alter_reassignments, own_replica, rule
+from controller.core.reassignment.memory import MovesMemory
 from controller.core.reassignment.removal import GATHER_S, Removal
 from controller.core.stage import Stage, stage
 from controller.core.state.changes import Changes
@@ -47,11 +48,11 @@ class Moves(TopicDuty):
     parts = (PartitionReassignment,)
     alarms = (PatienceOver, EndsGathered)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: MovesMemory) -> None:
         """Begin without moves."""
         self._shared = shared
         self._cluster = shared.cluster
-        self._removal = Removal(shared.memory, shared.settings.deletion_patience_s)
+        self._removal = Removal(memory, shared.settings.deletion_patience_s)
         self._letting_go: list[TopicPartition] = []
         self._gathered: list[TopicPartition] = []
         self._ends_moves = False
@@ -135,6 +136,8 @@ class Moves(TopicDuty):
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Continue large requests, and forget what no longer matters once a partition has changed."""
         self._take_in(out)
+        for name, gone in changes.gone_topics.items():
+            self._removal.forget_topic(name, gone.partitions)
         if self._removal.is_idle:
             return
         for name, numbers in changes.partitions.items():
@@ -171,7 +174,7 @@ class Moves(TopicDuty):
                 self._gathered.append(case.at)
             case Change(assignment=assignment):
                 self._ends_moves |= assignment is not None and not assignment.is_moving
-            case None if stage(case.assignment, case.state) is Stage.LETTING_GO and not case.is_untold:
+            case None if stage(case.assignment, case.state) is Stage.LETTING_GO and not case.is_unannounced:
                 self._letting_go.append(case.at)
             case _:
                 pass

@@ -7,8 +7,9 @@ from itertools import takewhile
 
 from controller.core.messages.commands import StopReplica
 from controller.core.messages.events import Acknowledged
+from controller.core.reassignment.memory import MovesMemory
 from controller.core.stage import still_to_go
-from controller.core.state.memory import NOBODY, Memory
+from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.topics import Partition
 from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, Replicas, TopicName, TopicPartition
@@ -20,7 +21,7 @@ GATHER_S = 0.25
 class Removal:
     """The waits of one term: losing them costs asking again."""
 
-    def __init__(self, memory: Memory, patience_s: float) -> None:
+    def __init__(self, memory: MovesMemory, patience_s: float) -> None:
         """Begin without waits."""
         self._memory = memory
         self._patience_s = patience_s
@@ -32,6 +33,11 @@ class Removal:
         """Whether there is nothing to forget."""
         return not (self._memory.confirmed or self._until or self._memory.out_of_patience)
 
+    def forget_topic(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
+        """A topic is gone, and with it what brokers confirmed of its partitions."""
+        for number in numbers if self._memory.confirmed else ():
+            self._memory.confirmed.pop(TopicPartition(name, number), None)
+
     def see(self, at: TopicPartition, held: Partition, owed: Replicas) -> None:
         """Forget what no longer matters once a partition has changed."""
         if not held.assignment.is_moving:
@@ -39,7 +45,7 @@ class Removal:
             self._memory.out_of_patience.pop(at, None)
         confirmed = self._memory.confirmed.get(at)
         if confirmed:
-            leaving = still_to_go(held.assignment, held.state, owed, NOBODY)
+            leaving = still_to_go(held.assignment, held.state, owed, NO_BROKERS)
             self._keep(at, frozenset(b for b in confirmed if b in leaving))
 
     def confirm(self, answer: Acknowledged, cluster: Cluster) -> list[TopicPartition]:
@@ -54,7 +60,7 @@ class Removal:
             if not stop.is_deletion or at in answer.errors or held is None or held.state is None:
                 continue
             if held.state.leader_epoch == stop.leader_epoch:
-                self._keep(at, self._memory.confirmed.get(at, NOBODY) | {answer.broker})
+                self._keep(at, self._memory.confirmed.get(at, NO_BROKERS) | {answer.broker})
                 confirmed.append(at)
         return confirmed
 

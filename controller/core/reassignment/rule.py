@@ -25,16 +25,26 @@ def next_step(case: Case, cluster: Cluster) -> Next:
             handed_over = _hand_over(case, case.state, cluster)
             if handed_over is not None:
                 return handed_over
-        if case.is_untold:
-            return _tell(case, case.state, cluster)
+        if case.is_unannounced:
+            return new_epoch(case, cluster)
     return _let_go(case, cluster) if where is Stage.LETTING_GO else _settle_owed(case)
 
 
 def new_epoch(case: Case, cluster: Cluster) -> Next:
-    """Raise the epoch of a leader that may not know the current replicas: until then no replica joins its ISR."""
-    if not case.is_untold or case.state is None or not case.state.isr:
+    """Announce what is in force to a leader that may not know it; until then no replica joins its ISR.
+
+    Brokers accept changed replicas and deletions only with a higher leader epoch. An empty ISR stays: it is never
+    written again.
+    """
+    state = case.state
+    if not case.is_unannounced or state is None or not state.isr:
         return None
-    return _tell(case, case.state, cluster)
+    if state.leader != NO_LEADER and not cluster.is_online(state.leader, case.at):
+        return None
+    replicas = in_force(case.assignment, state).replicas
+    who = "the brokers" if state.leader == NO_LEADER else f"leader {state.leader}"
+    why = f"{who} of {case.at} must get the replicas {listed(replicas)}"
+    return Change(why, state=raised(state, cluster.controller_epoch))
 
 
 def begin(
@@ -111,16 +121,6 @@ def refused_target(held: Assignment, target: Replicas, cluster: Cluster, *, may_
         lists = f"Replica list: {listed(adding)}, live broker list: {listed(cluster.live_brokers())}"
         return Refusal(code, f"Replica assignment has brokers that are not alive. {lists}")
     return None
-
-
-def _tell(case: Case, state: PartitionState, cluster: Cluster) -> Next:
-    """Raise the leader epoch: otherwise brokers ignore changed replicas and deletions."""
-    if state.leader != NO_LEADER and not cluster.is_online(state.leader, case.at):
-        return None
-    replicas = in_force(case.assignment, state).replicas
-    who = "the brokers" if state.leader == NO_LEADER else f"leader {state.leader}"
-    why = f"{who} of {case.at} must get the replicas {listed(replicas)}"
-    return Change(why, state=raised(state, cluster.controller_epoch))
 
 
 def _hand_over(case: Case, state: PartitionState, cluster: Cluster) -> Next:

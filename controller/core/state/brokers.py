@@ -8,6 +8,8 @@ from zk_layout.facts import Fact
 from zk_layout.ids import BrokerEpoch, BrokerId, Zxid
 from zk_layout.znodes.brokers import Registration
 
+NO_BROKERS: frozenset[BrokerId] = frozenset()
+
 
 class Broker(Struct, frozen=True):
     """A registered broker; its epoch is the czxid of its registration."""

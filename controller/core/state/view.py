@@ -6,16 +6,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from controller.core.state.brokers import Broker
 from controller.core.state.cluster import ClusterState
-from controller.core.state.memory import Memory
+from controller.core.state.remembered import Numbers, Remembered
 from controller.core.state.topics import DeletionMark, Partition, ReassignmentZnode, TopicView
 from zk_layout.catalog import Address, address_of
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,
-    PartitionId,
-    Replicas,
     TopicId,
     TopicName,
     TopicPartition,
@@ -25,8 +22,6 @@ from zk_layout.ids import (
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.configs import Config, is_unclean_allowed
 from zk_layout.znodes.topics import TopicAddress
-
-Numbers = Mapping[TopicName, Mapping[PartitionId, None]]
 
 
 class Identity(Struct, frozen=True):
@@ -48,9 +43,9 @@ class Identity(Struct, frozen=True):
 class Cluster:
     """A read-only view. Topics and partitions are frozen values, indexes are typed as mappings."""
 
-    def __init__(self, state: ClusterState, memory: Memory, identity: Identity) -> None:
+    def __init__(self, state: ClusterState, remembered: Remembered, identity: Identity) -> None:
         """The view follows `state` and `memory` as they change."""
-        self._state, self._memory, self._identity = state, memory, identity
+        self._state, self._identity = state, identity
         self.own_id = identity.own_id
         self.controller_epoch = identity.controller_epoch
         self.has_leader_recovery = identity.has_leader_recovery
@@ -64,35 +59,29 @@ class Cluster:
         self.moving: Numbers = state.placement.moving
         self.replica_counts: Mapping[BrokerId, int] = state.placement.replica_counts
         self.preferred_counts: Mapping[BrokerId, int] = state.placement.preferred_counts
-        self.controllers: Mapping[BrokerId, bool] = memory.controllers
-        self.brokers: Mapping[BrokerId, Broker] = memory.brokers
-        self.shutting_down: Mapping[BrokerId, None] = memory.shutting_down
-        self.offline_replicas: Mapping[TopicPartition, frozenset[BrokerId]] = memory.offline_replicas
-        self.untold: Mapping[TopicPartition, None] = memory.untold
-        self.emptied: Mapping[TopicPartition, frozenset[BrokerId]] = memory.emptied
-        self.caught_up: Mapping[TopicPartition, frozenset[BrokerId]] = memory.caught_up
-        self.confirmed: Mapping[TopicPartition, frozenset[BrokerId]] = memory.confirmed
-        self.out_of_patience: Mapping[TopicPartition, None] = memory.out_of_patience
-        self.gathering: Mapping[TopicName, None] = memory.gathering
-        self.offline: Mapping[TopicPartition, None] = memory.offline
-        self.not_preferred: Mapping[TopicPartition, None] = memory.not_preferred
-        self.preferring: Mapping[TopicPartition, None] = memory.preferring
-        self.withdrawn: Mapping[TopicName, None] = memory.withdrawn
-        self.overwritten: Numbers = memory.overwritten
-
-    @property
-    def legacy(self) -> Mapping[TopicPartition, Replicas]:
-        """The accepted entries of `/admin/reassign_partitions`."""
-        return self._memory.legacy
-
-    @property
-    def legacy_czxid(self) -> Zxid:
-        """The creation zxid of the znode that they came from."""
-        return self._memory.legacy_czxid
+        self.controllers = remembered.controllers
+        self.brokers = remembered.brokers
+        self.updated_in_full = remembered.updated_in_full
+        self.shutting_down = remembered.shutting_down
+        self.offline_replicas = remembered.offline_replicas
+        self.unannounced = remembered.unannounced
+        self.logs_deleted = remembered.logs_deleted
+        self.caught_up = remembered.caught_up
+        self.confirmed = remembered.confirmed
+        self.out_of_patience = remembered.out_of_patience
+        self.gathering = remembered.gathering
+        self.legacy = remembered.legacy
+        self.asked_by_child = remembered.asked_by_child
+        self.overwritten = remembered.overwritten
+        self.preferring = remembered.preferring
+        self.withdrawn = remembered.withdrawn
+        self.offline = remembered.offline
+        self.not_preferred = remembered.not_preferred
+        self._fresh_configs = remembered.fresh_configs
 
     def fresh_config(self, at: TopicPartition) -> Config | None:
         """The settings of its topic; None unless they were read for the decision about this partition."""
-        if at.partition not in self._memory.fresh_configs.get(at.topic, ()):
+        if at.partition not in self._fresh_configs.get(at.topic, ()):
             return None
         held = self._state.topics.config(at.topic)
         return None if held is None else held.config
@@ -141,7 +130,7 @@ class Cluster:
 
     def may_have_records(self, replica: BrokerId, of: TopicPartition) -> bool:
         """Whether a replica was not sent a deletion since it was last in sync, as far as this term knows."""
-        return replica not in self.emptied.get(of, ())
+        return replica not in self.logs_deleted.get(of, ())
 
     def is_hidden(self, broker: BrokerId) -> bool:
         """Whether a broker is registered but its registration is unreadable: no command can reach it."""

@@ -37,7 +37,7 @@ class Case(Struct, frozen=True):
     topic: TopicView
     assignment: Assignment
     state: PartitionState | None
-    is_untold: bool = False
+    is_unannounced: bool = False
     confirmed: frozenset[BrokerId] = frozenset()
     is_patience_over: bool = False
     is_gathering: bool = False

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from controller.core.messages.effects import Create, Delete, Record, Set, Write
 from controller.core.stage import complete, strays
-from controller.core.state.memory import NOBODY, Making
+from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
 from controller.core.steps.invariants import NOTHING, Held, gate
+from controller.core.telling.announcements import Making
 from controller.core.transactions.proposal import Atom
 from zk_layout.ids import ABSENT, NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress
@@ -82,8 +83,8 @@ class Draft:
             self.topic,
             assignment,
             state,
-            at in cluster.untold and not is_told_here,
-            cluster.confirmed.get(at, NOBODY),
+            at in cluster.unannounced and not is_told_here,
+            cluster.confirmed.get(at, NO_BROKERS),
             at in cluster.out_of_patience,
             at.topic in cluster.gathering,
             self._owed.get(number, self.topic.deletions.get(number, ())),

@@ -125,5 +125,8 @@ class TopicDuty(Duty):
     def close_step(self, step: Step, out: Outbox) -> None:
         """Act after rules: what else belongs to the step?"""
 
+    def end_step(self, step: Step, *, is_decided: bool) -> None:
+        """All is decided about these partitions, for this turn, unless an error ended the step."""
+
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """Take the outcome of a step."""

@@ -153,14 +153,17 @@ class Steps(Duty):
                 self._decide(step, items, held, out)
         except Exception as error:
             self._contain(step, items, described(error), out)
+            self._end(step, is_decided=False)
             return None
-        finally:
-            self._shared.memory.use_up_config(name, numbers)
+        self._end(step, is_decided=True)
         return self._conclude(step, held, out)
+
+    def _end(self, step: Step, *, is_decided: bool) -> None:
+        for decider in self._deciders:
+            decider.end_step(step, is_decided=is_decided)
 
     def _conclude(self, step: Step, held: dict[Subject, None], out: Outbox) -> Proposal | None:
         name = step.name
-        self._shared.memory.use_up_preferences(name, step.numbers)
         self._overdue.pop(name, None)
         if step.left_alone:
             self._overdue[name] = step.left_alone
@@ -182,7 +185,7 @@ class Steps(Duty):
             return None
         held.update(dict.fromkeys(step.holds))
         for number, making in step.draft.made() if step.draft is not None else ():
-            self._shared.memory.made[TopicPartition(name, number)] = making
+            self._shared.announcements.note_making(TopicPartition(name, number), making)
         return Proposal(topic_subject(name), step.atoms, tuple(step.holds), step)
 
     def _note_rest(self, step: Step, out: Outbox) -> None:
@@ -439,7 +442,7 @@ def _follow(case: Case, rules: Iterable[Rule], step: Step, cluster: Cluster, not
 def is_sound(held: Partition, topic: TopicView, at: TopicPartition, cluster: Cluster) -> bool:
     """Whether no rule can have a decision: a quick check for the many partitions to which nothing happens."""
     state = held.state
-    if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.untold:
+    if state is None or held.assignment.is_moving or at.partition in topic.deletions or at in cluster.unannounced:
         return False
     brokers, replicas = cluster.brokers, held.assignment.replicas
     if cluster.shutting_down or cluster.offline_replicas or not cluster.controllers.keys().isdisjoint(replicas):

@@ -20,8 +20,8 @@ from controller.core.messages.commands import (
     UpdateMetadata,
 )
 from controller.core.stage import still_to_go
+from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.changes import Changes
-from controller.core.state.memory import NOBODY
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
 from controller.core.telling.full_updates import Greeting, Greetings
@@ -62,16 +62,16 @@ class Batch:
             for number, former in numbers.items():
                 held = topic_view.partitions.get(number)
                 if held is not None and held.state is not None and held.assignment.replicas:
-                    made = new.get(TopicPartition(name, number), NOBODY) if new else NOBODY
+                    made = new.get(TopicPartition(name, number), NO_BROKERS) if new else NO_BROKERS
                     self._add_partition(topic_view, number, former, made, has_new_id=has_new_id)
 
     def add_stops(self, topic: TopicView, number: PartitionId) -> None:
         """Ask removed replicas to delete their logs, once the leader knows that they are removed."""
         held, at = topic.partitions.get(number), TopicPartition(topic.name, number)
-        if held is None or held.state is None or at in self._cluster.untold or topic.is_queued_for_deletion:
+        if held is None or held.state is None or at in self._cluster.unannounced or topic.is_queued_for_deletion:
             return
         state = held.state
-        confirmed = self._cluster.confirmed.get(at, NOBODY)
+        confirmed = self._cluster.confirmed.get(at, NO_BROKERS)
         for broker in still_to_go(held.assignment, state, topic.deletions.get(number, ()), confirmed):
             if self._cluster.is_registered(broker):
                 self._stop(broker, ReplicaStop(topic.name, number, state.leader_epoch, True))

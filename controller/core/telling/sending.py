@@ -9,14 +9,14 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
 from controller.core.messages.outbox import Outbox
 from controller.core.stage import may_be_deleted
-from controller.core.state.memory import Memory
 from controller.core.state.view import Cluster
+from controller.core.telling.announcements import Announcements
 from zk_layout.ids import BrokerId, TopicPartition
 
 WITHHELD = "withheld replica deletion"
 
 
-def send(broker: BrokerId, command: Command, cluster: Cluster, memory: Memory, out: Outbox) -> None:
+def send(broker: BrokerId, command: Command, cluster: Cluster, noted: Announcements, out: Outbox) -> None:
     """Send a command to a broker; replicas that it deletes count as deleted from now on.
 
     Withholds, whatever a duty has decided, the deletion of a replica whose records may be needed.
@@ -28,17 +28,17 @@ def send(broker: BrokerId, command: Command, cluster: Cluster, memory: Memory, o
             if not stops:
                 return
             command = StopReplica(stops)
-        _note_emptied(broker, stops, cluster, memory)
+        _note_log_deletions(broker, stops, cluster, noted)
     out.tell(broker, cluster.brokers[broker].epoch, cluster.controller_epoch, command)
 
 
-def _note_emptied(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, memory: Memory) -> None:
+def _note_log_deletions(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, noted: Announcements) -> None:
     """Note deleted logs of current replicas; others begin empty anyway if they are added again."""
     for stop in stops:
         at = TopicPartition(stop.topic, stop.partition)
         held = cluster.partition(at) if stop.is_deletion else None
         if held is not None and broker in held.assignment.replicas:
-            memory.note_emptied(at, broker)
+            noted.note_log_deletion(at, broker)
 
 
 def _may_delete(broker: BrokerId, stop: ReplicaStop, cluster: Cluster) -> bool:

@@ -21,14 +21,16 @@ from controller.core.messages.commands import PartitionView, ReplicaStop, StopRe
 from controller.core.messages.effects import Create, Survey
 from controller.core.messages.events import Acknowledged, Again, Surveyed
 from controller.core.messages.outbox import Outbox
+from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.changes import Changes
-from controller.core.state.memory import NOBODY, Memory
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
+from controller.core.telling.announcements import Announcements
 from controller.core.telling.batch import cut
 from controller.core.telling.sending import send
 from controller.core.telling.views import deleted, live_brokers
 from controller.core.topics import deletion_writes
+from controller.core.topics.memory import TopicsMemory
 from controller.core.transactions.proposal import Atom
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition, ZnodeVersion
@@ -51,7 +53,7 @@ class _Round(Struct):
         delete yet. `left` are the partitions still to come, None before the first.
     """
 
-    audience: frozenset[BrokerId] = NOBODY
+    audience: frozenset[BrokerId] = NO_BROKERS
     left: list[PartitionId] | None = None
 
 
@@ -80,7 +82,7 @@ class _Deletion(Struct):
     noticed: set[BrokerId] = field(default_factory=set)
     is_unknown_noticed: bool = False
 
-    def tell_again(self, audience: frozenset[BrokerId] = NOBODY) -> None:
+    def tell_again(self, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
         """Schedule another round through all partitions."""
         if self.rounds and self.rounds[-1].left is None:
             self.rounds[-1].audience |= audience
@@ -91,11 +93,13 @@ class _Deletion(Struct):
 class TopicDeletions:
     """The deletions of one term."""
 
-    def __init__(self, cluster: Cluster, memory: Memory, budget: int = 1_500) -> None:
+    def __init__(
+        self, cluster: Cluster, memory: TopicsMemory, announcements: Announcements, budget: int = 1_500
+    ) -> None:
         """Begin without deletions. `budget` limits the partitions a turn announces, or whose znodes a step removes."""
         self._cluster = cluster
         self._budget = budget
-        self._memory = memory
+        self._announcements = announcements
         self._deletions: dict[TopicName, _Deletion] = {}
         self._to_tell: dict[TopicName, None] = {}
         self._withdrawn = memory.withdrawn
@@ -126,7 +130,7 @@ class TopicDeletions:
     def _is_owed_anew(self, name: TopicName, former: TopicView | None) -> bool:
         return former is None or former.deletions != self._cluster.topics[name].deletions
 
-    def _tell_again(self, name: TopicName, audience: frozenset[BrokerId] = NOBODY) -> None:
+    def _tell_again(self, name: TopicName, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
         self._deletions[name].tell_again(audience)
         self._to_tell[name] = None
 
@@ -209,7 +213,7 @@ class TopicDeletions:
         """
         if not self._deletions:
             return []
-        fresh = frozenset(self._memory.told_everything)
+        fresh = frozenset(self._cluster.updated_in_full)
         for name, deletion in self._deletions.items() if fresh else ():
             for broker in fresh:
                 for answers in (deletion.told, deletion.confirmed, deletion.refused):
@@ -240,10 +244,10 @@ class TopicDeletions:
             for broker in recipients:
                 if broker in audience:
                     for command in commands:
-                        send(broker, command, self._cluster, self._memory, out)
+                        send(broker, command, self._cluster, self._announcements, out)
         for broker in recipients:
             for part in cut(stops[broker]):
-                send(broker, StopReplica(part), self._cluster, self._memory, out)
+                send(broker, StopReplica(part), self._cluster, self._announcements, out)
 
     def _take_rounds(self) -> Iterator[tuple[TopicName, frozenset[BrokerId], list[PartitionId]]]:
         """Take the next partitions, as many as a turn may announce, with the brokers for whom they are repeated."""

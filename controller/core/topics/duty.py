@@ -29,6 +29,7 @@ from controller.core.telling.sending import is_accepted
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
+from controller.core.topics.memory import TopicsMemory
 from controller.core.transactions.proposal import Accepted, Atom, Outcome, Proposal, Refused, Subject, topic_subject
 from controller.core.turn.duty import Report
 from controller.core.turn.intake import NoTimeGiven
@@ -56,12 +57,12 @@ class Topics(TopicDuty):
     parts = (NewTopic, Growth, TopicReference)
     alarms = (AskAgainToDelete,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, memory: TopicsMemory) -> None:
         """Begin with nothing under way."""
         self._shared = shared
         self._cluster = shared.cluster
         self._creation = TopicCreation(shared)
-        self._deletions = TopicDeletions(shared.cluster, shared.memory, shared.settings.budget.deleted)
+        self._deletions = TopicDeletions(shared.cluster, memory, shared.announcements, shared.settings.budget.deleted)
         self._is_alarm_set = False
         self._to_drop: dict[Droppable, None] = {}
 

@@ -19,8 +19,9 @@ from controller.core.scheduling.waits import Rest
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
-from controller.core.state.memory import Memory
+from controller.core.state.remembered import Remembered
 from controller.core.state.view import Cluster, Identity
+from controller.core.telling.announcements import Announcements
 from controller.core.transactions.owner import Transactions
 from controller.core.transactions.sizes import RequestSizes
 from zk_layout.ids import ControllerEpoch
@@ -43,8 +44,8 @@ class Shared(Struct, frozen=True, eq=False):
     is_allowed: Authorizer
     reasons: Reasons | None
     state: ClusterState
-    memory: Memory
     cluster: Cluster
+    announcements: Announcements
     transactions: Transactions
     sizes: RequestSizes
     set_aside: SetAside
@@ -65,10 +66,12 @@ def at_beginning(
     settings: MachineSettings,
     controller_epoch: ControllerEpoch,
     random: SeededRandom,
+    remembered: Remembered,
+    announcements: Announcements,
     is_allowed: Authorizer | None = None,
 ) -> Shared:
     """Make what the duties of a term share, before anything is known."""
-    state, memory = ClusterState(deletes_topics=settings.deletes_topics is True), Memory(settings.own_id)
+    state = ClusterState(deletes_topics=settings.deletes_topics is True)
     quotas = MutationQuotas(state.quotas, settings.quota_window_s)
     requests = OpenRequests(quotas)
     identity = Identity(
@@ -79,7 +82,7 @@ def at_beginning(
         settings.deletes_topics,
         settings.unclean_election_of_brokers,
     )
-    cluster = Cluster(state, memory, identity)
+    cluster = Cluster(state, remembered, identity)
     sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)
     set_aside = SetAside()
     judge, reasons = authorizer_of(settings.authorizer, state.rights.known)
@@ -90,8 +93,8 @@ def at_beginning(
         judge,
         reasons,
         state,
-        memory,
         cluster,
+        announcements,
         Transactions(sizes, set_aside, settings.writes_a_transaction),
         sizes,
         set_aside,

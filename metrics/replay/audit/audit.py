@@ -51,7 +51,7 @@ class PartitionAudit:
         self._topic_version = -1
         self._state: PartitionState | None = None
         self._version = -1
-        self._is_untold = False
+        self._is_unannounced = False
         self._legacy: Replicas | None = None
         self._legacy_zxid = -1
         self.is_of_others_too = True
@@ -67,7 +67,7 @@ class PartitionAudit:
         match event.kind:
             case "state" if event.isr is None:
                 self._state, self._assignment, self._version, self._topic_version = None, None, -1, -1
-                self._is_untold = False
+                self._is_unannounced = False
             case "state":
                 self._take_state(event)
             case "assignment":
@@ -88,7 +88,7 @@ class PartitionAudit:
     def _take_state(self, event: Happened) -> None:
         now = state_of(event)
         if self._state is None or now.leader_epoch > self._state.leader_epoch:
-            self._is_untold = False
+            self._is_unannounced = False
         self._state = now
         self._version = -1 if event.version is None else event.version
 
@@ -101,7 +101,7 @@ class PartitionAudit:
         self._assignment = now
         self._topic_version = -1 if event.version is None else event.version
         if event.op != "known" and not _is_first_sight(event, before):
-            self._is_untold = self._state is not None
+            self._is_unannounced = self._state is not None
 
     def _before(self, event: Happened) -> Assignment | None:
         """The assignment before another one; a topic of that name may have been there before it was created."""
@@ -133,7 +133,7 @@ class PartitionAudit:
         elif now.leader_epoch == before.leader_epoch:
             judged = self._isr_changed(before, now, cluster)
         elif (ours := self._ours(cluster)) is not None and ours.state is not None and _same(ours.state, now):
-            judged = (EXPLAINED, "reassignment" if self._is_moving or self._is_untold else "election", ours.why)
+            judged = (EXPLAINED, "reassignment" if self._is_moving or self._is_unannounced else "election", ours.why)
         else:
             judged = self._as_kafka(before, now, event, cluster)
         return self._finding(event, "state", judged, self._instead(judged[0], cluster))
@@ -237,8 +237,13 @@ class PartitionAudit:
         if self._assignment is None or self._state is None:
             return None
         case = Case(
-            self._at, self._view, self._assignment, self._state, is_untold=self._is_untold, is_patience_over=True
-        )  # fmt: skip
+            self._at,
+            self._view,
+            self._assignment,
+            self._state,
+            is_unannounced=self._is_unannounced,
+            is_patience_over=True,
+        )
         for rule in (leader_election.next_step, reassignment.next_step):
             step = rule(case, cluster)
             if isinstance(step, Change):

@@ -9,7 +9,7 @@ from math import inf
 from msgspec import Struct, structs
 
 from controller.core.state.cluster import ClusterState
-from controller.core.state.memory import Memory
+from controller.core.state.remembered import Remembered
 from controller.core.state.view import Cluster, Identity
 from zk_layout.facts import Stat, present
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
@@ -121,11 +121,11 @@ class Terms:
         cluster = self._clusters.get(position)
         if cluster is None:
             term = self._terms[position]
-            state, memory = ClusterState(), Memory(NOBODY)
+            state = ClusterState()
             stat = Stat(Zxid(term.since), Zxid(term.since), ZnodeVersion(0), SessionId(0))
             state.apply_all(present(BrokerAddress(BrokerId(b)), Registration(()), stat) for b in sorted(term.brokers))
-            memory.brokers.update(state.brokers)
-            cluster = self._clusters[position] = Cluster(state, memory, Identity(NOBODY, ControllerEpoch(term.epoch)))
+            seen, epoch = Remembered(brokers=state.brokers), ControllerEpoch(term.epoch)
+            cluster = self._clusters[position] = Cluster(state, seen, Identity(NOBODY, epoch))
         return cluster
 
     def between(self, first: int, last: int) -> Sequence[Term]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller.core.clients.authorization import Authorizer, anybody
+from controller.core.memory import Memory
 from controller.core.messages.effects import Commit, Effect
 from controller.core.messages.events import CallId, CommitId
 from controller.core.messages.outbox import Outbox
@@ -54,20 +55,23 @@ class Term:
     ) -> None:
         self.settings = MachineSettings(own_id=OWN, **settings)
         self.unanswered: dict[CallId, Request] = {}
-        self.shared = at_beginning(self.settings, EPOCH, SeededRandom(b"0"), is_allowed)
-        self.state, self.memory, self.cluster = self.shared.state, self.shared.memory, self.shared.cluster
+        self.memory = Memory(OWN)
+        random, of_brokers = SeededRandom(b"0"), self.memory.brokers
+        self.shared = at_beginning(self.settings, EPOCH, random, self.memory.view(), of_brokers, is_allowed)
+        self.state, self.cluster = self.shared.state, self.shared.cluster
         self.transactions = self.shared.transactions
         self.now = 0.0
         self.zxid = 1000
         self.fold(*(registration(broker) for broker in (*ids(live), OWN)))
-        self.memory.shutting_down.update(dict.fromkeys(ids(shutting_down)))
+        self.memory.brokers.shutting_down.update(dict.fromkeys(ids(shutting_down)))
 
     def fold(self, *facts: Fact) -> None:
         """ZooKeeper was read, and nobody has followed it yet."""
         self.state.apply_all(facts)
-        for broker in [b for b in self.memory.brokers if b not in self.state.brokers]:
-            del self.memory.brokers[broker]
-        self.memory.brokers.update(self.state.brokers)
+        let_in = self.memory.brokers.brokers
+        for broker in [b for b in let_in if b not in self.state.brokers]:
+            del let_in[broker]
+        let_in.update(self.state.brokers)
 
     def out(self) -> Outbox:
         """Somewhere to say something now."""
@@ -173,7 +177,7 @@ def case(
     removing: str = "",
     owed: str = "",
     confirmed: str = "",
-    is_untold: bool = False,
+    is_unannounced: bool = False,
     is_patience_over: bool = False,
     is_gathering: bool = False,
     config: dict[str, str] | None = None,
@@ -184,7 +188,7 @@ def case(
         TopicView(AT.topic),
         Assignment(ids(replicas), ids(adding), ids(removing)),
         None if leader is None else state(leader, isr),
-        is_untold=is_untold,
+        is_unannounced=is_unannounced,
         confirmed=frozenset(ids(confirmed)),
         is_patience_over=is_patience_over,
         is_gathering=is_gathering,

@@ -180,8 +180,8 @@ def test_an_added_replica_that_never_was_in_sync_is_no_candidate() -> None:
 
 def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_to_delete_its_log() -> None:
     term = Term("1,2,4")
-    term.memory.emptied[AT] = frozenset(ids("1,2"))
-    term.memory.caught_up[AT] = frozenset(ids("4"))
+    term.memory.brokers.logs_deleted[AT] = frozenset(ids("1,2"))
+    term.memory.brokers.caught_up[AT] = frozenset(ids("4"))
 
     step = leader_election.next_step(CATCHING_UP, term.cluster)
 
@@ -192,10 +192,10 @@ def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_t
 
 def test_a_replica_with_nothing_leads_only_if_a_person_asks_and_nobody_else_is_there() -> None:
     term = Term("1,2")
-    term.memory.emptied[AT] = frozenset(ids("1"))
+    term.memory.brokers.logs_deleted[AT] = frozenset(ids("1"))
     assert leader_election.elect_any(CATCHING_UP, term.cluster) == leader_election.next_step(CATCHING_UP, term.cluster)
 
-    term.memory.emptied[AT] = frozenset(ids("1,2"))
+    term.memory.brokers.logs_deleted[AT] = frozenset(ids("1,2"))
     step = leader_election.next_step(CATCHING_UP, term.cluster)
     assert isinstance(step, Change)
     assert step.state == written(-1, "3")
@@ -208,6 +208,7 @@ def test_a_replica_with_nothing_leads_only_if_a_person_asks_and_nobody_else_is_t
 
 def test_whoever_joins_the_isr_has_records_again() -> None:
     term = Term("1,2,3")
+    said = term.memory.brokers
     moving = Assignment(ids("3,1"), ids("3"), ids("1"))
 
     def becomes(isr: str) -> None:
@@ -217,22 +218,25 @@ def test_whoever_joins_the_isr_has_records_again() -> None:
         term.fold(present(StateAddress(AT.topic, AT.partition), state(3, isr), at))
         held = term.cluster.partition(AT)
         assert held is not None
-        term.memory.note_in_sync(AT, held, former)
+        said.note_in_sync(AT, held, former)
 
     term.fold(present(TopicAddress(AT.topic), Topic({AT.partition: moving}), STAT))
     becomes("1")
-    term.memory.note_emptied(AT, ids("1")[0])
+    said.note_log_deletion(AT, ids("1")[0])
     becomes("1,3")
     becomes("3")
-    assert (term.memory.emptied[AT], term.memory.caught_up[AT]) == (frozenset(ids("1")), frozenset(ids("3")))
+    assert (said.logs_deleted[AT], said.caught_up[AT]) == (
+        frozenset(ids("1")),
+        frozenset(ids("3")),
+    )
 
     becomes("3,1")
-    assert AT not in term.memory.emptied
+    assert AT not in said.logs_deleted
 
-    term.memory.note_emptied(AT, ids("1")[0])
-    term.memory.forget_topic(AT.topic, [AT.partition])
-    assert not term.memory.emptied
-    assert not term.memory.caught_up
+    said.note_log_deletion(AT, ids("1")[0])
+    said.forget_topic(AT.topic, [AT.partition])
+    assert not said.logs_deleted
+    assert not said.caught_up
 
 
 def test_a_new_partition_is_led_by_its_first_online_replica() -> None:
@@ -277,7 +281,7 @@ def test_a_partition_that_had_a_leader_is_moved_away_from_our_id() -> None:
 def preferring(live: str) -> Cluster:
     """A cluster in which the preferred leader of the partition was asked for."""
     made = Term(live)
-    made.memory.preferring[AT] = None
+    made.memory.elections.preferring[AT] = None
     return made.cluster
 
 

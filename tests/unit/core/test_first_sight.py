@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from controller.core.brokers.memory import BrokersMemory
 from controller.core.messages.commands import LeaderAndIsr
-from controller.core.state.memory import Making, Memory
 from controller.core.state.topics import Partition
-from tests.unit.core.builders import AT, OWN, ids, state
+from controller.core.telling.announcements import Making
+from tests.unit.core.builders import AT, ids, state
 from tests.unit.traps.play import Play, cluster, some
 from zk_layout.znodes.topics import Assignment
 
@@ -84,8 +85,8 @@ def test_after_a_fail_over_between_the_write_and_the_telling_nothing_is_new() ->
 def test_a_first_state_makes_replicas_new_only_if_it_is_the_one_that_was_to_be_written(
     leader: int, are_new: set[int]
 ) -> None:
-    memory = Memory(OWN)
-    memory.made[AT] = Making(state(1, "1,2"), frozenset(ids("1,2")))
+    memory = BrokersMemory()
+    memory.note_making(AT, Making(state(1, "1,2"), frozenset(ids("1,2"))))
 
     assert memory.take_made(AT, Partition(Assignment(ids("1,2")), state(leader, "1,2"))) == are_new
 

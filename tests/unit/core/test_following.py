@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import asdict
 
 from controller.core import duties, machine
+from controller.core.memory import Memory
 from controller.core.messages.outbox import Outbox
 from controller.core.state.changes import Changes
 from controller.core.turn.duty import Duty
@@ -71,8 +72,8 @@ def nodes_after(name: str) -> dict[str, bytes]:
 def test_who_follows_first_does_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = nodes_after(name)
 
-    def turned(shared: Shared, intake: Intake) -> list[Turned]:
-        every = duties.all_duties(shared, intake)
+    def turned(shared: Shared, memory: Memory, intake: Intake) -> list[Turned]:
+        every = duties.all_duties(shared, memory, intake)
         return [Turned(duty, every) for duty in every]
 
     monkeypatch.setattr(machine, "all_duties", turned)

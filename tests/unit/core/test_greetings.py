@@ -67,7 +67,7 @@ def test_whoever_knows_nothing_of_a_topic_is_told_all_its_partitions_at_once() -
 
 def test_a_topic_that_is_first_seen_in_several_turns_is_told_whole() -> None:
     term, name = Term("1,2"), TopicName("orders")
-    brokers = Brokers(term.shared)
+    brokers = Brokers(term.shared, term.memory.brokers)
     term.follow(brokers)
     partitions = {PartitionId(n): Assignment(ids("1,2")) for n in range(5)}
     term.fold(present(TopicAddress(name), Topic(partitions, None), STAT))

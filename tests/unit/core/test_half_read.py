@@ -43,7 +43,7 @@ def led(effects: list[Effect]) -> list[tuple[int, TopicId | None]]:
 def test_a_new_topic_id_reaches_the_replicas_though_the_rest_of_the_topic_was_read_later() -> None:
     term = Term("1,2")
     term.fold(topic_fact(None, 0), state_fact("1,2", 0))
-    brokers = Brokers(term.shared)
+    brokers = Brokers(term.shared, term.memory.brokers)
     term.follow(brokers)
 
     term.fold(topic_fact(ID, 1))
@@ -63,7 +63,7 @@ def test_a_new_topic_id_reaches_the_replicas_though_the_rest_of_the_topic_was_re
 def test_what_the_death_of_a_broker_touches_waits_as_well() -> None:
     term = Term("1,2")
     term.fold(topic_fact(None, 0), state_fact("1,2", 0))
-    brokers = Brokers(term.shared)
+    brokers = Brokers(term.shared, term.memory.brokers)
     term.follow(brokers)
 
     term.fold(topic_fact(ID, 1))
@@ -78,7 +78,7 @@ def test_what_the_death_of_a_broker_touches_waits_as_well() -> None:
 def test_a_broker_that_comes_meanwhile_hears_of_the_topic_when_all_of_it_has_been_read() -> None:
     term = Term("1")
     term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
-    brokers = Brokers(term.shared)
+    brokers = Brokers(term.shared, term.memory.brokers)
     term.follow(brokers)
     written = Set(StateAddress(AT.topic, PartitionId(0)), state(1, "1"), ZnodeVersion(0))
     out = term.out()
@@ -101,7 +101,7 @@ def test_meanwhile_it_is_greeted_with_everything_else_once_and_not_in_every_turn
     stat = Stat(Zxid(10), Zxid(10), ZnodeVersion(0))
     term.fold(topic_fact(ID, 0), state_fact("1,2", 0), present(other, value, stat))
     term.fold(present(StateAddress(other.topic, PartitionId(0)), state(1, "1,2"), stat))
-    brokers = Brokers(term.shared)
+    brokers = Brokers(term.shared, term.memory.brokers)
     term.follow(brokers)
     written = Set(StateAddress(AT.topic, PartitionId(0)), state(1, "1"), ZnodeVersion(0))
     out = term.out()
@@ -122,7 +122,7 @@ def test_meanwhile_it_is_greeted_with_everything_else_once_and_not_in_every_turn
 def test_a_partition_that_a_broker_refuses_is_named_unless_it_has_the_leader_epoch_already() -> None:
     term = Term("1,2")
     term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
-    brokers = Brokers(term.shared)
+    brokers = Brokers(term.shared, term.memory.brokers)
     (tell,) = [t for t in term.follow(brokers) if isinstance(t, Tell) and led([t]) == [(1, ID)]]
 
     def hear(error: ErrorCode) -> list[Effect]:

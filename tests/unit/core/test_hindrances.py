@@ -72,7 +72,7 @@ def test_without_a_leader_the_in_sync_replicas_are_named() -> None:
 
 def test_a_bad_log_directory_is_named() -> None:
     term = Term("1,2,3")
-    term.memory.fail_replica(AT, BrokerId(3))
+    term.memory.brokers.fail_replica(AT, BrokerId(3))
 
     assert reason(1, "1,2", term.cluster) == "the log directory of replica 3 is offline"
 

@@ -40,7 +40,7 @@ def known(assignment: Assignment, leads: PartitionState | None, *more: Fact) -> 
 def told(term: Term, broker: int, *stops: ReplicaStop) -> tuple[list[ReplicaStop], list[str]]:
     """What a broker is told when somebody wants it to hear this, and the kinds of notices."""
     out = term.out()
-    send(BrokerId(broker), StopReplica(stops), term.cluster, term.memory, out)
+    send(BrokerId(broker), StopReplica(stops), term.cluster, term.memory.brokers, out)
     commands = [e.command for e in out.effects if isinstance(e, Tell)]
     heard = [stop for command in commands if isinstance(command, StopReplica) for stop in command.stops]
     return heard, [e.kind for e in out.effects if isinstance(e, Notice)]
@@ -132,7 +132,7 @@ def test_what_is_withheld_keeps_nothing_else_back() -> None:
 def test_commands_of_other_kinds_pass() -> None:
     out = (term := Term("1")).out()
 
-    send(BrokerId(1), UpdateMetadata((), ()), term.cluster, term.memory, out)
+    send(BrokerId(1), UpdateMetadata((), ()), term.cluster, term.memory.brokers, out)
 
     assert len(out.told) == 1
 

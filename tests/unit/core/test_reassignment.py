@@ -8,7 +8,7 @@ from controller.core.messages.errors import ErrorCode, Refusal
 from controller.core.messages.requests import Mode
 from controller.core.reassignment import rule as reassignment
 from controller.core.reassignment.redirection import redirect
-from controller.core.steps.change import Change, Gather
+from controller.core.steps.change import Change, Gather, Rule
 from tests.unit.core.builders import Term, case, cluster, ids, written
 from zk_layout.znodes.topics import Assignment
 
@@ -98,12 +98,17 @@ def test_a_replica_that_owes_its_deletion_already_is_named_once_when_it_leaves_a
 
 
 def test_a_leader_that_has_not_heard_of_its_replicas_is_told_before_anything_else() -> None:
-    untold = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", is_untold=True)
+    unannounced = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", is_unannounced=True)
 
-    step = reassignment.next_step(untold, cluster("1,2,3,4"))
+    step = reassignment.next_step(unannounced, cluster("1,2,3,4"))
 
     assert isinstance(step, Change)
     assert (step.assignment, step.state) == (None, written(3, "3,4"))
+
+
+@pytest.mark.parametrize("rule", [reassignment.next_step, reassignment.new_epoch])
+def test_an_empty_isr_is_not_written_again_for_an_announcement(rule: Rule) -> None:
+    assert rule(case("1,2", -1, "", is_unannounced=True), cluster("1,2")) is None
 
 
 def test_cancelling_restores_the_original_set_and_leads_from_it() -> None:
@@ -308,7 +313,7 @@ def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_
 def test_a_forced_cancel_elects_no_replica_that_was_told_to_delete_its_log() -> None:
     moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
     held = Term("1,2,3")
-    held.memory.note_emptied(moving.at, ids("1")[0])
+    held.memory.brokers.note_log_deletion(moving.at, ids("1")[0])
 
     forced = reassignment.cancel(moving, held.cluster, Mode.FORCED)
 

@@ -245,7 +245,7 @@ def test_what_a_child_asks_for_outlives_a_crash_between_the_parts_of_its_decisio
 
 def test_a_child_waits_for_a_topic_that_may_not_be_read_and_goes_when_that_is_gone() -> None:
     term, topic = Term("1,2"), TopicAddress(AT.topic)
-    folder = ReassignmentFolder(term.shared)
+    folder = ReassignmentFolder(term.shared, term.memory.folder, lambda _: False)
     term.state.refuse(topic.path, "no authentication", topic)
     child = ReassignmentAddress(*AT)
     term.fold(present(child, Reassignment(ids("1,2")), Stat(Zxid(10), Zxid(10), ZnodeVersion(0))))

@@ -17,8 +17,8 @@ ROW = re.compile(r"\| `(?P<rule>\w+)` \| [^|]+ \| \[(?P<file>[\w/]+\.py)\]\((?P<
 
 
 def test_the_table_of_rules_is_the_order_in_which_they_are_asked() -> None:
-    shared = Term(keeps_reassignment_znodes=True).shared
-    duties = all_duties(shared, Intake(shared, {}))
+    term = Term(keeps_reassignment_znodes=True)
+    duties = all_duties(term.shared, term.memory, Intake(term.shared, {}))
     asked = in_order(duty for duty in duties if isinstance(duty, TopicDuty))
 
     rows = [row.groupdict() for row in map(ROW.fullmatch, (STEPS / "README.md").read_text().splitlines()) if row]

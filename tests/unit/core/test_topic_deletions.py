@@ -47,7 +47,7 @@ class Desk(Term):
 
     def __init__(self, live: str, *replicas: str, deletes_topics: bool = True) -> None:
         super().__init__(live, deletes_topics=deletes_topics)
-        self.deletions = TopicDeletions(self.cluster, self.memory)
+        self.deletions = TopicDeletions(self.cluster, self.memory.topics, self.memory.brokers)
         self.zxid = 2000
         if replicas:
             self.assign({p: Assignment(ids(r)) for p, r in enumerate(replicas)})
@@ -69,7 +69,8 @@ class Desk(Term):
         self.fold(present(TopicDeletionAddress(NAME), None, stat))
 
     def tells(self, *fresh: int) -> list[tuple[int, Command]]:
-        self.memory.told_everything = dict.fromkeys(ids(",".join(map(str, fresh))))
+        self.memory.brokers.updated_in_full.clear()
+        self.memory.brokers.updated_in_full.update(dict.fromkeys(ids(",".join(map(str, fresh)))))
         self.deletions.follow(self.changes())
         out = self.out()
         self.deletions.tell(out)
@@ -323,7 +324,7 @@ def test_the_request_to_delete_a_topic_stays_where_something_below_its_znode_is_
 
 def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain() -> None:
     desk = Desk("1")
-    duty = Topics(desk.shared)
+    duty = Topics(desk.shared, desk.memory.topics)
     desk.mark()
     assert desk.follow(duty) + desk.propose(duty) == [Read((TopicAddress(NAME),))]
 
@@ -336,7 +337,7 @@ def test_a_request_for_a_topic_that_is_not_there_is_dropped_once_that_is_certain
 
 def test_what_a_topic_owed_that_is_gone_is_forgotten_once_that_is_certain() -> None:
     desk = Desk("1")
-    duty = Topics(desk.shared)
+    duty = Topics(desk.shared, desk.memory.topics)
     address = ReplicaDeletionsAddress(NAME)
     seen = Stat(Zxid(2000), Zxid(MARKED_AT), ZnodeVersion(3))
     desk.fold(present(address, ReplicaDeletions({PartitionId(0): ids("2")}), seen))
@@ -351,7 +352,7 @@ def test_what_a_topic_owed_that_is_gone_is_forgotten_once_that_is_certain() -> N
 
 def test_what_a_topic_owes_that_is_there_is_not_forgotten() -> None:
     desk = Desk("1")
-    duty = Topics(desk.shared)
+    duty = Topics(desk.shared, desk.memory.topics)
     seen = Stat(Zxid(2000), Zxid(MARKED_AT), ZnodeVersion(0))
     desk.fold(present(ReplicaDeletionsAddress(NAME), ReplicaDeletions({PartitionId(0): ids("2")}), seen))
     desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT - 1)
@@ -364,7 +365,7 @@ def test_what_a_former_topic_of_that_name_owed_is_forgotten_also_where_it_could_
     is_topic_first: bool,
 ) -> None:
     desk = Desk("1")
-    duty = Topics(desk.shared)
+    duty = Topics(desk.shared, desk.memory.topics)
     address = ReplicaDeletionsAddress(NAME)
     seen = Stat(Zxid(MARKED_AT - 100), Zxid(MARKED_AT - 50), ZnodeVersion(3))
 
@@ -380,7 +381,7 @@ def test_what_a_former_topic_of_that_name_owed_is_forgotten_also_where_it_could_
 
 def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:
     desk = Desk("1")
-    duty = Topics(desk.shared)
+    duty = Topics(desk.shared, desk.memory.topics)
     desk.mark()
     desk.assign({0: Assignment(ids("1"))}, czxid=MARKED_AT + 1)
 
@@ -408,7 +409,7 @@ def test_that_a_request_older_than_its_topic_is_dropped_is_told() -> None:
 
 def test_where_topics_may_not_be_deleted_the_request_is_dropped() -> None:
     desk = Desk("1", "1", deletes_topics=False)
-    duty = Topics(desk.shared)
+    duty = Topics(desk.shared, desk.memory.topics)
     desk.mark()
 
     (commit,) = desk.follow(duty) + desk.propose(duty)
@@ -508,9 +509,9 @@ def test_a_topic_that_lives_on_after_all_is_told_to_its_brokers_anew() -> None:
     desk.fold(absent(TopicDeletionAddress(NAME), Zxid(MARKED_AT + 1)))
 
     changes = desk.changes()
-    Brokers(desk.shared).follow(changes, desk.out())
+    Brokers(desk.shared, desk.memory.brokers).follow(changes, desk.out())
     desk.deletions.follow(changes)
-    assert list(desk.memory.untold) == [TopicPartition(NAME, PartitionId(0))]
+    assert list(desk.memory.brokers.unannounced) == [TopicPartition(NAME, PartitionId(0))]
     assert desk.tells() == []
 
 

@@ -67,7 +67,9 @@ def test_an_election_of_a_kind_that_kafka_does_not_know_is_refused() -> None:
     term.unanswered[CallId(1)] = request
     out = term.out()
 
-    Elections(term.shared).admit(Asked(CallId(1), request, Caller("PLAINTEXT", "127.0.0.1")), out)
+    Elections(term.shared, term.memory.elections).admit(
+        Asked(CallId(1), request, Caller("PLAINTEXT", "127.0.0.1")), out
+    )
 
     (answer,) = out.effects
     assert isinstance(answer, Answer)
@@ -320,7 +322,7 @@ def refused_at_once(term: Term, request: TopicRequest) -> list[ErrorCode]:
     """The errors of the parts that are refused at once; the others are given up by hand, so that there is an answer."""
     ask, out = CallId(1), term.out()
     term.unanswered[ask] = request
-    Topics(term.shared).admit(Asked(ask, request, Caller("PLAINTEXT", "127.0.0.1")), out)
+    Topics(term.shared, term.memory.topics).admit(Asked(ask, request, Caller("PLAINTEXT", "127.0.0.1")), out)
     term.shared.requests.give_up(ask, out)
     (reply,) = (effect.reply for effect in out.effects if isinstance(effect, Answer))
     assert isinstance(reply, TopicsCreated | TopicsDeleted | PartitionsCreated)

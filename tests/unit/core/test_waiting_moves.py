@@ -38,7 +38,7 @@ class Book:
     def __init__(self, topic_id: TopicId | None = None) -> None:
         self.term = Term("1,2,3,4")
         self.state: ClusterState = self.term.state
-        self.ledger = RequestLedger(self.term.cluster, self.term.memory)
+        self.ledger = RequestLedger(self.term.cluster)
         self.zxid = CREATED
         self.says(HERE, topic_id=topic_id)
 

@@ -129,7 +129,7 @@ def test_nobody_joins_before_its_leader_has_been_given_a_new_leader_epoch() -> N
         return alter_partition.consider(request, proposal, AT, term.cluster)
 
     assert isinstance(asked(), Change)
-    term.memory.untold[AT] = None
+    term.memory.brokers.unannounced[AT] = None
     refused = asked()
     assert isinstance(refused, IsrResult)
     assert refused.error is ErrorCode.INELIGIBLE_REPLICA
