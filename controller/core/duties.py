@@ -33,13 +33,13 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     """The duties of one term, in the order in which they speak.
 
     Where that counts:
-        amend: `ForeignWrites` puts back the replicas that are in force before `Brokers` looks at who hosts what.
         tell: `Brokers` says who hears everything in this turn before `Topics` announces deletions; the intake comes
         last and sees who was told of what.
         propose: requests reach their duties before that; `Steps` may take entries of the legacy znode out along with
         other writes, before `LegacyZnode` takes out the rest.
 
-    While duties follow nothing of the changes can be altered, and no duty waits for another.
+    Until duties tell, none waits for another: `ForeignWrites` alone retracts, `Brokers` alone amends, and all others
+    follow changes that cannot be altered.
     """
     foreign, legacy = ForeignWrites(shared, memory.foreign_writes), LegacyZnode(shared, memory.legacy)
     # These decide about single topics, together: what they decide about one is one step.

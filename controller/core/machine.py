@@ -128,6 +128,8 @@ class Machine:
     def _decide(self, out: Outbox) -> None:
         changes = self._state.take_changes(self._budget.followed, self._half_read)
         for duty in self._duties:
+            duty.retract(changes, out)
+        for duty in self._duties:
             duty.amend(changes, out)
         for duty in self._duties:
             duty.follow(changes, out)

@@ -59,7 +59,7 @@ class ForeignWrites(TopicDuty):
         if isinstance(outcome, Accepted):
             self._accepted[step.name] = None
 
-    def amend(self, changes: OpenChanges, out: Outbox) -> None:
+    def retract(self, changes: OpenChanges, out: Outbox) -> None:
         """Look who wrote what has changed. Everybody else sees the replicas that count.
 
         At once, and at all of a znode, be it that other duties see its partitions in several turns, or later: what this

@@ -63,7 +63,7 @@ class Changes(Struct):
 
 
 class OpenChanges(Changes):
-    """Changes that may still become others: facts are folded into them, and duties amend them before all follow."""
+    """Changes that may still become others: facts are folded in, and duties retract and amend before all follow."""
 
     unseen: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
     partitions: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)

@@ -36,8 +36,11 @@ class Duty:
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """An alarm of its own rang."""
 
+    def retract(self, changes: OpenChanges, out: Outbox) -> None:
+        """Facts have changed: take out what is no change after all."""
+
     def amend(self, changes: OpenChanges, out: Outbox) -> None:
-        """Before any duty follows: take out what is no change after all, add what is to be looked at again."""
+        """What does not count has been taken out: add what is to be looked at again."""
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Facts have changed. Nobody has been told yet."""
