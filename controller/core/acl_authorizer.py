@@ -1,7 +1,7 @@
 """May this principal do that? Decides as Kafka's AclAuthorizer does, from the same rights.
 
-One matching entry that denies is enough; otherwise one must allow. Entries match by the resource's name, by a prefix
-of it, or as wildcards for its type.
+One matching entry that denies is enough; otherwise one must allow. Entries match by the resource's name, by a prefix of
+it, or as wildcards for its type.
 
 Source: KIP-11, KIP-290, KIP-679; Kafka's AclAuthorizer.
 """

@@ -18,11 +18,11 @@ Counted = dict[TopicPartition, None]
 
 
 class CountsMemory(Struct, frozen=True, eq=False):
-    """Written by `PartitionCounts` only."""
+    """Written only by `PartitionCounts`."""
 
-    # Without a leader that can serve.
+    # Partitions without a leader that can serve.
     offline: Counted = field(default_factory=dict)
-    # With another leader than the first replica.
+    # Partitions that are not led by their first replica.
     not_preferred: Counted = field(default_factory=dict)
 
 

@@ -33,12 +33,13 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     """The duties of one term, in the order in which the machine calls them.
 
     Where the order matters:
-        amend: `ForeignWrites` restores the replicas in force before `Brokers` examines which brokers host what.
         tell: `Brokers` picks this turn's full updates before `Topics` announces deletions; the intake comes last and
         sees which brokers were sent what.
-        propose: requests reach their duties earlier; `Steps` may remove entries of the legacy znode along with
-        other writes, before `LegacyZnode` removes the rest.
-    During `follow` the changes are read-only, so no duty depends on another.
+        propose: requests reach their duties earlier; `Steps` may remove entries of the legacy znode along with other
+        writes, before `LegacyZnode` removes the rest.
+
+    Earlier in a turn no duty depends on another: only `ForeignWrites` retracts, only `Brokers` amends, and all follow
+    read-only changes.
     """
     foreign, legacy = ForeignWrites(shared, memory.foreign_writes), LegacyZnode(shared, memory.legacy)
     # These decide about single topics; their decisions about one topic form one step.

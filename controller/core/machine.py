@@ -68,16 +68,14 @@ class Machine:
     """One term: from the won election to its end.
 
     A turn does a bounded amount of work, so that it never blocks the process for long; `Again` requests another turn
-    for
-    the rest.
+    for the rest.
 
     The state is what ZooKeeper said. Memory of work in progress, and of what brokers and clients said, may be lost with
     the machine: that costs a repetition, never correctness.
 
     An error in a decision about a topic, a request, an answer, an alarm or an outcome quarantines that subject alone.
-    An
-    error while folding, following or announcing facts leaves state and memory inconsistent: `turn` raises it, and the
-    term must end.
+    An error while folding, following or announcing facts leaves state and memory inconsistent: `turn` raises it, and
+    the term must end.
     """
 
     def __init__(
@@ -128,6 +126,8 @@ class Machine:
 
     def _decide(self, out: Outbox) -> None:
         changes = self._state.take_changes(self._budget.followed, self._half_read)
+        for duty in self._duties:
+            duty.retract(changes, out)
         for duty in self._duties:
             duty.amend(changes, out)
         for duty in self._duties:

@@ -1,4 +1,4 @@
-"""What do all duties of a term remember? One struct a duty, in its folder; here is who gets which."""
+"""What do all duties of a term remember? One struct a duty, in its folder; this module assigns them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zk_layout.ids import BrokerId
 
 
 class Memory:
-    """The memory of one term. Each duty is handed its own; all others read it through the `Cluster` view."""
+    """The memory of one term. Each duty gets its own part; all others read it through the `Cluster` view."""
 
     def __init__(self, own_id: BrokerId) -> None:
-        """Nothing was said yet."""
+        """Begin with empty memory."""
         self.brokers = BrokersMemory(controllers={own_id: True})
         self.moves = MovesMemory()
         self.legacy = LegacyMemory()
@@ -26,7 +26,7 @@ class Memory:
         self.counts = CountsMemory()
 
     def view(self) -> Remembered:
-        """All of it, as it changes, to be read."""
+        """A live, read-only view of all parts."""
         return Remembered(
             controllers=self.brokers.controllers,
             brokers=self.brokers.brokers,

@@ -65,15 +65,13 @@ class MachineSettings(Struct, frozen=True):
         `rebalance_every_s` is Kafka's leader.imbalance.check.interval.seconds; None turns rebalancing off.
         `znode_size_limit` is ZooKeeper's jute.maxbuffer in bytes, which limits the whole request that writes a znode.
         `chroot_bytes` is the length of the chroot that ZooKeeper adds to each path, `acl_bytes` that of the longest
-        ACL.
-        `status_retention_ms` is how long the status of a finished reassignment request is kept.
+        ACL. `status_retention_ms` is how long the status of a finished reassignment request is kept.
         `keeps_reassignment_znodes`: this controller maintains `/admin/reassignments` (KIP-236). `token_expiry_check_s`
         is Kafka's delegation.token.expiry.check.interval.ms; None leaves delegation tokens alone. `clock_zero_ms` is
-        the
-        Unix time at which the machine's clock showed 0. Without `authorizer` every request is allowed.
+        the Unix time at which the machine's clock showed 0. Without `authorizer` every request is allowed.
         `quota_window_s` is how many seconds' worth of its quota a client may use at once. More than
-        `writes_a_transaction` writes that belong together take several transactions.
-        `software` identifies this controller to tools; the default is for journals that lack it.
+        `writes_a_transaction` writes that belong together take several transactions. `software` identifies this
+        controller to tools; the default is for journals that lack it.
     """
 
     own_id: BrokerId

@@ -134,8 +134,7 @@ class Brokers(Duty):
         """Fence what leaders know of a broker's former life, so that no ISR can come of it.
 
         AlterPartition requests may be on their way and do not name a broker epoch. If the broker is in the ISR,
-        removing it
-        raises the leader epoch.
+        removing it raises the leader epoch.
         """
         followed = self._follows.pop(broker, None)
         for at, epoch in self._lagging(broker).items():

@@ -89,16 +89,12 @@ class Refusals:
         """Note out-of-sync replicas that may ignore this leader epoch, because their broker does not accept it.
 
         Without ZooKeeper a broker has no configuration to create a log with. It notes the epoch all the same, and
-        ignores it
-        when ZooKeeper is back: it reacts only to another one. The process keeps running, so its next registration tells
-        us
-        nothing. With topic ids it then refuses the whole request; without, it answers that it knows the epoch, as it
-        does for
-        every replica that it has: so only replicas to be added count here.
+        ignores it when ZooKeeper is back: it reacts only to another one. The process keeps running, so its next
+        registration tells us nothing. With topic ids it then refuses the whole request; without, it answers that it
+        knows the epoch, as it does for every replica that it has: so only replicas to be added count here.
 
         Source: Kafka's Partition.makeFollower (from 3.3 on), ReplicaManager.becomeLeaderOrFollower. Kafka's own
-        controller
-        restarts every move to a broker that registers (onBrokerStartup).
+        controller restarts every move to a broker that registers (onBrokerStartup).
         """
         if not deaf:
             return
@@ -127,10 +123,8 @@ class Refusals:
         """Note a broker with a higher controller epoch; end the term, and return True, if most brokers have one.
 
         If another controller leads, ZooKeeper fences us, and the brokers' word does not matter. If none does, ZooKeeper
-        has
-        lost an epoch, for example when restored from a backup: only an election that raises the epoch far helps. For a
-        few
-        brokers that is not worth a term.
+        has lost an epoch, for example when restored from a backup: only an election that raises the epoch far helps.
+        For a few brokers that is not worth a term.
         """
         if broker not in self._outranking:
             self._outranking[broker] = None

@@ -13,8 +13,8 @@ from zk_layout.znodes.controller import ControllerClaim
 class Sight:
     """The last known holder of `/controller`, or None and the reason why it is unknown.
 
-    `is_another`: the holder differs from the last one, ignoring our own claims in between.
-    `is_change`: the holder differs from a known one. The first one seen is no change: it may have led for a long time.
+    `is_another`: the holder differs from the last one, ignoring our own claims in between. `is_change`: the holder
+    differs from a known one. The first one seen is no change: it may have led for a long time.
     """
 
     def __init__(self, why_blind: str) -> None:

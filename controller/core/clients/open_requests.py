@@ -240,8 +240,7 @@ def _is_known(request: AlterPartition, result: IsrResult) -> bool:
     """Whether the leader can handle this result.
 
     Before 3.1 a leader that gets an error it does not know sends no more ISR changes in this leader epoch. Every
-    version
-    asks again for what the answer omits.
+    version asks again for what the answer omits.
 
     Source: Kafka's Partition.handleAlterIsrResponse and AlterIsrManager, 2.7 to 3.0.
     """

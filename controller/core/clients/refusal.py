@@ -64,8 +64,7 @@ def refusal(request: Request, error: ErrorCode, message: str | None = None) -> R
 
     Metadata has no field for a general error. Its refusal lists no brokers: clients then keep the brokers they know
     and ask another. If the error is about this process rather than the topics, requested topics get
-    LEADER_NOT_AVAILABLE,
-    which clients retry.
+    LEADER_NOT_AVAILABLE, which clients retry.
 
     >>> refusal(ControlledShutdown(1), ErrorCode.NOT_CONTROLLER).error.name
     'NOT_CONTROLLER'

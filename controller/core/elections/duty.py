@@ -125,7 +125,8 @@ class Elections(TopicDuty):
                 self._shared.agenda.add(name, concerned)
         for path, _ in changes.refused:
             address = address_of(path)
-            if isinstance(address, TopicConfigAddress):  # nobody is elected uncleanly, and nobody waits for it
+            # Without readable settings no unclean election is allowed, so nothing waits for them.
+            if isinstance(address, TopicConfigAddress):
                 self._shared.agenda.add(address.topic, self._await_settings.pop(address.topic, {}))
 
     def _prefer(self, partitions: Iterable[TopicPartition]) -> None:
@@ -156,7 +157,7 @@ class Elections(TopicDuty):
             self._await_settings.setdefault(step.name, {}).update(step.numbers)
 
     def end_step(self, step: Step, *, is_decided: bool) -> None:
-        """Settings are read for one decision, and a preference is one that is decided once."""
+        """Clear settings and preferences that this step has used."""
         self._memory.use_up_config(step.name, step.numbers)
         if is_decided:
             self._memory.forget_preferences(step.name, step.numbers)

@@ -17,8 +17,7 @@ def next_step(case: Case, cluster: Cluster) -> Next:
     """The first online replica leads, and all online ones are in sync: there are no records yet to lack.
 
     None while no replica is online, and while the topic's znode cannot be read: its replicas may have changed, and
-    without
-    a state there is no version that such a change would have raised.
+    without a state there is no version that such a change would have raised.
     """
     if case.state is not None or cluster.may_not_read(TopicAddress(case.at.topic)):
         return None

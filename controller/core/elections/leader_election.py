@@ -1,7 +1,7 @@
 """Who replaces a leader that is gone or shutting down, and which replicas stay in sync?
 
-Source: Kafka's PartitionLeaderElectionAlgorithms (offline and controlled shutdown), ReplicaStateMachine's removal
-of offline replicas from the ISR.
+Source: Kafka's PartitionLeaderElectionAlgorithms (offline and controlled shutdown), ReplicaStateMachine's removal of
+offline replicas from the ISR.
 """
 
 from __future__ import annotations

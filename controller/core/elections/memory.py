@@ -10,20 +10,20 @@ from zk_layout.ids import PartitionId, TopicName, TopicPartition
 
 
 class ElectionsMemory(Struct, frozen=True, eq=False):
-    """Written by `Elections` only."""
+    """Written only by `Elections`."""
 
-    # A request, or the imbalance of a broker, wants the preferred replica to lead.
+    # Partitions whose preferred replica should lead, after a request or because of an imbalance.
     preferring: dict[TopicPartition, None] = field(default_factory=dict)
-    # Topics whose settings were read for decisions at hand, and the partitions still to be decided with them.
+    # Topics whose settings were read for current decisions, and the partitions still to be decided with them.
     fresh_configs: dict[TopicName, dict[PartitionId, None]] = field(default_factory=dict)
 
     def forget_preferences(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
-        """These partitions have been decided, and with them whether the preferred replica leads; or they are gone."""
+        """Clear preferences that have been decided, or whose partitions are gone."""
         for number in numbers if self.preferring else ():
             self.preferring.pop(TopicPartition(name, number), None)
 
     def use_up_config(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
-        """These partitions have been decided; the next decision about one that needs settings has them read again."""
+        """Forget settings after their decision; the next one has them read again."""
         left = self.fresh_configs.pop(name, {})
         for number in numbers if left else ():
             left.pop(number, None)

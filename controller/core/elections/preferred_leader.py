@@ -1,8 +1,8 @@
 """Should leadership return to the first replica of a partition?
 
 Source: Kafka's PartitionLeaderElectionAlgorithms.preferredReplicaPartitionLeaderElection and
-KafkaController.checkAndTriggerAutoLeaderRebalance; KAFKA-9866 (only if that replica is in sync) and KAFKA-10149
-(moves of other partitions do not block it).
+KafkaController.checkAndTriggerAutoLeaderRebalance; KAFKA-9866 (only if that replica is in sync) and KAFKA-10149 (moves
+of other partitions do not block it).
 """
 
 from __future__ import annotations

@@ -274,8 +274,7 @@ class TopicCreated(Struct, frozen=True):
 
     Shape:
         The term fills `configs` with the topic's own settings; the server adds the broker defaults. `configs_error`
-        says
-        why there are none.
+        says why there are none.
     """
 
     topic: TopicName

@@ -244,9 +244,8 @@ class NewTopic(Struct, frozen=True):
 
     Shape:
         -1 as `partition_count` or `replication_factor` means the cluster's default. With `assignments`, both must be
-        -1.
-        A config value of None is a mistake of the client. `shows_configs`: the client may see the topic's settings, as
-        decided when the request arrives.
+        -1. A config value of None is a mistake of the client. `shows_configs`: the client may see the topic's settings,
+        as decided when the request arrives.
     """
 
     name: TopicName

@@ -3,9 +3,8 @@
 Every accepted request gets a rising id: the new version of `/admin/reassign_partitions_status` in the transaction that
 also creates the request's status below it. The client gets the id once that is written. Moves without a request, such
 as those of the legacy znode, are grouped under an id of their own. The facts determine the outcome of each partition,
-so
-that a successor reaches the same one. An accepted partition may wait before its move begins; no fact shows that, so its
-entry does.
+so that a successor reaches the same one. An accepted partition may wait before its move begins; no fact shows that, so
+its entry does.
 
 Source: KIP-179 "Implementation".
 """
@@ -65,8 +64,7 @@ class OpenRequest(Struct, eq=False):
 
     Shape:
         `ended` counts the entries by outcome, `waiting` those whose move has not begun, and `copied_bytes` is their
-        sum,
-        so that the end of a request for 100,000 partitions does not iterate over all of them.
+        sum, so that the end of a request for 100,000 partitions does not iterate over all of them.
     Units:
         `requested_ms` and `finished_ms` are Unix milliseconds; `written_at` is in monotonic seconds.
     """

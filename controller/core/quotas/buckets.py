@@ -1,7 +1,7 @@
 """How much has each user or client changed recently? Buckets for those with a limit, bounded in number.
 
-A full bucket is like an unused one, and is forgotten. Clients choose their names, so buckets are keyed by a hash, and
-a long name takes no more memory than a short one.
+A full bucket is like an unused one, and is forgotten. Clients choose their names, so buckets are keyed by a hash, and a
+long name takes no more memory than a short one.
 
 Source: Kafka's ClientQuotaManager, whose sensors expire after an hour; it keeps any number of them until then.
 """

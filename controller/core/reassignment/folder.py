@@ -3,8 +3,8 @@
 A child that differs from its partition's target in the topic znode is a request, because the controller never leaves
 such a child behind: its own changes update the child in the same transaction, or before it if that would be too large.
 If a child existed in this term and disappears while its move continues, its removal requests a cancel, for the
-controller
-deletes a child no earlier than its move ends. A child missing since the term began means nothing; it is created again.
+controller deletes a child no earlier than its move ends. A child missing since the term began means nothing; it is
+created again.
 
 Source: KIP-236 "Proposed Changes": a new child starts a move, changed contents start it again, the old replicas as
 contents cancel it, and "the child nodes are precisely the replicas currently being reassigned".
@@ -97,9 +97,8 @@ class ReassignmentFolder(TopicDuty):
         """Ignore requests left by a controller that does not maintain /admin/reassignments.
 
         Each term that maintains the folder first writes its epoch there. If a later epoch has written a partition's
-        state,
-        and the topic znode is older than the child, nothing shows which of the two was written last: the child is
-        ignored.
+        state, and the topic znode is older than the child, nothing shows which of the two was written last: the child
+        is ignored.
         """
         for name, children in sorted(self._state.children.items()):
             topic = self._cluster.topics.get(name)
@@ -199,8 +198,7 @@ class ReassignmentFolder(TopicDuty):
         """The requests by children of due partitions that are not under way yet.
 
         Of a child and an entry of the legacy znode the later one applies, even if the child wants no change. A child
-        older than
-        the topic was meant for an earlier topic.
+        older than the topic was meant for an earlier topic.
         """
         topic, cluster = step.topic, self._cluster
         children, removed = self._state.children.get(topic.name, {}), self._removed.get(topic.name, {})
@@ -220,10 +218,8 @@ class ReassignmentFolder(TopicDuty):
         """Update the children of these partitions, and of those this step decided about, to the moves under way.
 
         Children that differ from the decision are written before the topic if the transaction has to be cut, or if
-        ZooKeeper
-        keeps refusing it: a successor then finds the same decision as a request, or a child to create. A child that
-        requests
-        what is decided remains a request until that is written, so it is updated afterwards.
+        ZooKeeper keeps refusing it: a successor then finds the same decision as a request, or a child to create. A
+        child that requests what is decided remains a request until that is written, so it is updated afterwards.
         """
         topic, draft = step.topic, step.planned
         if topic.is_malformed:

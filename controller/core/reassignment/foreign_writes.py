@@ -5,8 +5,7 @@ manual edit, is ignored and reverted, except for new partitions. Writes from bef
 that they do not list are removed as by a move, once the listed ones are in sync.
 
 Source: Kafka's KafkaController.processPartitionModifications, which reacts to new partitions only; its next write of
-the
-znode restores what it knows.
+the znode restores what it knows.
 """
 
 from __future__ import annotations
@@ -60,12 +59,11 @@ class ForeignWrites(TopicDuty):
         if isinstance(outcome, Accepted):
             self._accepted[step.name] = None
 
-    def amend(self, changes: OpenChanges, out: Outbox) -> None:
+    def retract(self, changes: OpenChanges, out: Outbox) -> None:
         """Revert foreign assignments, so that other duties see the replicas that apply.
 
         This must happen at once and for the whole znode, even if other duties see its partitions later or over several
-        turns:
-        otherwise this controller's next decision would be taken for its earlier write.
+        turns: otherwise this controller's next decision would be taken for its earlier write.
         """
         left = self._state.changes
         for name in {**left.gone_topics, **changes.gone_topics}:
@@ -119,8 +117,7 @@ def put_right(case: Case, cluster: Cluster) -> Next:
 
     A replica released by a decision is owed a deletion, and gets it. Others may have the only second copy: they become
     replicas that are removed once the listed ones are in sync. Listed replicas that are not in sync count as added, so
-    that
-    the move does not end at once.
+    that the move does not end at once.
     """
     if not case.strays or case.state is None:
         return None

@@ -17,8 +17,7 @@ def next_step(case: Case, cluster: Cluster, target: Replicas) -> Change | Refusa
     """Start or redirect the partition's move toward an entry's target; None while that is under way or done.
 
     A refused entry must be removed, with its reason, so that it does not block the others. A move to a broker that is
-    down
-    begins and waits for it: tools that write this znode only check that the entry was taken, as Kafka's do.
+    down begins and waits for it: tools that write this znode only check that the entry was taken, as Kafka's do.
     """
     if case.assignment.is_moving and case.assignment.target == target:
         return None

@@ -85,7 +85,7 @@ class LegacyZnode(TopicDuty):
                 self._shared.agenda.add(at.topic, (at.partition,))
 
     def is_later_than(self, mzxid: Zxid) -> bool:
-        """Whether the znode of the accepted entries was created after something else was written."""
+        """Whether the znode of the accepted entries was created after this zxid."""
         return mzxid < self._czxid
 
     def _refuse_unknown(self, out: Outbox) -> None:

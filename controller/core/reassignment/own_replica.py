@@ -1,8 +1,8 @@
 """Which broker replaces a controller whose id was assigned a replica?
 
-Brokers and old tools place replicas on every registered id. A partition that never had a leader gets another
-assignment before its first election; one that had a leader is moved. While no broker can replace the controller, its id
-stays in the assignment as a reminder that a replica is owed.
+Brokers and old tools place replicas on every registered id. A partition that never had a leader gets another assignment
+before its first election; one that had a leader is moved. While no broker can replace the controller, its id stays in
+the assignment as a reminder that a replica is owed.
 """
 
 from __future__ import annotations

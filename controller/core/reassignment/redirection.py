@@ -67,8 +67,7 @@ def _given_up(case: Case, state: PartitionState, to: Assignment, cluster: Cluste
     """No in-sync replica is kept: the first online one leads with what it has, as after an unclean election.
 
     If none is online, the first of the old ones to return will lead. Replicas that were sent a deletion lead only if
-    all
-    were.
+    all were.
     """
     left = tuple(r for r in to.original if cluster.may_have_records(r, case.at)) or to.original
     leader = next((r for r in left if cluster.is_online(r, case.at)), None)

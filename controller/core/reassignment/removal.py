@@ -34,7 +34,7 @@ class Removal:
         return not (self._memory.confirmed or self._until or self._memory.out_of_patience)
 
     def forget_topic(self, name: TopicName, numbers: Iterable[PartitionId]) -> None:
-        """A topic is gone, and with it what brokers confirmed of its partitions."""
+        """Forget the confirmations of a deleted topic."""
         for number in numbers if self._memory.confirmed else ():
             self._memory.confirmed.pop(TopicPartition(name, number), None)
 

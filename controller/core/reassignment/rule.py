@@ -53,11 +53,9 @@ def begin(
     """Start a move to `target`, or redirect the one in progress; None if that would change nothing.
 
     Replicas that only an earlier target was adding leave at once; if they are the only in-sync ones, the request is
-    refused
-    unless it is forced. A move in its last stage has arrived: a new one starts from its target, for the removed
-    replicas may
-    be gone already. If the whole target is in sync, as after reordering or shrinking, the move is done in one step.
-    Brokers to be added must be alive, unless the move `may_wait` for them.
+    refused unless it is forced. A move in its last stage has arrived: a new one starts from its target, for the removed
+    replicas may be gone already. If the whole target is in sync, as after reordering or shrinking, the move is done in
+    one step. Brokers to be added must be alive, unless the move `may_wait` for them.
 
     Source: KIP-455 "Possible partition-level errors"; Kafka's onPartitionReassignment, which completes such a move
     within the call.
@@ -87,8 +85,7 @@ def cancel(case: Case, cluster: Cluster, mode: Mode = Mode.SAFE) -> Change | Ref
     """Restore the replicas from before the move, as a set: their original order is not recorded.
 
     A gentle cancel keeps added replicas that have joined the ISR, and stops only the rest: the partition may then have
-    more
-    replicas than before. A move in its last stage has arrived and cannot be cancelled any more.
+    more replicas than before. A move in its last stage has arrived and cannot be cancelled any more.
 
     Source: KIP-455 "Cancellation", and the same section of its earlier revision.
     """

@@ -1,8 +1,7 @@
 """Which delegation tokens have expired and must be deleted and announced to the brokers?
 
 Brokers create, renew and describe tokens themselves; only expiry is the controller's duty. It needs no secret: a
-token's
-znode holds none.
+token's znode holds none.
 
 Source: KIP-48; Kafka's DelegationTokenManager.expireTokens.
 """

@@ -1,8 +1,8 @@
 """Does `/feature` match the inter-broker protocol, and which features may be finalized?
 
 From 2.7-IV0 on feature versioning is enabled, and an enabled znode is left as it is; before, it is disabled and
-cleared.
-No broker in ZooKeeper mode supports any feature: none can be finalized, and finalized ones can only be removed.
+cleared. No broker in ZooKeeper mode supports any feature: none can be finalized, and finalized ones can only be
+removed.
 
 Source: Kafka's KafkaController.maybeSetupFeatureVersioning and processFeatureUpdates (KIP-584, KIP-778).
 """

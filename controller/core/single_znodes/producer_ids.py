@@ -1,8 +1,7 @@
 """Which broker gets the next block of producer ids, and may it be written now?
 
 One znode serves all brokers, so its writes are serialized: one under way, the other brokers wait. A broker gets its
-block
-only once ZooKeeper has accepted it; no broker gets a block whose outcome is unknown.
+block only once ZooKeeper has accepted it; no broker gets a block whose outcome is unknown.
 
 Source: Kafka's KafkaController.processAllocateProducerIds and ZkProducerIdManager; KIP-730.
 """

@@ -28,12 +28,10 @@ class Changes(Struct):
 
     Shape:
         `partitions`, `topics`, `brokers` and `children` map to the values before the turn: a blank partition, or None,
-        if
-        there was nothing. `gone_topics` map to their last values. `configs` were read, `reconfigured` must be read.
+        if there was nothing. `gone_topics` map to their last values. `configs` were read, `reconfigured` must be read.
         `stray_deletions` are owed by topics that do not exist. `is_beginning`: everything has just been loaded. Its
         partitions are followed over several turns, in which `is_initial` says that all `partitions` and `topics` are
-        seen
-        for the first time; `unseen` are still to come. `room` is how many more partitions the turn may follow.
+        seen for the first time; `unseen` are still to come. `room` is how many more partitions the turn may follow.
     """
 
     is_beginning: bool = False
@@ -64,7 +62,7 @@ class Changes(Struct):
 
 
 class OpenChanges(Changes):
-    """Changes still being collected: facts are folded into them, and duties amend them before all follow."""
+    """Changes still being collected: facts are folded in, and duties retract and amend before all follow."""
 
     unseen: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)
     partitions: dict[TopicName, dict[PartitionId, Partition]] = field(default_factory=dict)

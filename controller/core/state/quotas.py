@@ -1,8 +1,7 @@
 """Which quota limits a user's client? The most specific one that is set.
 
 Source: Kafka's ClientQuotaManager.DefaultQuotaCallback, with its order of levels: the first level with any quota
-decides
-whose changes are counted together, and the rate is then looked up for those.
+decides whose changes are counted together, and the rate is then looked up for those.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What does this term remember that ZooKeeper does not hold? For all to read, and for the owners alone to change.
+"""What does this term remember that ZooKeeper does not hold? All duties may read it, only the owners change it.
 
-Losing it with the term costs a repetition: asking again, announcing again, waiting again.
+Losing it with the term costs a repetition: asking, announcing and waiting again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SetsOfBrokers = Mapping[TopicPartition, frozenset[BrokerId]]
 
 
 class Remembered(Struct, frozen=True, eq=False, kw_only=True):
-    """A view of the memories of all duties; what a field means is written where its owner keeps it."""
+    """A view of the memories of all duties; the owner's memory explains each field."""
 
     # brokers.Brokers
     controllers: Mapping[BrokerId, bool] = field(default_factory=dict)

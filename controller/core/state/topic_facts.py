@@ -1,8 +1,7 @@
 """How do the facts about one topic become one view, whatever their order?
 
 Facts about one topic come from several znodes, in any order. A fact that arrives before the topic's own znode is kept;
-a
-fact older than the topic's creation belongs to an earlier topic of the same name and is ignored.
+a fact older than the topic's creation belongs to an earlier topic of the same name and is ignored.
 """
 
 from __future__ import annotations
@@ -107,8 +106,7 @@ class Topics:
 
     def stray_deletions(self, name: TopicName) -> tuple[ZnodeVersion, Zxid] | None:
         """Version and sighting of deletions owed by a topic that does not exist, or was replaced by another of its
-        name; None if
-        there are none.
+        name; None if there are none.
         """
         record = self._records.get(name)
         if record is None or record.owed_version == ABSENT:
@@ -481,8 +479,7 @@ class Topics:
 
 def _is_of_another(owed: ReplicaDeletions | None, czxid: Zxid, topic: TopicView) -> bool:
     """Whether these deletions are certainly not this topic's: an old tool may have dropped an id, and a native
-    controller may
-    have given another since.
+    controller may have given another since.
     """
     has_other_id = owed is not None and None not in (owed.topic_id, topic.topic_id) and owed.topic_id != topic.topic_id
     return has_other_id and czxid < topic.czxid

@@ -23,8 +23,7 @@ class Partition(Struct, frozen=True, gc=False):
 
     Shape:
         `state` is None if the znode is absent or was not read yet; `is_state_known` distinguishes the two. `assignment`
-        is
-        empty if the topic znode does not list the partition. `as_of` is that of the state.
+        is empty if the topic znode does not list the partition. `as_of` is that of the state.
     """
 
     assignment: Assignment = UNASSIGNED
@@ -45,8 +44,7 @@ class TopicView(Struct, frozen=True):
 
     Shape:
         `partitions` and `deletions` follow the facts. `has_lost_id`: a tool that does not know topic ids has
-        overwritten
-        the znode; brokers refuse any other id, so `topic_id` is still the former one.
+        overwritten the znode; brokers refuse any other id, so `topic_id` is still the former one.
     """
 
     name: TopicName

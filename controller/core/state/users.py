@@ -1,8 +1,7 @@
 """What are the settings of the users whose SCRAM credentials are being changed?
 
 They are read on demand and forgotten afterwards: there may be very many, and they matter for nothing else. A failed
-read
-is reported to the request that needed it; it is not retried until it succeeds.
+read is reported to the request that needed it; it is not retried until it succeeds.
 """
 
 from __future__ import annotations

@@ -25,12 +25,9 @@ class Case(Struct, frozen=True):
         `state` is None only if the partition never had one. `confirmed` are the brokers that confirmed the deletion of
         their replica; `is_patience_over`: the others are no longer waited for. `owed` are replicas that left the
         assignment earlier and whose deletion is unconfirmed. `unlisted` are in-sync replicas that the topic's znode
-        does
-        not name; `assignment` is removing them. `strays` are unlisted replicas that may lack records: the ISR in
-        `state`
-        excludes them. `is_gathering`: the topic's znode was written a moment ago, and other moves of the topic will
-        soon
-        end too. `config` are the topic's settings, None unless just read.
+        does not name; `assignment` is removing them. `strays` are unlisted replicas that may lack records: the ISR in
+        `state` excludes them. `is_gathering`: the topic's znode was written a moment ago, and other moves of the topic
+        will soon end too. `config` are the topic's settings, None unless just read.
     """
 
     at: TopicPartition

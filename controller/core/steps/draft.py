@@ -173,8 +173,7 @@ class Draft:
         """The replicas that this step creates: those of partitions without a znode, and those that moves add.
 
         Excludes replicas that may have a log: one whose deletion is owed, one in sync, listed or not, and those of a
-        partition
-        that has lost its state.
+        partition that has lost its state.
         """
         for number in self._why:
             held, assignment = self.topic.partitions[number], self._assignments.get(number)

@@ -42,8 +42,7 @@ class Aside(Struct, eq=False):
     Shape:
         `whole` limits decisions about the topic's own znodes. `due` partitions have not been fully examined. With
         `holds_requests`, requests wait because ZooKeeper refuses their writes; `is_unproven` holds after a release
-        until
-        something is written. `times` counts consecutive quarantines.
+        until something is written. `times` counts consecutive quarantines.
     """
 
     whole: Limit = Limit.NONE

@@ -26,17 +26,14 @@ class Step(Struct, eq=False):
 
     Shape:
         `numbers` are the due partitions. `accepted` parts of requests are answered when the writes are done,
-        `postponed`
-        ones wait for the next step. `closed` partitions get no other request in this step, and rules skip `decided`
-        ones;
-        for those in `requested` a request decided about the replicas. Those `elected` got a leader before any request
-        was
-        considered; about those `left_alone` a request decided, though they are due, and no rule at all examined those
-        `unasked`. The `limited` are quarantined: only elections are allowed, and with `is_limited` only requests write
-        the
-        topic's own znode. `notices` are logged once the step is proposed. `looks` must be read before anything can be
-        decided about the partitions `looking`. With `waits_for`, the step is not written before that subject is free.
-        `at` is what is being decided at this moment: it is blamed for an exception.
+        `postponed` ones wait for the next step. `closed` partitions get no other request in this step, and rules skip
+        `decided` ones; for those in `requested` a request decided about the replicas. Those `elected` got a leader
+        before any request was considered; about those `left_alone` a request decided, though they are due, and no rule
+        at all examined those `unasked`. The `limited` are quarantined: only elections are allowed, and with
+        `is_limited` only requests write the topic's own znode. `notices` are logged once the step is proposed. `looks`
+        must be read before anything can be decided about the partitions `looking`. With `waits_for`, the step is not
+        written before that subject is free. `at` is what is being decided at this moment: it is blamed for an
+        exception.
     """
 
     name: TopicName
@@ -126,7 +123,7 @@ class TopicDuty(Duty):
         """Act after rules: what else belongs to the step?"""
 
     def end_step(self, step: Step, *, is_decided: bool) -> None:
-        """All is decided about these partitions, for this turn, unless an error ended the step."""
+        """Act once these partitions are decided for this turn, unless an exception ended the step."""
 
     def step_settled(self, step: Step, outcome: Outcome, out: Outbox) -> None:
         """Take the outcome of a step."""

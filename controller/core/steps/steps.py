@@ -258,8 +258,7 @@ class Steps(Duty):
         """Apply the rules to these partitions; those about which a request has decided get nothing else in this step.
 
         A leader must find in its answer the ISR it requested, and a request must not meet the legacy entry that it
-        evicts. In
-        the next step elections come first there, so that a leader's repeated requests cannot prevent them.
+        evicts. In the next step elections come first there, so that a leader's repeated requests cannot prevent them.
         """
         cluster, draft = self._cluster, step.planned
         topic = draft.topic

@@ -1,4 +1,4 @@
-"""What must be remembered of brokers because of what other duties do? The duty for brokers does so when asked."""
+"""What do other duties ask the duty for brokers to remember about announcements?"""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from zk_layout.znodes.topics import Assignment
 
 
 class Making(Struct, frozen=True):
-    """Replicas that this controller makes by a write: they are new where ZooKeeper holds what it wrote."""
+    """Replicas that this controller creates by a write: they are new if ZooKeeper holds what it wrote."""
 
     written: PartitionState | Assignment
     replicas: frozenset[BrokerId]
 
 
 class Announcements(Protocol):
-    """What brokers have heard, and what they have still to hear."""
+    """What brokers have been sent, and what they must still be sent."""
 
     def note_unannounced(self, at: TopicPartition) -> None:
-        """The leader may not know what is in force: no replica joins the ISR in this leader epoch."""
+        """Note that the leader may not know its current state: no replica joins the ISR in this leader epoch."""
 
     def note_log_deletion(self, at: TopicPartition, broker: BrokerId) -> None:
-        """A command to delete its log goes to a replica; whatever becomes of that, the log may be gone."""
+        """Note that a replica is sent a deletion; whatever the outcome, its log may be gone."""
 
     def note_making(self, at: TopicPartition, making: Making) -> None:
-        """Replicas are being made; brokers hear of them as new ones if ZooKeeper takes the write."""
+        """Note replicas that a proposal creates; brokers are sent them as new if ZooKeeper accepts the write."""

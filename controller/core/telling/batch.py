@@ -97,8 +97,7 @@ class Batch:
 
         Shape:
             `is_greeting`: some broker needs a full update, and all brokers must know it before they hear which
-            partitions
-            it follows.
+            partitions it follows.
         """
         recipients = self._cluster.registered_brokers()
         brokers = live_brokers(self._cluster)

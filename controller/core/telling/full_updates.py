@@ -1,8 +1,8 @@
 """Which partitions come next in the full updates of brokers that need one?
 
-All such brokers share one round over all topics, so that each command is made once; a broker that joins later
-continues until it is back where it joined. Meanwhile changes go to all brokers at once, except that a broker gets a
-topic it does not know as a whole: clients take the listed partitions for all of them, and choose by their number.
+All such brokers share one round over all topics, so that each command is made once; a broker that joins later continues
+until it is back where it joined. Meanwhile changes go to all brokers at once, except that a broker gets a topic it does
+not know as a whole: clients take the listed partitions for all of them, and choose by their number.
 
 Source: Kafka's KafkaController.onBrokerStartup, which sends a new broker everything in one request.
 """
@@ -37,10 +37,8 @@ class Greetings:
 
     Shape:
         `_left` is how many topics each broker still needs. `_begun` is how many partitions of the next topic were
-        already
-        sent. Topics in `_held_back` could not be sent in their turn; for brokers with 0 there, the LeaderAndIsr
-        requests
-        were.
+        already sent. Topics in `_held_back` could not be sent in their turn; for brokers with 0 there, the LeaderAndIsr
+        requests were.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -4,10 +4,8 @@ That a topic is to be deleted is a fact (`/admin/delete_topics/<topic>`), and so
 The brokers' confirmations are memory: losing them with a term costs asking again.
 
 Source: Kafka's TopicDeletionManager and ReplicaStateMachine, with two differences: a deletion does not wait for moves
-of
-the topic but ends them, and deletes their adding replicas like the others; and brokers are asked only for what they
-have
-not confirmed.
+of the topic but ends them, and deletes their adding replicas like the others; and brokers are asked only for what they
+have not confirmed.
 """
 
 from __future__ import annotations
@@ -62,11 +60,9 @@ class _Deletion(Struct):
 
     Shape:
         `rounds` are still to be sent, at most one that has begun and one that has not. `told`, `confirmed` and
-        `refused`
-        are by broker, since it registered; `left` is what is not confirmed, as far as the last round has come. Of
-        `announced` partitions all brokers were sent the deletion; the replicas of others may not be known yet. `found`
-        is
-        the result of a survey; `is_surveying`: one is under way.
+        `refused` are by broker, since it registered; `left` is what is not confirmed, as far as the last round has
+        come. Of `announced` partitions all brokers were sent the deletion; the replicas of others may not be known yet.
+        `found` is the result of a survey; `is_surveying`: one is under way.
     """
 
     rounds: list[_Round] = field(default_factory=lambda: [_Round()])

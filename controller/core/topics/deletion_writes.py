@@ -28,8 +28,7 @@ def dropped(name: TopicName, mark: DeletionMark, topic: TopicView | None, cluste
     """The removal of a request that is not executed, and why; None if the topic has to be looked up first.
 
     A mark older than its topic was meant for a former topic of the same name: the present one was created afterwards,
-    and
-    no one has asked to delete it.
+    and no one has asked to delete it.
     """
     if topic is None and not cluster.is_known_missing(name, mark.czxid):
         return None

@@ -10,5 +10,6 @@ from zk_layout.ids import TopicName
 class TopicsMemory(Struct, frozen=True, eq=False):
     """Written by `Topics`, in `deletion.py`."""
 
-    # Their deletion goes on although its request was taken away: brokers hear nothing of them until it is there again.
+    # Topics whose deletion continues although its request was withdrawn: brokers are sent nothing about them until the
+    # request is back.
     withdrawn: dict[TopicName, None] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Which transactions are in flight, and what became of them?
 
-Owns everything between a proposal and its outcome: packing, size limits, reads after a failure, and the wait before
-the next attempt.
+Owns everything between a proposal and its outcome: packing, size limits, reads after a failure, and the wait before the
+next attempt.
 """
 
 from __future__ import annotations
@@ -155,8 +155,7 @@ class Transactions:
         """Send a duty's proposals; settle at once those that must not be sent.
 
         Independent proposals share transactions, to save round trips. A proposal that was refused last time travels
-        alone,
-        so that it cannot fail others with it. Of a proposal that had to be cut, only the first part is sent now.
+        alone, so that it cannot fail others with it. Of a proposal that had to be cut, only the first part is sent now.
 
         Raises:
             ValueError: another proposal about the same subject is under way.

@@ -38,8 +38,7 @@ class Atom(Struct, frozen=True):
     Shape:
         If one cannot, all of `before` is committed before any of `writes` is sent, and all of those before any of
         `after`. The writes within `before`, and those within `after`, are independent of each other. `writes` stay in
-        one
-        transaction if ZooKeeper's limit allows; if not, each part is committed before the next is sent.
+        one transaction if ZooKeeper's limit allows; if not, each part is committed before the next is sent.
     """
 
     writes: tuple[Write, ...]
@@ -53,8 +52,7 @@ class Proposal(Struct, frozen=True, eq=False):
 
     Shape:
         Atoms may travel in several transactions. `holds` are other subjects that must not be written meanwhile. The
-        duty
-        gets `memo` back with the outcome.
+        duty gets `memo` back with the outcome.
     """
 
     subject: Subject

@@ -36,8 +36,11 @@ class Duty:
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """One of the duty's own alarms rang."""
 
+    def retract(self, changes: OpenChanges, out: Outbox) -> None:
+        """Remove from the changes what is no real change."""
+
     def amend(self, changes: OpenChanges, out: Outbox) -> None:
-        """Before any duty follows: remove what is no real change, add what must be examined again."""
+        """Add to the changes what must be examined again."""
 
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Take in changed facts. No broker has been informed of them yet."""

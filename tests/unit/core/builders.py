@@ -80,6 +80,7 @@ class Term:
     def follow(self, duty: Duty) -> list[Effect]:
         """A duty hears what has changed since this was last called."""
         out, changes = self.out(), self.state.take_changes()
+        duty.retract(changes, out)
         duty.amend(changes, out)
         duty.follow(changes, out)
         duty.tell(changes, out)

@@ -1,4 +1,4 @@
-"""While duties follow, the changes stay as they are, and it does not matter who follows first."""
+"""While duties follow, the changes stay as they are, and until they tell it does not matter which one is first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from controller.core import duties, machine
 from controller.core.memory import Memory
 from controller.core.messages.outbox import Outbox
-from controller.core.state.changes import Changes
+from controller.core.state.changes import Changes, OpenChanges
 from controller.core.turn.duty import Duty
 from controller.core.turn.intake import Intake
 from controller.core.turn.shared import Shared
@@ -34,7 +34,7 @@ NAMES = (
 
 
 class Turned:
-    """A duty among others: when the last is asked to follow, all do, the last first."""
+    """A duty among others: when the last is asked to retract, amend or follow, all do, the last first."""
 
     def __init__(self, duty: Duty, every: Sequence[Duty]) -> None:
         self._duty, self._every = duty, every
@@ -42,13 +42,22 @@ class Turned:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._duty, name)
 
+    def retract(self, changes: OpenChanges, out: Outbox) -> None:
+        for duty in self._all():
+            duty.retract(changes, out)
+
+    def amend(self, changes: OpenChanges, out: Outbox) -> None:
+        for duty in self._all():
+            duty.amend(changes, out)
+
     def follow(self, changes: Changes, out: Outbox) -> None:
-        if self._duty is not self._every[-1]:
-            return
         before = picture(changes)
-        for duty in reversed(self._every):
+        for duty in self._all():
             duty.follow(changes, out)
             assert picture(changes) == before, duty
+
+    def _all(self) -> Sequence[Duty]:
+        return self._every[::-1] if self._duty is self._every[-1] else ()
 
 
 def picture(changes: Changes) -> dict[str, object]:

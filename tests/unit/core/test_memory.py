@@ -12,9 +12,15 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from controller.core import memory
+from controller.core.brokers.duty import Brokers
+from controller.core.elections.duty import Elections
 from controller.core.memory import Memory
+from controller.core.reassignment.moves import Moves
 from controller.core.state.remembered import Remembered
-from tests.unit.core.builders import OWN
+from tests.unit.core.builders import AT, OWN, Term, ids
+from zk_layout.facts import Stat, absent, present
+from zk_layout.ids import ZnodeVersion, Zxid
+from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
 REPOSITORY = Path(__file__).parents[3]
 PRODUCT = ("controller", "metrics", "zk_layout")
@@ -73,3 +79,29 @@ def test_what_others_read_is_never_replaced() -> None:
         for field in fields(part):
             with pytest.raises(AttributeError):
                 setattr(part, field.name, {})
+
+
+def test_every_owner_forgets_a_topic_that_is_gone() -> None:
+    term = Term("1,2")
+    address = TopicAddress(AT.topic)
+    term.fold(
+        present(address, Topic({AT.partition: Assignment(ids("1,2"))}), Stat(Zxid(10), Zxid(10), ZnodeVersion(0)))
+    )
+    owners = (
+        Brokers(term.shared, term.memory.brokers),
+        Elections(term.shared, term.memory.elections),
+        Moves(term.shared, term.memory.moves),
+    )
+    for owner in owners:
+        term.follow(owner)
+    said = (term.memory.moves.confirmed, term.memory.brokers.logs_deleted, term.memory.brokers.caught_up)
+    for brokers in said:
+        brokers[AT] = frozenset(ids("1"))
+    term.memory.elections.preferring[AT] = None
+
+    term.fold(absent(address, Zxid(11)))
+
+    changes = term.changes()
+    for owner in owners:
+        owner.follow(changes, term.out())
+    assert not any((*said, term.memory.elections.preferring))
