@@ -33,8 +33,8 @@ def all_duties(shared: Shared, memory: Memory, intake: Intake) -> tuple[Duty, ..
     """The duties of one term, in the order in which the machine calls them.
 
     Where the order matters:
-        tell: `Brokers` picks this turn's full updates before `Topics` announces deletions; the intake comes last and
-        sees which brokers were sent what.
+        announce: `Brokers` picks this turn's full updates before `Topics` announces deletions; the intake comes last
+        and sees which brokers were sent what.
         propose: requests reach their duties earlier; `Steps` may remove entries of the legacy znode along with other
         writes, before `LegacyZnode` removes the rest.
 

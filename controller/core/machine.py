@@ -136,7 +136,7 @@ class Machine:
             for asked in self._intake.take(out):
                 self._intake.admit_to(self._serving[type(asked.request)], asked, out)
         for duty in self._duties:
-            duty.tell(changes, out)
+            duty.announce(changes, out)
         for duty in self._duties:
             self._transactions.send(duty, self._proposals(duty, out), out)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from controller.core.announcing.batch import Batch
+from controller.core.announcing.full_updates import Greetings
+from controller.core.announcing.sending import is_of_its_present_life, send
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Passage
 from controller.core.brokers.memory import BrokersMemory
@@ -19,9 +22,6 @@ from controller.core.messages.requests import ControlledShutdown
 from controller.core.stage import in_force
 from controller.core.state.changes import Changes, OpenChanges, cut_off
 from controller.core.state.topics import Partition, TopicView
-from controller.core.telling.batch import Batch
-from controller.core.telling.full_updates import Greetings
-from controller.core.telling.sending import is_of_its_present_life, send
 from controller.core.turn.duty import Duty, Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionId, Replicas, TopicName, TopicPartition
@@ -239,7 +239,7 @@ class Brokers(Duty):
 
     # ---- what they are sent ---------------------------------------------------------------------------------
 
-    def tell(self, changes: Changes, out: Outbox) -> None:
+    def announce(self, changes: Changes, out: Outbox) -> None:
         """Send all brokers what changed, and part of a full update to brokers that need one."""
         cluster = self._cluster
         owed, self._is_owed_due = self._is_owed_due, False
@@ -254,7 +254,7 @@ class Brokers(Duty):
         if is_anything_due or (self._greetings.has_more(self._half_told()) and not changes.unseen):
             batch = self._batch(changes, is_owed_due=owed)
             is_greeting = bool(fresh) or changes.is_beginning
-            for broker, command in batch.tells(brokers_changed=have_changed, is_greeting=is_greeting):
+            for broker, command in batch.commands(brokers_changed=have_changed, is_greeting=is_greeting):
                 send(broker, command, cluster, self._memory, out)
         if self._to_touch or (self._greetings.has_more(self._half_told()) and not changes.unseen):
             out.wake(Again(), out.now)

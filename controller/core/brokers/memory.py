@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from msgspec import Struct, field
 
+from controller.core.announcing.announcements import Making
 from controller.core.state.brokers import NO_BROKERS, Broker
 from controller.core.state.topics import Partition
-from controller.core.telling.announcements import Making
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 

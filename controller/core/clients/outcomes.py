@@ -81,7 +81,7 @@ class Outcomes:
         """Answer the parts whose outcome this turn's changes show, once brokers know."""
         if not self._pending and not self._telling:
             return
-        told = {t.broker: t.command for t in out.told if isinstance(t.command, UpdateMetadata)}
+        told = {t.broker: t.command for t in out.sent if isinstance(t.command, UpdateMetadata)}
         for broker in changes.brokers:
             if not self._cluster.is_registered(broker):
                 self._know(broker, None, out)

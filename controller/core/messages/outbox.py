@@ -35,7 +35,7 @@ class Outbox:
         """Begin without effects. `now` is in monotonic seconds; `unanswered` are the requests of the term."""
         self.now = now
         self.effects: list[Effect] = []
-        self.told: list[Tell] = []
+        self.sent: list[Tell] = []
         self.is_over = False
         self._unanswered = unanswered
         self._recorded: dict[Record, list[str]] = {}
@@ -78,12 +78,12 @@ class Outbox:
         """Read these znodes, each once."""
         self.effects.append(Read(tuple(dict.fromkeys(addresses)), watch))
 
-    def tell(
+    def send(
         self, broker: BrokerId, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch, command: Command
     ) -> None:
         """Send a command to a broker."""
         tell = Tell(broker, broker_epoch, controller_epoch, command)
-        self.told.append(tell)
+        self.sent.append(tell)
         self.effects.append(tell)
 
     def answer(self, call: CallId, reply: Reply) -> None:

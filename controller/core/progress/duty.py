@@ -134,7 +134,7 @@ class RequestProgress(Duty):
             self._look(out)
         self._znodes.review(out.now)
 
-    def tell(self, changes: Changes, out: Outbox) -> None:
+    def announce(self, changes: Changes, out: Outbox) -> None:
         """Continue what one turn was too short for."""
         is_hearing = self._progress.take_in(out.now)
         if self._progress.is_looking:

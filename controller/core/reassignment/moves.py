@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from controller.core.announcing.sending import is_accepted
 from controller.core.clients.open_requests import Item, denied, moved
 from controller.core.clients.refusal import refusal
 from controller.core.messages.errors import ErrorCode, Refusal
@@ -21,7 +22,6 @@ from controller.core.state.topics import UNASSIGNED
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Next, Precedence, Rule
 from controller.core.steps.step import Step, TopicDuty
-from controller.core.telling.sending import is_accepted
 from controller.core.turn.duty import Report
 from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName, TopicPartition

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from controller.core.announcing.announcements import Making
 from controller.core.messages.effects import Create, Delete, Record, Set, Write
 from controller.core.stage import complete, strays
 from controller.core.state.brokers import NO_BROKERS
@@ -13,7 +14,6 @@ from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, listed, raised
 from controller.core.steps.invariants import NOTHING, Held, gate
-from controller.core.telling.announcements import Making
 from controller.core.transactions.proposal import Atom
 from zk_layout.ids import ABSENT, NO_LEADER, LeaderEpoch, PartitionId, Replicas, TopicId, TopicPartition, ZnodeVersion
 from zk_layout.znodes.partition_state import PartitionAddress, PartitionsAddress, PartitionState, StateAddress

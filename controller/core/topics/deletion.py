@@ -15,6 +15,10 @@ from itertools import islice
 
 from msgspec import Struct, field
 
+from controller.core.announcing.announcements import Announcements
+from controller.core.announcing.batch import cut
+from controller.core.announcing.sending import send
+from controller.core.announcing.views import deleted, live_brokers
 from controller.core.messages.commands import PartitionView, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.messages.effects import Create, Survey
 from controller.core.messages.events import Acknowledged, Again, Surveyed
@@ -23,10 +27,6 @@ from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
-from controller.core.telling.announcements import Announcements
-from controller.core.telling.batch import cut
-from controller.core.telling.sending import send
-from controller.core.telling.views import deleted, live_brokers
 from controller.core.topics import deletion_writes
 from controller.core.topics.memory import TopicsMemory
 from controller.core.transactions.proposal import Atom
@@ -202,7 +202,7 @@ class TopicDeletions:
 
     # ---- announcing -----------------------------------------------------------------------------------------
 
-    def tell(self, out: Outbox) -> list[TopicName]:
+    def announce(self, out: Outbox) -> list[TopicName]:
         """Announce the deletion and the logs to remove; return topics sent in full this turn.
 
         Brokers that get a full update this turn know nothing yet, and their earlier confirmations do not count.

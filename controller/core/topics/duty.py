@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from controller.core.announcing.sending import is_accepted
 from controller.core.clients.authorization import CLUSTER
 from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import WHOLE_TOPIC, Item, denied, refused
@@ -25,7 +26,6 @@ from controller.core.messages.requests import (
 from controller.core.state.changes import Changes
 from controller.core.state.topics import TopicView
 from controller.core.steps.step import Step, TopicDuty
-from controller.core.telling.sending import is_accepted
 from controller.core.topics import create_partitions, create_topics, delete_topics, deletion_writes
 from controller.core.topics.creation import TopicCreation
 from controller.core.topics.deletion import TopicDeletions
@@ -243,9 +243,9 @@ class Topics(TopicDuty):
             if self._deletions.is_under_way(name):
                 self._shared.agenda.add(name)
 
-    def tell(self, changes: Changes, out: Outbox) -> None:
+    def announce(self, changes: Changes, out: Outbox) -> None:
         """Announce deletions to brokers."""
-        for name in self._deletions.tell(out):
+        for name in self._deletions.announce(out):
             self._shared.agenda.add(name)
         if self._deletions.is_refused and not self._is_alarm_set:
             self._is_alarm_set = True

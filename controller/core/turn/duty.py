@@ -45,8 +45,8 @@ class Duty:
     def follow(self, changes: Changes, out: Outbox) -> None:
         """Take in changed facts. No broker has been informed of them yet."""
 
-    def tell(self, changes: Changes, out: Outbox) -> None:
-        """Inform the brokers: every duty has followed."""
+    def announce(self, changes: Changes, out: Outbox) -> None:
+        """Announce changes to the brokers: every duty has followed."""
 
     def propose(self, out: Outbox) -> Sequence[Proposal]:
         """Propose writes, once brokers are informed; none about a subject that is under way."""

@@ -98,7 +98,7 @@ class Intake(Duty):
         if isinstance(report, Acknowledged):
             self._shared.outcomes.hear(report, out)
 
-    def tell(self, changes: Changes, out: Outbox) -> None:
+    def announce(self, changes: Changes, out: Outbox) -> None:
         """Answer requests once the brokers know the outcome."""
         self._shared.outcomes.look(changes, out)
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from controller.core.announcing.announcements import Announcements
 from controller.core.clients.authorization import Authorizer, Reasons, authorizer_of
 from controller.core.clients.decisions import Decisions
 from controller.core.clients.open_requests import Item, OpenRequests, Wanted
@@ -21,7 +22,6 @@ from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
 from controller.core.state.remembered import Remembered
 from controller.core.state.view import Cluster, Identity
-from controller.core.telling.announcements import Announcements
 from controller.core.transactions.owner import Transactions
 from controller.core.transactions.sizes import RequestSizes
 from zk_layout.ids import ControllerEpoch

@@ -83,7 +83,7 @@ class Term:
         duty.retract(changes, out)
         duty.amend(changes, out)
         duty.follow(changes, out)
-        duty.tell(changes, out)
+        duty.announce(changes, out)
         return out.effects
 
     def propose(self, duty: Duty) -> list[Effect]:

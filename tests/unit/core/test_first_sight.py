@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from controller.core.announcing.announcements import Making
 from controller.core.brokers.memory import BrokersMemory
 from controller.core.messages.commands import LeaderAndIsr
 from controller.core.state.topics import Partition
-from controller.core.telling.announcements import Making
 from tests.unit.core.builders import AT, ids, state
 from tests.unit.traps.play import Play, cluster, some
 from zk_layout.znodes.topics import Assignment

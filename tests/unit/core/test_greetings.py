@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from controller.core.announcing.full_updates import Greetings
 from controller.core.brokers.duty import Brokers
 from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
-from controller.core.telling.full_updates import Greetings
 from tests.unit.core.builders import Term, ids, state
 from tests.unit.traps.play import Play
 from zk_layout.facts import Stat, present
@@ -78,8 +78,8 @@ def test_a_topic_that_is_first_seen_in_several_turns_is_told_whole() -> None:
         out, changes = term.out(), term.state.take_changes(2)
         brokers.amend(changes, out)
         brokers.follow(changes, out)
-        brokers.tell(changes, out)
-        to_one = [tell.command for tell in out.told if tell.broker == BrokerId(1)]
+        brokers.announce(changes, out)
+        to_one = [tell.command for tell in out.sent if tell.broker == BrokerId(1)]
         metadata.append([len(c.partitions) for c in to_one if isinstance(c, UpdateMetadata) and c.partitions])
         led.append(bool([c for c in to_one if isinstance(c, LeaderAndIsr)]))
 

@@ -52,7 +52,7 @@ def test_a_new_topic_id_reaches_the_replicas_though_the_rest_of_the_topic_was_re
     out = term.out()
     brokers.amend(changes, out)
     brokers.follow(changes, out)
-    brokers.tell(changes, out)
+    brokers.announce(changes, out)
     assert led(out.effects) == []
 
     term.fold(state_fact("1", 1))  # the leader epoch is the same: only the id makes LeaderAndIsr necessary

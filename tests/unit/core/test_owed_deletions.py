@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.announcing.sending import send
 from controller.core.messages.commands import ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.messages.effects import Notice, Tell
-from controller.core.telling.sending import send
 from controller.core.topics.deletion import DURING_DELETE
 from tests.unit.core.builders import AT, Term, ids, state
 from tests.unit.traps.play import Play, index, some
@@ -134,7 +134,7 @@ def test_commands_of_other_kinds_pass() -> None:
 
     send(BrokerId(1), UpdateMetadata((), ()), term.cluster, term.memory.brokers, out)
 
-    assert len(out.told) == 1
+    assert len(out.sent) == 1
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ class Desk(Term):
         self.memory.brokers.updated_in_full.update(dict.fromkeys(ids(",".join(map(str, fresh)))))
         self.deletions.follow(self.changes())
         out = self.out()
-        self.deletions.tell(out)
-        return [(told.broker, told.command) for told in out.told]
+        self.deletions.announce(out)
+        return [(told.broker, told.command) for told in out.sent]
 
     def stops(self, *fresh: int) -> dict[int, list[int]]:
         return {

@@ -10,6 +10,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
+from controller.core.announcing.full_updates import Greeting, Greetings
+from controller.core.announcing.views import deleted, live_brokers, view
 from controller.core.messages.commands import (
     Command,
     LeaderAndIsr,
@@ -24,8 +26,6 @@ from controller.core.state.brokers import NO_BROKERS
 from controller.core.state.changes import Changes
 from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
-from controller.core.telling.full_updates import Greeting, Greetings
-from controller.core.telling.views import deleted, live_brokers, view
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition
 
 PARTITIONS_A_REQUEST = 10_000
@@ -92,7 +92,7 @@ class Batch:
     def _seen(self) -> list[PartitionView]:
         return [seen for of_topic in self._views.values() for seen in of_topic.values()]
 
-    def tells(self, *, brokers_changed: bool, is_greeting: bool = False) -> Iterator[tuple[BrokerId, Command]]:
+    def commands(self, *, brokers_changed: bool, is_greeting: bool = False) -> Iterator[tuple[BrokerId, Command]]:
         """The commands, in the order in which each broker must get them.
 
         Shape:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.core.announcing.announcements import Announcements
 from controller.core.messages.commands import Command, ReplicaStop, StopReplica
 from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Acknowledged
 from controller.core.messages.outbox import Outbox
 from controller.core.stage import may_be_deleted
 from controller.core.state.view import Cluster
-from controller.core.telling.announcements import Announcements
 from zk_layout.ids import BrokerId, TopicPartition
 
 WITHHELD = "withheld replica deletion"
@@ -29,7 +29,7 @@ def send(broker: BrokerId, command: Command, cluster: Cluster, noted: Announceme
                 return
             command = StopReplica(stops)
         _note_log_deletions(broker, stops, cluster, noted)
-    out.tell(broker, cluster.brokers[broker].epoch, cluster.controller_epoch, command)
+    out.send(broker, cluster.brokers[broker].epoch, cluster.controller_epoch, command)
 
 
 def _note_log_deletions(broker: BrokerId, stops: Iterable[ReplicaStop], cluster: Cluster, noted: Announcements) -> None:
