@@ -13,7 +13,7 @@ BATCH = "controller/core/announcing/batch.py"
 DRAFT = "controller/core/steps/draft.py"
 MEMORY = "controller/core/brokers/memory.py"
 SENDING = "controller/core/announcing/sending.py"
-REST = "controller/core/scheduling/waits.py"
+WAITS = "controller/core/scheduling/waits.py"
 VIEW = "controller/core/state/view.py"
 
 MUTANTS = (
@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "waits for ever until a broker's former life is dealt with",
-        REST,
+        WAITS,
         "if not wait.topics or wait.until <= out.now]",
         "if not wait.topics]",
         (unit("containment"),),

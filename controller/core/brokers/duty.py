@@ -105,7 +105,7 @@ class Brokers(Duty):
             return
         if broker in self._cluster.controllers:
             if passage is Passage.VANISHED:
-                self._shared.rest.put_off(partial(self._let_in_again, broker), {}, 0.0, out)
+                self._shared.waits.start(partial(self._let_in_again, broker), {}, 0.0, out)
             return
         changes.brokers.setdefault(broker, None)
         if not changes.is_beginning and passage is not Passage.CHANGED:
@@ -119,8 +119,8 @@ class Brokers(Duty):
             self._refusals.forget(broker)
             self._greetings.leave(broker)
             hosted = self._cluster.hosted.get(broker, {})
-            deed = partial(self._let_in_again, broker)
-            self._shared.rest.put_off(deed, hosted, READMITTED_AFTER_S, out, is_prolonged=True)
+            callback = partial(self._let_in_again, broker)
+            self._shared.waits.start(callback, hosted, READMITTED_AFTER_S, out, is_prolonged=True)
             self._connections.append(Disconnect(broker))
             return
         held = self._cluster.brokers[broker]
@@ -183,7 +183,7 @@ class Brokers(Duty):
             look_at = self._look_at if is_news else self._shared.agenda.add  # a repeated request is not announced again
             for name, numbers in hosted.items():
                 look_at(name, numbers)
-            self._shared.rest.put_off(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
+            self._shared.waits.start(partial(self._permit, call, request), hosted, SHUTDOWN_ANSWERED_WITHIN_S, out)
         for at in self._memory.touched:
             self._look_at(at.topic, (at.partition,))
         self._memory.touched.clear()

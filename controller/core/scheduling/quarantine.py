@@ -40,10 +40,10 @@ class SetAside:
         """Release a subject: it has succeeded."""
         self._reasons.pop(what, None)
 
-    def attempt(self, what: str, deed: Callable[[], T], out: Outbox) -> T | None:
+    def attempt(self, what: str, action: Callable[[], T], out: Outbox) -> T | None:
         """Run the action; on an exception quarantine the subject and return None."""
         try:
-            result = deed()
+            result = action()
         except Exception as error:
             self.put(what, described(error), out)
             return None

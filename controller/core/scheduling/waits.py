@@ -14,7 +14,7 @@ from controller.core.messages.events import Alarm
 from controller.core.messages.outbox import Outbox
 from zk_layout.ids import PartitionId, TopicName
 
-Deed = Callable[[Outbox], None]
+Callback = Callable[[Outbox], None]
 
 
 class LongEnough(Alarm, frozen=True):
@@ -25,12 +25,12 @@ class _Wait(Struct, eq=False):
     """Shape: `patience_s`, if set, restarts with each partition that settles."""
 
     topics: dict[TopicName, set[PartitionId]]
-    deed: Deed
+    callback: Callback
     until: float
     patience_s: float | None
 
 
-class Rest:
+class Waits:
     """Callbacks for settled partitions: those that no rule applies to, or whose rule cannot act for now."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class Rest:
         """Whether there are no waits."""
         return not self._waiting
 
-    def put_off(
+    def start(
         self,
-        deed: Deed,
+        callback: Callback,
         partitions: Mapping[TopicName, Iterable[PartitionId]],
         wait_s: float,
         out: Outbox,
@@ -57,7 +57,7 @@ class Rest:
             Waits for at most `wait_s`; if `is_prolonged`, each partition that settles restarts that time.
         """
         topics = {name: set(numbers) for name, numbers in partitions.items()}
-        self._waiting.append(_Wait(topics, deed, out.now + wait_s, wait_s if is_prolonged else None))
+        self._waiting.append(_Wait(topics, callback, out.now + wait_s, wait_s if is_prolonged else None))
         self._set_alarm(out)
 
     def note(self, topic: TopicName, numbers: Iterable[PartitionId], out: Outbox) -> None:
@@ -84,7 +84,7 @@ class Rest:
         if due:
             self._waiting = [wait for wait in self._waiting if wait not in due]
         for wait in due:
-            wait.deed(out)
+            wait.callback(out)
 
     def woke(self, out: Outbox) -> None:
         """Set the next alarm; this turn runs what is due."""

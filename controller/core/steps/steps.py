@@ -98,7 +98,7 @@ class Steps(Duty):
         for name in changes.gone_topics:
             self._aside.forget(name)
             self._overdue.pop(name, None)
-            self._shared.rest.note_topic(name)
+            self._shared.waits.note_topic(name)
 
     def woke(self, alarm: Alarm, out: Outbox) -> None:
         """Try a quarantined topic again, or end waits that have reached their deadline."""
@@ -108,7 +108,7 @@ class Steps(Duty):
                 self._overdue.setdefault(topic, {}).update(due)  # elections first: requests have waited here, too
                 self._shared.agenda.add(topic, due, is_urgent=True)
             case LongEnough():
-                self._shared.rest.woke(out)
+                self._shared.waits.woke(out)
             case LeadersWaited():
                 self._leaders_wait.woke(alarm, out)
             case _:
@@ -129,7 +129,7 @@ class Steps(Duty):
                 agenda.add(name, is_urgent=True)
         if agenda.has_more(busy, unseen, proposals):
             out.wake(Again(), out.now)
-        self._shared.rest.do_due(out)
+        self._shared.waits.do_due(out)
         return list(proposals.values())
 
     def _unblock(self) -> None:
@@ -178,7 +178,7 @@ class Steps(Duty):
             self._shared.agenda.add(name, is_urgent=True)
         if step.looks:
             out.read(step.looks)
-        self._note_rest(step, out)
+        self._note_settled(step, out)
         if not step.atoms:
             if not step.looks:
                 self._aside.went_well(name, has_written=False)
@@ -188,18 +188,18 @@ class Steps(Duty):
             self._shared.announcements.note_making(TopicPartition(name, number), making)
         return Proposal(topic_subject(name), step.atoms, tuple(step.holds), step)
 
-    def _note_rest(self, step: Step, out: Outbox) -> None:
+    def _note_settled(self, step: Step, out: Outbox) -> None:
         """Report settled partitions to the waits: those about which no rule has a decision."""
-        rest = self._shared.rest
-        if rest.is_idle:
+        waits = self._shared.waits
+        if waits.is_idle:
             return
         if step.draft is None:
-            rest.note_topic(step.name)
+            waits.note_topic(step.name)
             return
         is_touched = step.draft.touches
         unsettled = step.looking.keys() | step.unasked.keys() | step.elected.keys()
-        at_rest = [n for n in step.numbers if n not in unsettled and (n in step.left_alone or not is_touched(n))]
-        rest.note(step.name, at_rest, out)
+        settled = [n for n in step.numbers if n not in unsettled and (n in step.left_alone or not is_touched(n))]
+        waits.note(step.name, settled, out)
 
     # ---- deciding -------------------------------------------------------------------------------------------
 

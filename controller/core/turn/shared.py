@@ -16,7 +16,7 @@ from controller.core.messages.replies import Result
 from controller.core.quotas.mutations import MutationQuotas
 from controller.core.scheduling.agenda import Agenda
 from controller.core.scheduling.quarantine import SetAside
-from controller.core.scheduling.waits import Rest
+from controller.core.scheduling.waits import Waits
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
@@ -53,7 +53,7 @@ class Shared(Struct, frozen=True, eq=False):
     quotas: MutationQuotas
     requests: OpenRequests
     outcomes: Outcomes
-    rest: Rest
+    waits: Waits
     random: SeededRandom
     deciders: dict[type[Wanted], Decider]
 
@@ -102,7 +102,7 @@ def at_beginning(
         quotas,
         requests,
         Outcomes(cluster, requests),
-        Rest(),
+        Waits(),
         random,
         {},
     )

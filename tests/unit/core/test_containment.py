@@ -98,7 +98,7 @@ class Turns:
             for commit in commits(effects):
                 self.zxid += 1
                 pending.append(Committed(commit.commit, Zxid(self.zxid)))
-        raise RuntimeError("it does not come to rest")
+        raise RuntimeError("it does not settle")
 
     def dies(self, broker: int) -> list[Effect]:
         self.zxid += 1
@@ -364,7 +364,7 @@ def alter(broker: int, number: int, isr: str, partition_epoch: int) -> AlterPart
 
 
 def busy(turns: Turns, request: Callable[[int], Request], *events: Event) -> list[Effect]:
-    """A request at every look, each granted: the topic is never at rest. What comes of it in some turns."""
+    """A request at every look, each granted: the topic never settles. What comes of it in some turns."""
     every: list[Effect] = []
     pending = list(events)
     for n in range(12):
