@@ -22,7 +22,7 @@ MUTANTS = (
         "rules on while ZooKeeper is silent",
         CANDIDACY,
         "            self._go_blind(SILENT, now)",
-        "            self._sight.lose(SILENT)",
+        "            self._known.lose(SILENT)",
         (unit("candidacy"),),
     ),
     Mutant(

@@ -39,7 +39,7 @@ from controller.core.candidacy.events import (
     Watching,
     Woken,
 )
-from controller.core.candidacy.holder import Sight, named
+from controller.core.candidacy.holder import KnownHolder, named
 from controller.core.candidacy.orders import (
     Abandon,
     BeginTerm,
@@ -54,7 +54,7 @@ from controller.core.candidacy.orders import (
     Severity,
     WakeAt,
 )
-from controller.core.candidacy.pauses import Waiting
+from controller.core.candidacy.pauses import Pauses
 from controller.core.candidacy.phases import Phase, TakeOver, Why
 from zk_layout.ids import ControllerEpoch
 from zk_layout.znodes.controller import ControllerClaim
@@ -84,7 +84,7 @@ class Candidacy:
     def __init__(self, settings: CandidacySettings) -> None:
         """Begin in standby, with no knowledge of the cluster."""
         self.phase = Phase.STANDBY
-        self._sight = Sight(STARTING)
+        self._known = KnownHolder(STARTING)
         self._settings = settings
         self._orders: list[Order] = []
         self._is_watching = False
@@ -96,7 +96,7 @@ class Candidacy:
         self._why = STARTING
         self._epoch = ControllerEpoch(0)
         self._is_outranked = False
-        self._waiting = Waiting()
+        self._pauses = Pauses()
         self._silent_at: float | None = None
         self._finish_at: float | None = None
         self._alarm: float | None = None
@@ -123,7 +123,7 @@ class Candidacy:
     @property
     def holder(self) -> HolderSeen | None:
         """The last known holder of `/controller`; None while unknown."""
-        return self._sight.holder
+        return self._known.holder
 
     @property
     def is_ready(self) -> bool:
@@ -139,7 +139,7 @@ class Candidacy:
         if self.phase is not Phase.STANDBY:
             return self._why
         if seen is None or self._unsound is not None:
-            return self._unsound or self._sight.why_blind
+            return self._unsound or self._known.why_blind
         return Why.RELEASED.value if seen.is_released else self._why
 
     # what happens
@@ -170,7 +170,7 @@ class Candidacy:
                 if self._unsound is not None:
                     self._say(Severity.INFO, "this replica may lead this cluster now")
                 if not self._is_watching:
-                    self._why = self._sight.why_blind = WATCHING
+                    self._why = self._known.why_blind = WATCHING
                 self._is_watching, self._unsound = True, None
             case Unsound(reason):
                 self._found_unsound(reason, now)
@@ -178,7 +178,7 @@ class Candidacy:
                 self._renewal = detail if self.phase in (Phase.LOADING, Phase.ACTIVE) else None
             case Unreachable(reason):
                 if not self._is_watching:
-                    self._sight.lose(reason)
+                    self._known.lose(reason)
             case StartRefused(reason):
                 if not self._is_watching:
                     self._say(Severity.ERROR, "ZooKeeper refused this process", reason=reason)
@@ -204,9 +204,9 @@ class Candidacy:
             case HolderSeen():
                 self._seen(event, now)
             case HolderUnknown(reason):
-                self._orders += self._sight.not_seen(reason)
+                self._orders += self._known.not_seen(reason)
                 if self.phase in (Phase.STANDBY, Phase.CONTENDING):
-                    self._sight.lose(reason)  # a running term continues: any successor fences its writes
+                    self._known.lose(reason)  # a running term continues: any successor fences its writes
             case SessionLost():
                 self._silent_at = None
                 self._is_session_new, self._give_up_at = True, None
@@ -219,15 +219,15 @@ class Candidacy:
                 assert_never(event)
 
     def _seen(self, seen: HolderSeen, now: float) -> None:
-        self._orders += self._sight.seen(seen)
-        if self.phase is Phase.STANDBY and self._sight.is_change and isinstance(seen.holder, ControllerClaim):
+        self._orders += self._known.seen(seen)
+        if self.phase is Phase.STANDBY and self._known.is_change and isinstance(seen.holder, ControllerClaim):
             self._why = named(seen)
         if not seen.is_mine:  # our own claims are no news
-            self._waiting.looked(is_another=self._sight.is_another)
+            self._pauses.looked(is_another=self._known.is_another)
         if not _is_native(seen):
-            self._waiting.native_went()
-        elif self._sight.is_change:
-            self._waiting.native_came(now)
+            self._pauses.native_went()
+        elif self._known.is_change:
+            self._pauses.native_came(now)
         self._give_up_at = None if self._give_up_at is None else now
 
     def _claim_settled(self, outcome: ClaimOutcome, now: float) -> None:
@@ -249,17 +249,17 @@ class Candidacy:
             case Lost(reason, needs_mending):
                 self._refused(reason, now, needs_mending=needs_mending)
             case IdClash(reason):
-                self._waiting.clashed(now)
+                self._pauses.clashed(now)
                 self._go(Phase.STANDBY, Why.LOST, reason)
             case ClaimFailed(reason):
-                self._waiting.failed(now)
+                self._pauses.failed(now)
                 self._go(Phase.STANDBY, Why.LOST, reason)
             case _:
                 assert_never(outcome)
 
     def _won(self, epoch: ControllerEpoch, now: float) -> None:
         self._epoch, self._give_up_at, self._is_outranked, self._renewal = epoch, None, False, None
-        self._waiting.won(now)
+        self._pauses.won(now)
         if self._is_session_new:
             self._go(Phase.STANDBY, Why.SESSION_LOST, GONE)
             self._orders.append(Abandon())
@@ -272,7 +272,7 @@ class Candidacy:
 
     def _refused(self, reason: str, now: float, *, needs_mending: bool) -> None:
         """Schedule a retry. Logs an error only for the first refusal for a reason."""
-        if self._waiting.refused(reason, now, needs_mending=needs_mending) and needs_mending:
+        if self._pauses.refused(reason, now, needs_mending=needs_mending) and needs_mending:
             self._say(Severity.ERROR, "no replica of this controller can lead", reason=reason)
         self._go(Phase.STANDBY, Why.LOST, reason)
 
@@ -297,7 +297,7 @@ class Candidacy:
 
         Waits until `/controller` is readable: otherwise the next term could not claim it.
         """
-        is_seen = self.holder is not None and self.holder.is_mine and not self._sight.is_failing
+        is_seen = self.holder is not None and self.holder.is_mine and not self._known.is_failing
         if self._renewal is not None and self.phase is Phase.ACTIVE and is_seen:
             self._drain(Phase.RENEWING, Why.PROTOCOL, self._renewal, now)
 
@@ -368,7 +368,7 @@ class Candidacy:
 
     def _go_blind(self, reason: str, now: float) -> None:
         """Forget the holder and step down; ZooKeeper reports the holder again once it answers."""
-        self._sight.lose(reason)
+        self._known.lose(reason)
         self._step_down(Why.SESSION_LOST, reason, now)
 
     def _step_down(self, why: Why, detail: str, now: float) -> None:
@@ -378,7 +378,7 @@ class Candidacy:
         elif self.phase in _IN_TERM:
             self._go(Phase.STANDBY, why, detail)
             self._orders.append(Abandon())
-            self._waiting.term_failed(now)
+            self._pauses.term_failed(now)
 
     def _end(self, why: Why, detail: str, code: int, *before: Order) -> None:
         self._go(Phase.ENDED, why, detail)
@@ -410,7 +410,7 @@ class Candidacy:
 
     def _contend(self, now: float) -> None:
         why = self._reason_to_claim()
-        if why is None or self.holder is None or now < self._waiting.until:
+        if why is None or self.holder is None or now < self._pauses.until:
             return
         self._is_session_new = False
         self._go(Phase.CONTENDING, why, named(self.holder))
@@ -439,7 +439,7 @@ class Candidacy:
             return
         deadlines = [self._silent_at, self._finish_at, self._give_up_at if self._owes else None]
         if self._reason_to_claim() is not None:
-            deadlines.append(self._waiting.until)
+            deadlines.append(self._pauses.until)
         at = min((d for d in deadlines if d is not None), default=None)
         if at is not None and at != self._alarm:
             self._alarm = at
@@ -449,7 +449,7 @@ class Candidacy:
         severity = Severity.INFO
         if why in (Why.DEPOSED, Why.SESSION_LOST):
             severity = Severity.WARNING
-        elif self._waiting.is_known_refusal:
+        elif self._pauses.is_known_refusal:
             severity = Severity.DEBUG  # a repeated refusal for the same reason is no news
         self._say(severity, f"{self.phase} → {phase}", why=why.value, detail=detail)
         if phase not in (Phase.RESIGNING, Phase.HANDING_BACK):  # a term that is already draining keeps its deadline

@@ -10,7 +10,7 @@ from zk_layout.codec import Malformed
 from zk_layout.znodes.controller import ControllerClaim
 
 
-class Sight:
+class KnownHolder:
     """The last known holder of `/controller`, or None and the reason why it is unknown.
 
     `is_another`: the holder differs from the last one, ignoring our own claims in between. `is_change`: the holder

@@ -9,7 +9,7 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 LONG_TERM_S = 60.0
 
 
-class Waiting:
+class Pauses:
     """Retries after refused claims, pauses after failed terms, and a grace period for a new native controller.
 
     During a pause other replicas may claim first. A newly elected native controller completes moves that arrived
