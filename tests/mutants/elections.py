@@ -169,7 +169,7 @@ MUTANTS = (
     Mutant(
         "takes an ISR that was asked for before a follower's broker died",
         BROKERS,
-        "        if passage is Passage.VANISHED or is_new_to_us:\n            self._outdate(broker)\n",
+        "        if transition is Transition.VANISHED or is_new_to_us:\n            self._outdate(broker)\n",
         "",
         (trap("former_lives"),),
         unseen="a late request, a lost log and the same leader epoch do not meet within 30 worlds",

@@ -20,7 +20,7 @@ from zk_layout.ids import BrokerId
 from zk_layout.znodes.controller_ids import ControllerIds
 
 
-class Passage(Enum):
+class Transition(Enum):
     """How a broker's registration changed."""
 
     APPEARED = "appeared"
@@ -39,35 +39,35 @@ class Admission:
         self._registered = state.brokers
         self._departing: dict[BrokerId, None] = {}
 
-    def follow(self, changes: Changes) -> dict[BrokerId, Passage]:
+    def follow(self, changes: Changes) -> dict[BrokerId, Transition]:
         """Return the changes of brokers by id; a bounce counts as vanishing, and the broker appears later."""
         if changes.is_beginning:
             recorded = self._state.controller_ids.value
             for broker in recorded.ids if isinstance(recorded, ControllerIds) else ():
                 self._memory.controllers.setdefault(broker, False)
-        passages: dict[BrokerId, Passage] = {}
+        transitions: dict[BrokerId, Transition] = {}
         for broker in sorted(changes.brokers):
-            passage = self._follow_one(broker)
-            if passage is not None:
-                passages[broker] = passage
-        return passages
+            transition = self._follow_one(broker)
+            if transition is not None:
+                transitions[broker] = transition
+        return transitions
 
-    def _follow_one(self, broker: BrokerId) -> Passage | None:
+    def _follow_one(self, broker: BrokerId) -> Transition | None:
         seen, held = self._registered.get(broker), self._memory.brokers.get(broker)
         if seen is not None and broker != self._cluster.own_id:
             self._tell_apart(broker, seen)
         if held is not None and (seen is None or (held.epoch != seen.epoch and broker != self._cluster.own_id)):
             self._lose(broker)
-            return Passage.VANISHED
+            return Transition.VANISHED
         if seen is None or broker in self._departing:
             return None
         if held is None:
             self._memory.brokers[broker] = seen
-            return Passage.APPEARED
+            return Transition.APPEARED
         if held == seen:
             return None
         self._memory.brokers[broker] = seen
-        return Passage.CHANGED
+        return Transition.CHANGED
 
     def _tell_apart(self, broker: BrokerId, seen: Broker) -> None:
         """Note whether the broker is a replica of ours; it stays one after its registration is gone."""

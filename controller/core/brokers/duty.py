@@ -9,7 +9,7 @@ from controller.core.announcing.batch import Batch
 from controller.core.announcing.full_updates import Greetings
 from controller.core.announcing.sending import is_of_its_present_life, send
 from controller.core.brokers import controlled_shutdown
-from controller.core.brokers.admission import Admission, Passage
+from controller.core.brokers.admission import Admission, Transition
 from controller.core.brokers.memory import BrokersMemory
 from controller.core.brokers.refusals import RaiseEpochs, Refusals, TellAllAgain
 from controller.core.messages.commands import LeaderAndIsr
@@ -69,15 +69,15 @@ class Brokers(Duty):
 
     def amend(self, changes: OpenChanges, out: Outbox) -> None:
         """Mark the partitions that brokers' answers, arrivals and departures affect."""
-        passages = self._admission.follow(changes)
+        transitions = self._admission.follow(changes)
         controllers = self._cluster.controllers
         readmitted, self._readmitted = self._readmitted, {}
         for broker in readmitted:
             if self._admission.readmit(broker):
-                passages[broker] = Passage.APPEARED
-        self._have_brokers_changed = any(b not in controllers or b == self._cluster.own_id for b in passages)
-        for broker, passage in sorted(passages.items()):
-            self._pass(broker, passage, changes, out)
+                transitions[broker] = Transition.APPEARED
+        self._have_brokers_changed = any(b not in controllers or b == self._cluster.own_id for b in transitions)
+        for broker, transition in sorted(transitions.items()):
+            self._follow_transition(broker, transition, changes, out)
         self._look_after_hidden()
         self._touch(changes, out)
 
@@ -99,22 +99,22 @@ class Brokers(Duty):
             self._memory.forget_topic(name, gone.partitions)
         self._note_unannounced(changes)
 
-    def _pass(self, broker: BrokerId, passage: Passage, changes: OpenChanges, out: Outbox) -> None:
+    def _follow_transition(self, broker: BrokerId, transition: Transition, changes: OpenChanges, out: Outbox) -> None:
         if broker == self._cluster.own_id:
-            self._is_own_gone |= passage is Passage.VANISHED
+            self._is_own_gone |= transition is Transition.VANISHED
             return
         if broker in self._cluster.controllers:
-            if passage is Passage.VANISHED:
+            if transition is Transition.VANISHED:
                 self._shared.waits.start(partial(self._let_in_again, broker), {}, 0.0, out)
             return
         changes.brokers.setdefault(broker, None)
-        if not changes.is_beginning and passage is not Passage.CHANGED:
+        if not changes.is_beginning and transition is not Transition.CHANGED:
             self._look_at_hosted(broker)
-        is_new_to_us = passage is Passage.APPEARED and broker not in self._met and not changes.is_beginning
-        if passage is Passage.VANISHED or is_new_to_us:
+        is_new_to_us = transition is Transition.APPEARED and broker not in self._met and not changes.is_beginning
+        if transition is Transition.VANISHED or is_new_to_us:
             self._outdate(broker)
         self._met[broker] = None
-        if passage is Passage.VANISHED:
+        if transition is Transition.VANISHED:
             self._fresh.pop(broker, None)
             self._refusals.forget(broker)
             self._greetings.leave(broker)
@@ -125,7 +125,7 @@ class Brokers(Duty):
             return
         held = self._cluster.brokers[broker]
         self._connections.append(Connect(broker, held.epoch, held.registration))
-        if passage is Passage.APPEARED and not changes.is_beginning:
+        if transition is Transition.APPEARED and not changes.is_beginning:
             self._fresh[broker] = None
             for controller in self._cluster.controllers:
                 self._look_at_hosted(controller)  # a new broker may take the place of this id

@@ -41,8 +41,8 @@ class Refusals:
         self._cluster = shared.cluster
         self._memory = memory
         self._agenda = shared.agenda
-        self._of_late: dict[BrokerId, tuple[int, float]] = {}  # how often, and when last
-        self._deaf: dict[BrokerId, dict[TopicPartition, None]] = {}
+        self._recent: dict[BrokerId, tuple[int, float]] = {}  # how often, and when last
+        self._ignoring: dict[BrokerId, dict[TopicPartition, None]] = {}
         self._times_raised: dict[BrokerId, int] = {}
         self._outranking: dict[BrokerId, None] = {}
 
@@ -58,7 +58,7 @@ class Refusals:
         self._outranking.pop(report.broker, None)
         if isinstance(report.command, LeaderAndIsr):
             stale = (at for at, error in report.errors.items() if error is ErrorCode.STALE_CONTROLLER_EPOCH)
-            self._note_deaf([at for at in stale if self._is_to_be_added(at, report.broker)], report.broker, out)
+            self._note_ignoring([at for at in stale if self._is_to_be_added(at, report.broker)], report.broker, out)
         kind = type(report.command).__name__
         for at, error in report.errors.items():
             if error not in EXPECTED:
@@ -74,18 +74,18 @@ class Refusals:
         out.wake(TellAllAgain(broker), out.now + self._patience_s(broker, out.now))
         if isinstance(report.command, LeaderAndIsr) and report.error is ErrorCode.UNKNOWN_SERVER_ERROR:
             views = (*report.command.partitions, *report.command.new)
-            told = (TopicPartition(seen.topic, seen.partition) for seen in views)
-            self._note_deaf([at for at in told if self._is_out_of_sync(at, broker)], broker, out)
+            named = (TopicPartition(seen.topic, seen.partition) for seen in views)
+            self._note_ignoring([at for at in named if self._is_out_of_sync(at, broker)], broker, out)
 
     def raise_epochs(self, broker: BrokerId) -> None:
         """Give the broker's replicas that are still out of sync another leader epoch."""
-        deaf = [at for at in self._deaf.pop(broker) if self._is_out_of_sync(at, broker)]
-        self._times_raised[broker] = self._times_raised.get(broker, 0) + 1 if deaf else 0
-        for at in deaf:
+        ignoring = [at for at in self._ignoring.pop(broker) if self._is_out_of_sync(at, broker)]
+        self._times_raised[broker] = self._times_raised.get(broker, 0) + 1 if ignoring else 0
+        for at in ignoring:
             self._memory.note_unannounced(at)
             self._agenda.add(at.topic, (at.partition,))
 
-    def _note_deaf(self, deaf: Collection[TopicPartition], broker: BrokerId, out: Outbox) -> None:
+    def _note_ignoring(self, ignoring: Collection[TopicPartition], broker: BrokerId, out: Outbox) -> None:
         """Note out-of-sync replicas that may ignore this leader epoch, because their broker does not accept it.
 
         Without ZooKeeper a broker has no configuration to create a log with. It notes the epoch all the same, and
@@ -96,12 +96,12 @@ class Refusals:
         Source: Kafka's Partition.makeFollower (from 3.3 on), ReplicaManager.becomeLeaderOrFollower. Kafka's own
         controller restarts every move to a broker that registers (onBrokerStartup).
         """
-        if not deaf:
+        if not ignoring:
             return
-        if broker not in self._deaf:
+        if broker not in self._ignoring:
             times = self._times_raised.get(broker, 0) + 1
             out.wake(RaiseEpochs(broker), out.now + doubled_s(times, RESEND_AFTER_S, RAISE_AT_MOST_S))
-        self._deaf.setdefault(broker, {}).update(dict.fromkeys(deaf))
+        self._ignoring.setdefault(broker, {}).update(dict.fromkeys(ignoring))
 
     def _is_to_be_added(self, at: TopicPartition, broker: BrokerId) -> bool:
         held = self._cluster.partition(at)
@@ -114,9 +114,9 @@ class Refusals:
 
     def _patience_s(self, broker: BrokerId, now: float) -> float:
         """Backoff before the broker is sent a full update again; grows with its recent refusals."""
-        times, refused_at = self._of_late.get(broker, (0, now))
+        times, refused_at = self._recent.get(broker, (0, now))
         times = times + 1 if now - refused_at < 2 * RESEND_AT_MOST_S else 1
-        self._of_late[broker] = times, now
+        self._recent[broker] = times, now
         return doubled_s(times, RESEND_AFTER_S, RESEND_AT_MOST_S)
 
     def _outranked_by(self, broker: BrokerId, out: Outbox) -> bool:

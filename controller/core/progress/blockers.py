@@ -15,7 +15,7 @@ _UNITS = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 _SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
-class Presence(Struct):
+class Outages(Struct):
     """Since when brokers have been offline, or not answering; memory of one term.
 
     Units:
@@ -23,12 +23,12 @@ class Presence(Struct):
     """
 
     began: float = 0.0
-    away_since: dict[BrokerId, float] = field(default_factory=dict)
+    offline_since: dict[BrokerId, float] = field(default_factory=dict)
     silent_since: dict[BrokerId, tuple[float, str]] = field(default_factory=dict)
 
     def absence(self, broker: BrokerId, now: float) -> str:
         """Describe how long a broker has been offline."""
-        since = self.away_since.get(broker)
+        since = self.offline_since.get(broker)
         if since is None:
             return f"broker {broker} has been offline for at least {span(now - self.began)}"
         return f"broker {broker} has been offline for {span(now - since)}"
@@ -76,18 +76,18 @@ class Seen(Struct):
     replicas: tuple[ReplicaProgress, ...]
 
 
-def waits_for(seen: Seen, cluster: Cluster, presence: Presence, now: float) -> str | None:
+def waits_for(seen: Seen, cluster: Cluster, outages: Outages, now: float) -> str | None:
     """Explain what the move of one partition waits for; None if the next step is the controller's."""
     state, assignment = seen.held.state, seen.held.assignment
     if state is None:
         return None
     where = stage(assignment, state)
     if where is Stage.CATCHING_UP:
-        return _catching_up(seen, state, cluster, presence, now)
+        return _catching_up(seen, state, cluster, outages, now)
     if where is Stage.HANDING_OVER:
         if any(r in state.isr and cluster.is_online(r, seen.at) for r in assignment.target):
             return None
-        reasons = [_why_offline(r, seen.at, cluster, presence, now) for r in assignment.target]
+        reasons = [_why_offline(r, seen.at, cluster, outages, now) for r in assignment.target]
         return f"no replica of the target can lead: {'; '.join(filter(None, reasons))}"
     waiting = [r for r in still_to_go(assignment, state, (), seen.confirmed) if cluster.is_registered(r)]
     if waiting:
@@ -95,32 +95,32 @@ def waits_for(seen: Seen, cluster: Cluster, presence: Presence, now: float) -> s
     return None
 
 
-def _catching_up(seen: Seen, state: PartitionState, cluster: Cluster, presence: Presence, now: float) -> str:
+def _catching_up(seen: Seen, state: PartitionState, cluster: Cluster, outages: Outages, now: float) -> str:
     at, leader = seen.at, state.leader
     if leader == NO_LEADER or not cluster.is_online(leader, at):
-        in_sync = [_why_offline(r, at, cluster, presence, now) for r in state.isr]
+        in_sync = [_why_offline(r, at, cluster, outages, now) for r in state.isr]
         return f"no replica leads the partition, so nothing is copied: {'; '.join(filter(None, in_sync))}"
-    if leader in presence.silent_since:
-        return f"the leader {leader} {presence.silence(leader, now)}"
+    if leader in outages.silent_since:
+        return f"the leader {leader} {outages.silence(leader, now)}"
     progress = {replica.broker: replica for replica in seen.replicas}
     late = [r for r in seen.held.assignment.target if r not in state.isr]
     return "; ".join(
-        _why_offline(r, at, cluster, presence, now) or _why_late(r, progress.get(r), presence, now) for r in late
+        _why_offline(r, at, cluster, outages, now) or _why_late(r, progress.get(r), outages, now) for r in late
     )
 
 
-def _why_offline(broker: BrokerId, at: TopicPartition, cluster: Cluster, presence: Presence, now: float) -> str:
+def _why_offline(broker: BrokerId, at: TopicPartition, cluster: Cluster, outages: Outages, now: float) -> str:
     """Empty if the replica is online."""
     if broker not in cluster.brokers:
-        return presence.absence(broker, now)
+        return outages.absence(broker, now)
     if broker in cluster.offline_replicas.get(at, ()):
         return f"the log directory of replica {broker} is offline"
     return f"broker {broker} is shutting down" if broker in cluster.shutting_down else ""
 
 
-def _why_late(broker: BrokerId, progress: ReplicaProgress | None, presence: Presence, now: float) -> str:
-    if broker in presence.silent_since:
-        return f"broker {broker} {presence.silence(broker, now)}"
+def _why_late(broker: BrokerId, progress: ReplicaProgress | None, outages: Outages, now: float) -> str:
+    if broker in outages.silent_since:
+        return f"broker {broker} {outages.silence(broker, now)}"
     if progress is None or progress.copied_bytes is None or progress.total_bytes is None:
         return f"replica {broker} is not in sync yet"
     behind = progress.total_bytes - progress.copied_bytes

@@ -18,7 +18,7 @@ from msgspec import Struct, field, structs
 from controller.core.messages.effects import DescribeLogDirs
 from controller.core.messages.events import LogDirsDescribed
 from controller.core.messages.outbox import Outbox
-from controller.core.progress.blockers import Presence, Seen, waits_for
+from controller.core.progress.blockers import Outages, Seen, waits_for
 from controller.core.progress.ledger import RequestLedger
 from controller.core.progress.list_reassignments import in_order
 from controller.core.progress.transfers import STALE_AFTER_S, Transfers
@@ -72,7 +72,7 @@ class Progress:
         self._ledger = ledger
         self._clock_zero_ms = clock_zero_ms
         self._transfers = Transfers()
-        self._presence = Presence()
+        self._outages = Outages()
         self._stages: dict[TopicPartition, _Standing] = {}
         self._earlier: dict[TopicPartition, tuple[str, int]] = {}
         self._asked: dict[BrokerId, tuple[float, tuple[TopicPartition, ...]]] = {}
@@ -95,7 +95,7 @@ class Progress:
 
     def begin(self, statuses: Statuses, now: float) -> None:
         """Begin a term; the statuses of earlier terms show since when each move has been in its stage."""
-        self._presence.began = now
+        self._outages.began = now
         for kept in statuses.kept.values():
             for topic in kept.status.topics if kept.status is not None else ():
                 for partition in topic.partitions:
@@ -126,12 +126,12 @@ class Progress:
     def note_brokers(self, changes: Changes, now: float) -> None:
         """Take in brokers that came or went."""
         for broker in changes.brokers:
-            self._presence.silent_since.pop(broker, None)
+            self._outages.silent_since.pop(broker, None)
             if broker not in self._cluster.brokers:
-                self._presence.away_since[broker] = now
+                self._outages.offline_since[broker] = now
                 self._asked.pop(broker, None)
             else:
-                self._presence.away_since.pop(broker, None)
+                self._outages.offline_since.pop(broker, None)
 
     def hear(self, event: LogDirsDescribed, now: float) -> None:
         """Take in a broker's replica sizes, or its failure to answer."""
@@ -140,9 +140,9 @@ class Progress:
         if asked is None or held is None or held.epoch != event.broker_epoch:
             return
         if event.error is not None:
-            self._presence.silent_since.setdefault(event.broker, (asked[0], event.error))
+            self._outages.silent_since.setdefault(event.broker, (asked[0], event.error))
             return
-        self._presence.silent_since.pop(event.broker, None)
+        self._outages.silent_since.pop(event.broker, None)
         self._heard.append(_Heard(event, iter(asked[1])))
         self._take_in(now)
 
@@ -240,7 +240,7 @@ class Progress:
             return None
         replicas = self.replicas(at, now)
         seen = Seen(at, held, self._cluster.confirmed.get(at, NO_BROKERS), replicas)
-        reason = waits_for(seen, self._cluster, self._presence, now)
+        reason = waits_for(seen, self._cluster, self._outages, now)
         return MoveProgress(self._ledger.request_of(at), known.stage.value, known.since_ms, reason, replicas)
 
     def replicas(self, at: TopicPartition, now: float) -> tuple[ReplicaProgress, ...]:
@@ -259,7 +259,7 @@ class Progress:
     def _error(self, receiver: BrokerId) -> str | None:
         if receiver not in self._cluster.brokers:
             return "the broker is offline"
-        silence = self._presence.silent_since.get(receiver)
+        silence = self._outages.silent_since.get(receiver)
         return None if silence is None else silence[1]
 
 

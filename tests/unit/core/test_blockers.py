@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.progress.blockers import Presence, Seen, waits_for
+from controller.core.progress.blockers import Outages, Seen, waits_for
 from controller.core.state.topics import Partition
 from controller.core.state.view import Cluster
 from tests.unit.core.builders import AT, Term, cluster, ids, state
@@ -23,11 +23,11 @@ def reason(
     known: Cluster,
     *replicas: ReplicaProgress,
     confirmed: str = "",
-    presence: Presence | None = None,
+    outages: Outages | None = None,
 ) -> str | None:
     """What the move of replica 1 to broker 3 waits for."""
     seen = Seen(AT, Partition(MOVE, state(leader, isr)), frozenset(ids(confirmed)), replicas)
-    return waits_for(seen, known, presence or Presence(began=NOW - 300), NOW)
+    return waits_for(seen, known, outages or Outages(began=NOW - 300), NOW)
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_a_replica_that_copies_says_how_far_it_is(replica: ReplicaProgress, sent
 
 
 def test_a_broker_that_is_away_is_named_with_how_long() -> None:
-    away = Presence(began=NOW - 9000, away_since={BrokerId(3): NOW - 720})
+    away = Outages(began=NOW - 9000, offline_since={BrokerId(3): NOW - 720})
 
-    assert reason(1, "1,2", cluster("1,2"), presence=away) == "broker 3 has been offline for 12 min"
+    assert reason(1, "1,2", cluster("1,2"), outages=away) == "broker 3 has been offline for 12 min"
     assert reason(1, "1,2", cluster("1,2")) == "broker 3 has been offline for at least 5 min"
 
 
 def test_a_leader_that_does_not_answer_is_named_with_the_reason() -> None:
-    silent = Presence(silent_since={BrokerId(1): (NOW - 20, "connection refused")})
+    silent = Outages(silent_since={BrokerId(1): (NOW - 20, "connection refused")})
 
-    assert reason(1, "1,2", cluster("1,2,3"), presence=silent) == (
+    assert reason(1, "1,2", cluster("1,2,3"), outages=silent) == (
         "the leader 1 has not answered for 20 s (connection refused)"
     )
 
