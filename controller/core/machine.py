@@ -90,7 +90,7 @@ class Machine:
         memory = Memory(settings.own_id)
         shared = at_beginning(settings, controller_epoch, random, memory.view(), memory.brokers, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
-        self._set_aside = shared.set_aside
+        self._quarantine = shared.quarantine
         self._queue = EventQueue(self._cluster.topics, self._transactions)
         self._intake = Intake(shared, self._unanswered)
         self._duties = all_duties(shared, memory, self._intake)
@@ -149,11 +149,11 @@ class Machine:
     def figures(self) -> dict[str, float]:
         """The current gauges, by measure."""
         figures = {name: figure for duty in self._duties for name, figure in duty.figures().items()}
-        return {**figures, "set_aside": len(self._set_aside)}
+        return {**figures, "set_aside": len(self._quarantine)}
 
-    def set_aside(self) -> tuple[str, ...]:
+    def quarantined(self) -> tuple[str, ...]:
         """Everything in quarantine, in sentences for an operator."""
-        return (*self._set_aside.sentences(), *self._state.unreadable.sentences())
+        return (*self._quarantine.sentences(), *self._state.unreadable.sentences())
 
     def let_go(self) -> bool:
         """End the term and free one turn's worth of its state; return whether some is left."""
@@ -189,7 +189,7 @@ class Machine:
                 out.step_down("another controller has raised the controller epoch")
             case Acknowledged() | LogDirsDescribed() | Surveyed() | ClockShown():
                 for duty in self._duties:
-                    self._set_aside.attempt(f"an answer for {_name(duty)}", partial(duty.hear, event, out), out)
+                    self._quarantine.attempt(f"an answer for {_name(duty)}", partial(duty.hear, event, out), out)
             case Asked():
                 self._intake.receive(event, out)
             case Woke(alarm):
@@ -222,14 +222,14 @@ class Machine:
         try:
             duty.woke(alarm, out)
         except Exception as error:
-            self._set_aside.put(what, described(error), out)
+            self._quarantine.put(what, described(error), out)
             out.wake(alarm, out.now + LONGEST_WAIT_S)
         else:
-            self._set_aside.take_back(what)
+            self._quarantine.take_back(what)
 
     def _proposals(self, duty: Duty, out: Outbox) -> Sequence[Proposal]:
         what, ask = f"what {_name(duty)} wants written", duty.drain if self._is_draining else duty.propose
-        proposals = self._set_aside.attempt(what, partial(ask, out), out)
+        proposals = self._quarantine.attempt(what, partial(ask, out), out)
         return () if proposals is None else proposals
 
     def _czxid_of(self, name: TopicName) -> Zxid | None:

@@ -223,7 +223,7 @@ class Monitoring:
         if self._machine is not None and snapshot is not None and snapshot.is_loaded:
             for name, value in self._machine.figures().items():
                 self.recorder.record(name, value)
-            self.set_aside = self._machine.set_aside()
+            self.set_aside = self._machine.quarantined()
             self.recorder.record("zookeeper_transactions_in_flight", snapshot.in_flight)
 
     def term_ended(self) -> None:

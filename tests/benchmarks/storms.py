@@ -309,7 +309,7 @@ class Rig:
             with _longest(storm, "figures_longest_s"):
                 for name, value in self.machine.figures().items():
                     self._recorder.record(name, value)
-                self.machine.set_aside()
+                self.machine.quarantined()
                 self.machine.snapshot()
 
     def _carry_out(self, effect: Effect) -> None:

@@ -74,7 +74,7 @@ class Term:
 
         def is_so() -> bool | None:
             self.turn()
-            return not any("permission" in sentence for sentence in self.machine.set_aside()) or None
+            return not any("permission" in sentence for sentence in self.machine.quarantined()) or None
 
         await until(is_so)
 
@@ -201,7 +201,7 @@ def test_a_real_server_lets_a_term_go_on_without_what_may_not_be_read(zookeeper:
                 await term.until(other, "/brokers/topics/orders/partitions/0/state")
                 told = [s.text for s in term.said if isinstance(s, Notice) and s.kind == "unreadable znode"]
                 assert sorted(path for path in hidden for text in told if f": {path}" in text) == sorted(hidden)
-                assert len(term.machine.set_aside()) == len(hidden)
+                assert len(term.machine.quarantined()) == len(hidden)
 
                 for path in hidden:
                     other.set_acls(path, OPEN_ACL_UNSAFE)

@@ -13,7 +13,7 @@ DELETION = "controller/core/topics/deletion.py"
 AGENDA = "controller/core/scheduling/agenda.py"
 MACHINE = "controller/core/machine.py"
 STEPS = "controller/core/steps/steps.py"
-ASIDE = "controller/core/steps/quarantined_topics.py"
+QUARANTINES = "controller/core/steps/quarantined_topics.py"
 TRANSACTIONS = "controller/core/transactions/owner.py"
 PACKING = "controller/core/transactions/packing.py"
 
@@ -21,7 +21,7 @@ MUTANTS = (
     Mutant(
         "decides all that is asked about a topic in one step",
         STEPS,
-        "most = EVERY if self._aside.of(name).is_limited else self._shared.settings.budget.requested",
+        "most = EVERY if self._quarantines.of(name).is_limited else self._shared.settings.budget.requested",
         "most = EVERY",
         (unit("turns_are_bounded"),),
         unseen="only turns become long, and worlds measure none",
@@ -228,8 +228,8 @@ MUTANTS = (
         (story("legacy_znode_is_busy"),),
     ),
     Mutant(
-        "never tries again what was set aside",
-        ASIDE,
+        "never retries what is in quarantine",
+        QUARANTINES,
         "out.wake(TryTopicAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))",
         "pass",
         (unit("containment"),),

@@ -18,7 +18,7 @@ MOST_SHOWN = 20
 LONGEST_REASON = 300
 
 
-class SetAside:
+class Quarantine:
     """The subjects quarantined in this term."""
 
     def __init__(self) -> None:

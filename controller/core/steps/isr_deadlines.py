@@ -16,7 +16,7 @@ from controller.core.messages.errors import ErrorCode
 from controller.core.messages.events import Alarm
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import IsrProposal
-from controller.core.steps.quarantined_topics import TopicsAside
+from controller.core.steps.quarantined_topics import TopicQuarantines
 from controller.core.turn.shared import Shared
 from zk_layout.ids import TopicName
 
@@ -30,13 +30,13 @@ class LeadersWaited(Alarm, frozen=True):
     topic: TopicName
 
 
-class LeadersWait:
+class IsrDeadlines:
     """The leaders of one term that wait for an ISR that cannot be written."""
 
-    def __init__(self, shared: Shared, aside: TopicsAside) -> None:
+    def __init__(self, shared: Shared, quarantine: TopicQuarantines) -> None:
         """Begin without waiting leaders."""
         self._shared = shared
-        self._aside = aside
+        self._quarantines = quarantine
         self._topics: dict[TopicName, None] = {}
 
     def put_back(self, name: TopicName, items: Iterable[Item], out: Outbox) -> None:
@@ -50,9 +50,9 @@ class LeadersWait:
     def woke(self, alarm: LeadersWaited, out: Outbox) -> None:
         """Refuse the ISR changes that still wait."""
         self._topics.pop(alarm.topic, None)
-        requests, aside = self._shared.requests, self._aside.of(alarm.topic)
+        requests, quarantine = self._shared.requests, self._quarantines.of(alarm.topic)
         items = requests.take(alarm.topic)
         for item in items:
-            if isinstance(item.wanted, IsrProposal) and aside.limit(item.at.partition):
+            if isinstance(item.wanted, IsrProposal) and quarantine.limit(item.at.partition):
                 requests.settle(item, refused(item, ErrorCode.UNKNOWN_SERVER_ERROR, WHY), out)
         requests.put_back(items)

@@ -15,7 +15,7 @@ from controller.core.clients.open_requests import Item
 from controller.core.messages.events import Alarm
 from controller.core.messages.outbox import Outbox
 from controller.core.messages.requests import Election, IsrProposal
-from controller.core.scheduling.quarantine import SetAside
+from controller.core.scheduling.quarantine import Quarantine
 from controller.core.transactions.back_off import FIRST_WAIT_S, LONGEST_WAIT_S, doubled_s
 from zk_layout.ids import PartitionId, TopicName
 
@@ -36,7 +36,7 @@ class Limit(IntEnum):
     NOTHING = 2
 
 
-class Aside(Struct, eq=False):
+class TopicQuarantine(Struct, eq=False):
     """One topic that is in quarantine, or was until recently.
 
     Shape:
@@ -69,18 +69,18 @@ class Aside(Struct, eq=False):
         return item.at.partition not in self.partitions and (is_state_only or not self.whole)
 
 
-FREE = Aside()
+FREE = TopicQuarantine()
 
 
-class TopicsAside:
+class TopicQuarantines:
     """The quarantined topics of one term."""
 
-    def __init__(self, set_aside: SetAside) -> None:
-        """Begin with none. `set_aside` logs and lists them."""
-        self._set_aside = set_aside
-        self._topics: dict[TopicName, Aside] = {}
+    def __init__(self, quarantine: Quarantine) -> None:
+        """Begin with none. `quarantine` logs and lists them."""
+        self._quarantine = quarantine
+        self._topics: dict[TopicName, TopicQuarantine] = {}
 
-    def of(self, name: TopicName) -> Aside:
+    def of(self, name: TopicName) -> TopicQuarantine:
         """The quarantine of a topic."""
         return self._topics.get(name, FREE)
 
@@ -94,7 +94,7 @@ class TopicsAside:
         holds_requests: bool = False,
     ) -> None:
         """Tighten the limit of these partitions, or of the topic as a whole, for a while."""
-        held = self._topics.setdefault(name, Aside())
+        held = self._topics.setdefault(name, TopicQuarantine())
         if not held.is_limited:
             held.times += 1
             out.wake(TryTopicAgain(name), out.now + doubled_s(held.times, FIRST_WAIT_S, LONGEST_WAIT_S))
@@ -104,7 +104,7 @@ class TopicsAside:
             held.partitions[number] = _less(held.partitions.get(number, Limit.NONE))
         if not numbers:
             held.whole = _less(held.whole)
-        self._set_aside.put(f"topic {name}", why, out)
+        self._quarantine.put(f"topic {name}", why, out)
 
     def release(self, name: TopicName, out: Outbox) -> tuple[PartitionId, ...]:
         """Lift the limits; return the partitions to examine again."""
@@ -130,7 +130,7 @@ class TopicsAside:
     def forget(self, name: TopicName) -> None:
         """End the quarantine of a topic that has recovered or is gone."""
         if self._topics.pop(name, None) is not None:
-            self._set_aside.take_back(f"topic {name}")
+            self._quarantine.take_back(f"topic {name}")
 
 
 def _less(limit: Limit) -> Limit:

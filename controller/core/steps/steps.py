@@ -23,8 +23,8 @@ from controller.core.state.topics import Partition, TopicView
 from controller.core.state.view import Cluster
 from controller.core.steps.change import Case, Change, Gather, Look, Precedence, Rule
 from controller.core.steps.draft import Draft
-from controller.core.steps.isr_deadlines import LeadersWait, LeadersWaited
-from controller.core.steps.quarantined_topics import Aside, Limit, TopicsAside, TryTopicAgain
+from controller.core.steps.isr_deadlines import IsrDeadlines, LeadersWaited
+from controller.core.steps.quarantined_topics import Limit, TopicQuarantine, TopicQuarantines, TryTopicAgain
 from controller.core.steps.step import Step, TopicDuty
 from controller.core.steps.work import work_of
 from controller.core.transactions.proposal import (
@@ -79,8 +79,8 @@ class Steps(Duty):
         self._rules_without_topic = tuple(rule for rank, rule in rules if rank in WITHOUT_TOPIC_ZNODE)
         self._electing = tuple(d for d in deciders if any(rank in ELECTIONS for rank, _ in d.rules))
         self._blocked: dict[Subject, dict[TopicName, Numbers]] = {}
-        self._aside = TopicsAside(shared.set_aside)
-        self._leaders_wait = LeadersWait(shared, self._aside)
+        self._quarantines = TopicQuarantines(shared.quarantine)
+        self._isr_deadlines = IsrDeadlines(shared, self._quarantines)
         self._overdue: dict[TopicName, dict[PartitionId, None]] = {}
 
     # ---- what is due ----------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Steps(Duty):
         for name in changes.marks:
             agenda.add(name, is_urgent=True)
         for name in changes.gone_topics:
-            self._aside.forget(name)
+            self._quarantines.forget(name)
             self._overdue.pop(name, None)
             self._shared.waits.note_topic(name)
 
@@ -104,13 +104,13 @@ class Steps(Duty):
         """Try a quarantined topic again, or end waits that have reached their deadline."""
         match alarm:
             case TryTopicAgain(topic):
-                due = dict.fromkeys(self._aside.release(topic, out))
+                due = dict.fromkeys(self._quarantines.release(topic, out))
                 self._overdue.setdefault(topic, {}).update(due)  # elections first: requests have waited here, too
                 self._shared.agenda.add(topic, due, is_urgent=True)
             case LongEnough():
                 self._shared.waits.woke(out)
             case LeadersWaited():
-                self._leaders_wait.woke(alarm, out)
+                self._isr_deadlines.woke(alarm, out)
             case _:
                 raise TypeError(f"{alarm} is not set here")
 
@@ -139,16 +139,16 @@ class Steps(Duty):
 
     def _propose(self, name: TopicName, numbers: Numbers, held: dict[Subject, None], out: Outbox) -> Proposal | None:
         step = Step(name, numbers)
-        most = EVERY if self._aside.of(name).is_limited else self._shared.settings.budget.requested
+        most = EVERY if self._quarantines.of(name).is_limited else self._shared.settings.budget.requested
         items = self._shared.requests.take(name, most)
         try:
             self._decide(step, items, held, out)
             wanted = (*step.accepted, *step.postponed)  # a postponed part would be accepted next
-            waiting = [item for item in wanted if not self._aside.of(name).may_try(item)]
+            waiting = [item for item in wanted if not self._quarantines.of(name).may_try(item)]
             if waiting:
                 self._shared.requests.put_back(items)
                 items = [item for item in self._shared.requests.take(name, most) if item not in waiting]
-                self._leaders_wait.put_back(name, waiting, out)
+                self._isr_deadlines.put_back(name, waiting, out)
                 step = Step(name, numbers)
                 self._decide(step, items, held, out)
         except Exception as error:
@@ -181,7 +181,7 @@ class Steps(Duty):
         self._note_settled(step, out)
         if not step.atoms:
             if not step.looks:
-                self._aside.went_well(name, has_written=False)
+                self._quarantines.went_well(name, has_written=False)
             return None
         held.update(dict.fromkeys(step.holds))
         for number, making in step.draft.made() if step.draft is not None else ():
@@ -204,32 +204,32 @@ class Steps(Duty):
     # ---- deciding -------------------------------------------------------------------------------------------
 
     def _decide(self, step: Step, items: list[Item], held: dict[Subject, None], out: Outbox) -> None:
-        name, aside = step.name, self._aside.of(step.name)
+        name, quarantine = step.name, self._quarantines.of(step.name)
         owner = next((decider for decider in self._deciders if decider.owns(name)), None)
         topic = self._cluster.topics.get(name)
         if owner is not None or topic is None:
-            if owner is None or aside.whole:
-                self._leaders_wait.put_back(name, items, out)
+            if owner is None or quarantine.whole:
+                self._isr_deadlines.put_back(name, items, out)
             else:
                 owner.decide(step, items, out)
             return
-        if aside.whole is Limit.NOTHING:
-            aside.due.update(step.numbers)
+        if quarantine.whole is Limit.NOTHING:
+            quarantine.due.update(step.numbers)
             for item in items:
                 self._fail(item, f"topic {name} is in quarantine and retried later; the log says why", out)
             return
         step.draft = Draft(topic, self._cluster)
-        _limit(step, aside)
+        _limit(step, quarantine)
         overdue = {n: None for n in self._overdue.get(name, ()) if n in step.numbers}
-        self._ask_rules(step, overdue, aside, is_election=True)
+        self._ask_rules(step, overdue, quarantine, is_election=True)
         for item in items:
             self._consider(item, step, out)
-        deciders = self._electing if aside.whole and not step.accepted else self._deciders
+        deciders = self._electing if quarantine.whole and not step.accepted else self._deciders
         for decider in deciders:
             decider.open_step(step, out)
         taken = step.taken
         left_alone = {n: None for n in step.numbers if n in step.decided or n in taken}
-        self._ask_rules(step, step.numbers.keys() - left_alone.keys() - step.elected.keys(), aside)
+        self._ask_rules(step, step.numbers.keys() - left_alone.keys() - step.elected.keys(), quarantine)
         step.at = None
         for decider in deciders:
             decider.close_step(step, out)
@@ -253,7 +253,7 @@ class Steps(Duty):
             step.at = None
 
     def _ask_rules(
-        self, step: Step, numbers: Iterable[PartitionId], aside: Aside, *, is_election: bool = False
+        self, step: Step, numbers: Iterable[PartitionId], quarantine: TopicQuarantine, *, is_election: bool = False
     ) -> None:
         """Apply the rules to these partitions; those about which a request has decided get nothing else in this step.
 
@@ -272,13 +272,13 @@ class Steps(Duty):
             is_asked_for = asked_for and (at in cluster.legacy or at in cluster.preferring)
             if not is_asked_for and is_sound(held, topic, at, cluster):
                 continue
-            limit = aside.limit(number)
+            limit = quarantine.limit(number)
             case = draft.case(number)
             if case is None or limit is Limit.NOTHING:
                 continue
             step.at = number
-            rules = self._elections if is_election or number in aside.partitions else self._rules
-            if limit is Limit.ELECTIONS and number not in aside.partitions:
+            rules = self._elections if is_election or number in quarantine.partitions else self._rules
+            if limit is Limit.ELECTIONS and number not in quarantine.partitions:
                 rules = self._states_only
             _follow(case, self._rules_without_topic if topic.is_malformed else rules, step, cluster, noticed)
             if is_election and draft.touches(number):
@@ -299,11 +299,11 @@ class Steps(Duty):
             self._fail(item, why, out)
         requests.put_back(item for item in items if item not in suspects)
         if isinstance(at, Item):
-            self._shared.set_aside.put(_what(at), why, out)
-        elif at is None or len(self._aside.of(name).partitions) >= MOST_SINGLE:
-            self._aside.put(name, why, out)
+            self._shared.quarantine.put(_what(at), why, out)
+        elif at is None or len(self._quarantines.of(name).partitions) >= MOST_SINGLE:
+            self._quarantines.put(name, why, out)
         else:
-            self._aside.put(name, why, out, partitions=(at,))
+            self._quarantines.put(name, why, out, partitions=(at,))
         for decider in self._deciders:
             decider.step_settled(step, Unwritable(why), out)
         self._shared.agenda.add(name, step.numbers, is_urgent=True)
@@ -326,13 +326,13 @@ class Steps(Duty):
                     out.record(record, *why)
                 if step.draft is not None and (unclean := step.draft.unclean_elections()):
                     out.measured("unclean_elections", unclean)
-                self._aside.went_well(step.name, has_written=True)
+                self._quarantines.went_well(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
             case Refused(is_waiting, about):
                 done, left = self._carried_out(step, out)
                 self._grant(done, out)
                 requests.put_back(left)
-                if not is_waiting or self._put_refused_aside(step, about, out):
+                if not is_waiting or self._quarantine_refused(step, about, out):
                     agenda.add(step.name, step.numbers, is_urgent=bool(step.accepted) or is_waiting)
             case Unwritable(message):
                 self._refuse_unwritable(step, outcome, message, out)
@@ -346,7 +346,7 @@ class Steps(Duty):
             result = self._decider_of[type(item.wanted)].granted(item)
             if not self._shared.outcomes.expect(item, result):
                 self._shared.requests.settle(item, result, out)
-            self._shared.set_aside.take_back(_what(item))
+            self._shared.quarantine.take_back(_what(item))
 
     def _carried_out(self, step: Step, out: Outbox) -> tuple[list[Item], list[Item]]:
         """Split the accepted parts of a refused step into moves that were written, since steps are written in parts,
@@ -368,7 +368,7 @@ class Steps(Duty):
             (done if is_done else left).append(item)
         return done, left
 
-    def _put_refused_aside(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
+    def _quarantine_refused(self, step: Step, about: Iterable[Address], out: Outbox) -> bool:
         """Quarantine what ZooKeeper keeps refusing; return whether the rest of the topic can continue at once."""
         single, other = dict[PartitionId, None](), ""
         for address in about if step.draft is not None else ():
@@ -379,9 +379,9 @@ class Steps(Duty):
         if single:
             paths = ", ".join(map(str, list(single)[:MOST_SINGLE]))
             why = f"ZooKeeper refuses to write znodes of its partitions {paths}"
-            self._aside.put(step.name, why, out, partitions=single, holds_requests=True)
+            self._quarantines.put(step.name, why, out, partitions=single, holds_requests=True)
         if other:
-            self._aside.put(step.name, f"ZooKeeper refuses to write {other}", out, holds_requests=True)
+            self._quarantines.put(step.name, f"ZooKeeper refuses to write {other}", out, holds_requests=True)
         return bool(single or other)
 
     def _refuse_unwritable(self, step: Step, outcome: Unwritable, message: str, out: Outbox) -> None:
@@ -392,7 +392,7 @@ class Steps(Duty):
             else:
                 self._fail(item, message, out)
         if not step.accepted and not step.decided:
-            self._aside.put(step.name, message, out)
+            self._quarantines.put(step.name, message, out)
         self._shared.agenda.add(step.name, step.numbers)
 
     def retry(self, proposal: Proposal, out: Outbox) -> None:
@@ -407,11 +407,14 @@ def in_order(deciders: Iterable[TopicDuty]) -> list[tuple[Precedence, Rule]]:
     return sorted(chain.from_iterable(decider.rules for decider in deciders), key=lambda ranked: ranked[0])
 
 
-def _limit(step: Step, aside: Aside) -> None:
+def _limit(step: Step, quarantine: TopicQuarantine) -> None:
     """Limit a step; what it may not decide now is due when the quarantine ends."""
-    if aside.is_limited:
-        step.limited, step.is_limited = frozenset(n for n in step.numbers if aside.limit(n)), bool(aside.whole)
-        aside.due.update(dict.fromkeys(step.limited))
+    if quarantine.is_limited:
+        step.limited, step.is_limited = (
+            frozenset(n for n in step.numbers if quarantine.limit(n)),
+            bool(quarantine.whole),
+        )
+        quarantine.due.update(dict.fromkeys(step.limited))
 
 
 def _what(item: Item) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from controller.core.messages.effects import Commit, Create, Delete, Write
 from controller.core.messages.events import Again, Alarm, CommitId
 from controller.core.messages.outbox import Outbox
-from controller.core.scheduling.quarantine import SetAside, described
+from controller.core.scheduling.quarantine import Quarantine, described
 from controller.core.settings import WRITES_A_TRANSACTION
 from controller.core.transactions.back_off import AT_ONCE, wait_s
 from controller.core.transactions.packing import Packing, Piece
@@ -100,8 +100,8 @@ class _Doubt(Struct, eq=False):
 class Transactions:
     """The transactions of one term."""
 
-    def __init__(self, sizes: RequestSizes, set_aside: SetAside, most_writes: int = WRITES_A_TRANSACTION) -> None:
-        """Begin with none in flight. `set_aside` receives the errors of duties that handle an outcome."""
+    def __init__(self, sizes: RequestSizes, quarantine: Quarantine, most_writes: int = WRITES_A_TRANSACTION) -> None:
+        """Begin with none in flight. `quarantine` receives the errors of duties that handle an outcome."""
         self._last = 0
         self._flights: dict[CommitId, _Flight] = {}
         self._under_way: dict[Subject, _UnderWay] = {}
@@ -114,7 +114,7 @@ class Transactions:
         self._half_read_topics: dict[TopicName, None] = {}
         self._packing = Packing(sizes, most_writes)
         self._size_warnings = SizeWarnings(sizes)
-        self._set_aside = set_aside
+        self._quarantine = quarantine
 
     # ---- what duties ask ------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Transactions:
             made = list(self._packing.pieces(proposal, is_alone=proposal.subject in self._refusals))
         except Exception as error:
             message = f"{proposal.subject.text} cannot be written: {described(error)}"
-            self._set_aside.put(f"the write of {proposal.subject.text}", described(error), out)
+            self._quarantine.put(f"the write of {proposal.subject.text}", described(error), out)
             return Unwritable(message)
         too_large = self._size_warnings.refusal(chain.from_iterable(piece.operations for piece in made), out)
         return made if too_large is None else TooLarge(too_large)
@@ -303,12 +303,12 @@ class Transactions:
     def _tell(self, step: _UnderWay, outcome: Outcome, out: Outbox) -> None:
         """Report the outcome to the duty that proposed it; if that fails, only this subject is quarantined."""
         what = f"what follows from writing {step.proposal.subject.text}"
-        self._set_aside.attempt(what, partial(step.proposer.settled, step.proposal, outcome, out), out)
+        self._quarantine.attempt(what, partial(step.proposer.settled, step.proposal, outcome, out), out)
 
     def _accepted(self, step: _UnderWay) -> Accepted:
         subject = step.proposal.subject
         self._refusals.pop(subject, None)
-        self._set_aside.take_back(f"the write of {subject.text}")
+        self._quarantine.take_back(f"the write of {subject.text}")
         return Accepted()
 
     def _refused(self, step: _UnderWay, out: Outbox) -> Refused:
@@ -334,7 +334,7 @@ class Transactions:
         """End the wait: the proposers decide again about everything refused meanwhile."""
         for step in self._waiting.pop(alarm.subject, ()):
             what = f"writing {alarm.subject.text} again"
-            self._set_aside.attempt(what, partial(step.proposer.retry, step.proposal, out), out)
+            self._quarantine.attempt(what, partial(step.proposer.retry, step.proposal, out), out)
 
 
 def _next_of(step: _UnderWay) -> list[Piece]:

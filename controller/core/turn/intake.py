@@ -85,10 +85,10 @@ class Intake(Duty):
             self._shared.requests.drop(asked.call)
             out.answer(asked.call, reply)
         else:
-            self._shared.set_aside.take_back(_what(asked))
+            self._shared.quarantine.take_back(_what(asked))
 
     def _failed(self, asked: Asked, why: str, out: Outbox) -> Reply:
-        self._shared.set_aside.put(_what(asked), why, out)
+        self._shared.quarantine.put(_what(asked), why, out)
         return refusal(asked.request, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
     # ---- outcome --------------------------------------------------------------------------------------------

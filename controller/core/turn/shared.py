@@ -15,7 +15,7 @@ from controller.core.messages.events import Asked
 from controller.core.messages.replies import Result
 from controller.core.quotas.mutations import MutationQuotas
 from controller.core.scheduling.agenda import Agenda
-from controller.core.scheduling.quarantine import SetAside
+from controller.core.scheduling.quarantine import Quarantine
 from controller.core.scheduling.waits import Waits
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
@@ -48,7 +48,7 @@ class Shared(Struct, frozen=True, eq=False):
     announcements: Announcements
     transactions: Transactions
     sizes: RequestSizes
-    set_aside: SetAside
+    quarantine: Quarantine
     agenda: Agenda
     quotas: MutationQuotas
     requests: OpenRequests
@@ -84,7 +84,7 @@ def at_beginning(
     )
     cluster = Cluster(state, remembered, identity)
     sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)
-    set_aside = SetAside()
+    quarantine = Quarantine()
     judge, reasons = authorizer_of(settings.authorizer, state.rights.known)
     if is_allowed is not None:
         judge, reasons = is_allowed, None
@@ -95,9 +95,9 @@ def at_beginning(
         state,
         cluster,
         announcements,
-        Transactions(sizes, set_aside, settings.writes_a_transaction),
+        Transactions(sizes, quarantine, settings.writes_a_transaction),
         sizes,
-        set_aside,
+        quarantine,
         Agenda(settings.budget.decided),
         quotas,
         requests,

@@ -28,7 +28,7 @@ from controller.core.messages.requests import (
     TopicReference,
 )
 from controller.core.reassignment.legacy_znode import SUBJECT
-from controller.core.scheduling.quarantine import MOST_SHOWN, SetAside, described
+from controller.core.scheduling.quarantine import MOST_SHOWN, Quarantine, described
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.single_znodes.notifications import Notifications
@@ -133,7 +133,7 @@ def test_the_last_leader_epoch_costs_its_partition_only() -> None:
     assert notice.startswith(
         "topic a is in quarantine and will be retried: OverflowError: leader epoch 2147483647 is the last"
     )
-    (shown,) = turns.machine.set_aside()
+    (shown,) = turns.machine.quarantined()
     assert "topic a: OverflowError" in shown
     assert turns.machine.figures()["set_aside"] == 1
     assert not [e for e in effects if isinstance(e, StepDown)]
@@ -165,7 +165,7 @@ def test_what_goes_well_again_is_no_longer_shown() -> None:
     effects = turns.turn(Woke(TryTopicAgain(TopicName("a"))))
 
     assert led(effects) == {path("a", 0): 2}
-    assert turns.machine.set_aside() == ()
+    assert turns.machine.quarantined() == ()
 
 
 def test_a_topic_that_goes_is_no_longer_shown() -> None:
@@ -174,7 +174,7 @@ def test_a_topic_that_goes_is_no_longer_shown() -> None:
 
     turns.turn(Observed((absent(TopicAddress(TopicName("a")), Zxid(9000)),)))
 
-    assert turns.machine.set_aside() == ()
+    assert turns.machine.quarantined() == ()
 
 
 def test_no_isr_becomes_empty() -> None:
@@ -182,7 +182,7 @@ def test_no_isr_becomes_empty() -> None:
     turns = Turns(*topic("a", state(1, "2")))
 
     assert led(turns.dies(2)) == {}
-    assert turns.machine.set_aside() == ()
+    assert turns.machine.quarantined() == ()
 
 
 def test_an_empty_isr_is_not_written_again() -> None:
@@ -234,7 +234,7 @@ def test_a_part_of_a_request_that_raises_is_answered_so_and_the_others_are_grant
     assert notice.startswith(
         "a PartitionReassignment of topic a is in quarantine and will be retried: RecursionError: too deep"
     )
-    assert turns.machine.set_aside() == ()  # the next one went well
+    assert turns.machine.quarantined() == ()  # the next one went well
 
 
 def test_a_request_that_cannot_even_be_divided_is_answered_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +268,9 @@ def test_an_alarm_that_raises_rings_again(monkeypatch: pytest.MonkeyPatch) -> No
     effects = turns.turn(Woke(Rebalance()))
 
     assert Wake(Rebalance(), 30.0) in effects
-    assert notices(effects) == [turns.machine.set_aside()[0].replace(":", " is in quarantine and will be retried:", 1)]
+    assert notices(effects) == [
+        turns.machine.quarantined()[0].replace(":", " is in quarantine and will be retried:", 1)
+    ]
 
 
 @pytest.mark.parametrize("last", [2**31 - 1, 2**31, 2**63, 2**64 - 1, 2**64])
@@ -315,16 +317,16 @@ def test_a_value_that_cannot_be_encoded_costs_its_own_write(monkeypatch: pytest.
     effects = turns.dies(1)
 
     assert led(effects) == {path("b", 0): 2}
-    assert any("Integer value out of range" in shown for shown in turns.machine.set_aside())
+    assert any("Integer value out of range" in shown for shown in turns.machine.quarantined())
 
 
 def test_of_very_many_the_first_are_shown() -> None:
-    aside, out = SetAside(), Term().out()
+    quarantine, out = Quarantine(), Term().out()
     for n in range(MOST_SHOWN + 5):
-        aside.put(f"topic {n}", "why", out)
+        quarantine.put(f"topic {n}", "why", out)
 
-    assert aside.sentences()[0] == "topic 0: why"
-    assert aside.sentences()[-1] == "and 5 more"
+    assert quarantine.sentences()[0] == "topic 0: why"
+    assert quarantine.sentences()[-1] == "and 5 more"
 
 
 def test_without_memory_nothing_is_contained() -> None:
@@ -348,7 +350,7 @@ def test_a_step_that_is_always_too_large_keeps_no_election_off() -> None:
     assert len(led(effects)) == 60
     assert set(led(effects).values()) == {2}
     assert len(notices(effects, "oversized znode")) <= 1
-    assert any("topic a: writing /brokers/topics/a would take" in shown for shown in turns.machine.set_aside())
+    assert any("topic a: writing /brokers/topics/a would take" in shown for shown in turns.machine.quarantined())
 
 
 def alter(broker: int, number: int, isr: str, partition_epoch: int) -> AlterPartition:
@@ -506,7 +508,7 @@ def test_what_is_wrong_with_a_topic_as_a_whole_keeps_no_election_off(monkeypatch
     effects = turns.dies(1)
 
     assert led(effects) == {path("a", 0): 2, path("b", 0): 2}
-    assert len(turns.machine.set_aside()) == 2
+    assert len(turns.machine.quarantined()) == 2
 
 
 def test_about_a_topic_where_even_elections_raise_nothing_is_decided_and_requests_are_told(
@@ -566,7 +568,7 @@ def test_a_duty_that_cannot_say_what_it_wants_written_keeps_no_other_from_it(mon
     monkeypatch.setattr(Notifications, "propose", raises)
 
     assert led(turns.dies(1)) == {path("a", 0): 2}
-    (shown,) = turns.machine.set_aside()
+    (shown,) = turns.machine.quarantined()
     assert shown.startswith("what Notifications wants written: RuntimeError: a bug (")
 
 

@@ -35,7 +35,7 @@ def test_a_term_that_serves_shows_its_figures_at_once() -> None:
 def test_what_is_set_aside_is_shown_while_the_term_lasts() -> None:
     machine = Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"))
     machine.turn(LOADED, 0.0)
-    machine._set_aside._reasons["topic a"] = "why"
+    machine._quarantine._reasons["topic a"] = "why"
 
     async def scenario() -> None:
         monitoring = Monitoring(("127.0.0.1", 0), Process(LEADING), lambda key: f"api {key}")

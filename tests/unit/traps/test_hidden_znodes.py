@@ -93,7 +93,7 @@ def test_a_state_is_cared_for_as_soon_as_it_may_be_read() -> None:
 
     assert some(play.do("time +60s"), "sick-0 leader=2")
     assert play.theatre.machine is not None
-    assert play.theatre.machine.set_aside() == ()
+    assert play.theatre.machine.quarantined() == ()
 
 
 def test_a_topic_appears_as_soon_as_it_may_be_read() -> None:
