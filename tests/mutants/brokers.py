@@ -8,7 +8,7 @@ ADMISSION = "controller/core/brokers/admission.py"
 BROKERS = "controller/core/brokers/duty.py"
 REFUSALS = "controller/core/brokers/refusals.py"
 SHUTDOWN = "controller/core/brokers/controlled_shutdown.py"
-GREETINGS = "controller/core/announcing/full_updates.py"
+FULL_UPDATES = "controller/core/announcing/full_updates.py"
 BATCH = "controller/core/announcing/batch.py"
 DRAFT = "controller/core/steps/draft.py"
 MEMORY = "controller/core/brokers/memory.py"
@@ -70,20 +70,20 @@ MUTANTS = (
     Mutant(
         "tells a broker nothing that has come",
         BROKERS,
-        "self._greetings.join(fresh)",
+        "self._full_updates.join(fresh)",
         "pass",
         (unit("turns_are_bounded"),),
     ),
     Mutant(
-        "greets a broker with half of a topic",
-        GREETINGS,
+        "sends a broker half of a topic",
+        FULL_UPDATES,
         "len(self._names) + (1 if self._begun else 0)",
         "len(self._names)",
-        (unit("greetings"),),
+        (unit("full_updates"),),
     ),
     Mutant(
         "forgets a topic that was half-read when a broker came",
-        GREETINGS,
+        FULL_UPDATES,
         "self._held_back.setdefault(name, {}).update(brokers)",
         "pass",
         (unit("half_read"),),
@@ -107,21 +107,21 @@ MUTANTS = (
         "tells nobody that a broker has died",
         BATCH,
         "            if not commands and is_news:",
-        "            if not commands and is_news and self._greetings:",
+        "            if not commands and is_news and self._parts:",
         (trap("tickets"),),
     ),
     Mutant(
         "tells a broker that knows nothing of a topic what has changed of it",
         BATCH,
-        "            if seen.topic not in whole and not self._round.knows_nothing_of(seen.topic, broker):\n",
+        "            if seen.topic not in whole and not self._round.is_incomplete_at(seen.topic, broker):\n",
         "            if seen.topic not in whole:\n",
         (unit("turns_are_bounded"),),
     ),
     Mutant(
         "tells a broker that has come whom to follow before it tells who lives",
         BATCH,
-        "        if is_greeting:\n            greeting",
-        "        if is_greeting and not brokers_changed:\n            greeting",
+        "        if is_full_update:\n            who_lives",
+        "        if is_full_update and not brokers_changed:\n            who_lives",
         (trap("protocol"),),
     ),
     Mutant(

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from controller.core.announcing.full_updates import Greeting, Greetings
+from controller.core.announcing.full_updates import FullUpdates, UpdatePart
 from controller.core.announcing.views import deleted, live_brokers, view
 from controller.core.messages.commands import (
     Command,
@@ -37,12 +37,12 @@ Views = dict[TopicName, dict[PartitionId, PartitionView]]
 class Batch:
     """The commands of one turn."""
 
-    def __init__(self, cluster: Cluster, round_: Greetings) -> None:
+    def __init__(self, cluster: Cluster, round_: FullUpdates) -> None:
         """Begin an empty batch. Brokers on the round do not know some topics yet."""
         self._cluster = cluster
         self._round = round_
         self._views: Views = {}
-        self._greetings: list[Greeting] = []
+        self._parts: list[UpdatePart] = []
         self._changed: list[PartitionView] = []
         self._announced: set[int] = set()
         self._gone: list[PartitionView] = []
@@ -76,39 +76,39 @@ class Batch:
             if self._cluster.is_registered(broker):
                 self._stop(broker, ReplicaStop(topic.name, number, state.leader_epoch, True))
 
-    def greet(self, greeting: Greeting) -> None:
+    def add_part(self, part: UpdatePart) -> None:
         """Add part of a full update; views are made once a turn."""
-        if not self._greetings:
+        if not self._parts:
             self._changed = self._seen()
-        for name, numbers in greeting.partitions.items():
+        for name, numbers in part.partitions.items():
             topic = self._cluster.topics[name]
             for number in numbers:
                 seen = self._view(topic, number, topic.partitions[number])
                 if seen is not None:
-                    self._greet_replicas(seen, greeting.brokers)
-                    self._greet_leaving(topic, number, greeting.brokers)
-        self._greetings.append(greeting)
+                    self._update_replicas(seen, part.brokers)
+                    self._update_leaving(topic, number, part.brokers)
+        self._parts.append(part)
 
     def _seen(self) -> list[PartitionView]:
         return [seen for of_topic in self._views.values() for seen in of_topic.values()]
 
-    def commands(self, *, brokers_changed: bool, is_greeting: bool = False) -> Iterator[tuple[BrokerId, Command]]:
+    def commands(self, *, brokers_changed: bool, is_full_update: bool = False) -> Iterator[tuple[BrokerId, Command]]:
         """The commands, in the order in which each broker must get them.
 
         Shape:
-            `is_greeting`: some broker needs a full update, and all brokers must know it before they hear which
+            `is_full_update`: some broker needs a full update, and all brokers must know it before they hear which
             partitions it follows.
         """
         recipients = self._cluster.registered_brokers()
         brokers = live_brokers(self._cluster)
-        if is_greeting:
-            greeting = UpdateMetadata((), brokers)
-            yield from ((b, greeting) for b in recipients)
+        if is_full_update:
+            who_lives = UpdateMetadata((), brokers)
+            yield from ((b, who_lives) for b in recipients)
         for broker in recipients:
             existing, new = self._leading.get(broker, ((), ()))
             for command in _leader_and_isr(existing, new, brokers):
                 yield broker, command
-        yield from self._metadata(recipients, brokers, is_news=brokers_changed and not is_greeting)
+        yield from self._metadata(recipients, brokers, is_news=brokers_changed and not is_full_update)
         for broker in recipients:
             for stops in cut(self._stops.get(broker, {}).values()):
                 yield broker, StopReplica(stops)
@@ -159,7 +159,7 @@ class Batch:
             lists = self._leading[broker] = ([], [])
         lists[is_new].append(seen)
 
-    def _greet_replicas(self, seen: PartitionView, fresh: Container[BrokerId]) -> None:
+    def _update_replicas(self, seen: PartitionView, fresh: Container[BrokerId]) -> None:
         """Send a leader's followers the partition again once the leader appears: they refuse a leader that is not
         alive.
         """
@@ -169,7 +169,7 @@ class Batch:
             if (seen.leader in fresh or broker in fresh) and self._cluster.is_registered(broker):
                 self._lead(broker, seen)
 
-    def _greet_leaving(self, topic: TopicView, number: PartitionId, fresh: Container[BrokerId]) -> None:
+    def _update_leaving(self, topic: TopicView, number: PartitionId, fresh: Container[BrokerId]) -> None:
         removing, owed = topic.partitions[number].assignment.removing, topic.deletions.get(number, ())
         if (removing or owed) and any(b in fresh for b in (*topic.partitions[number].assignment.replicas, *owed)):
             self.add_stops(topic, number)
@@ -184,15 +184,15 @@ class Batch:
         self, recipients: Iterable[BrokerId], brokers: tuple[LiveBroker, ...], *, is_news: bool
     ) -> Iterator[tuple[BrokerId, Command]]:
         """UpdateMetadata: changes for every broker, and whole topics for brokers that do not know them."""
-        changed = self._changed if self._greetings else self._seen()
+        changed = self._changed if self._parts else self._seen()
         # Sent apart: a broker that drops a topic forgets its id, even one that the same request gives its successor.
         gone = [UpdateMetadata(part, brokers) for part in cut(self._gone)]
         made: dict[Hashable, list[UpdateMetadata]] = {}
         for broker in recipients:
-            heard = tuple(index for index, greeting in enumerate(self._greetings) if broker in greeting.brokers)
-            key = heard, self._round.still_to_hear(broker)
+            heard = tuple(index for index, part in enumerate(self._parts) if broker in part.brokers)
+            key = heard, self._round.still_needed_by(broker)
             if key not in made:
-                views = list(self._views_for(broker, changed, [self._greetings[index] for index in heard]))
+                views = list(self._views_for(broker, changed, [self._parts[index] for index in heard]))
                 made[key] = [*gone, *(UpdateMetadata(part, brokers) for part in cut_between_topics(views))]
             commands = made[key]
             if not commands and is_news:
@@ -200,12 +200,12 @@ class Batch:
             yield from ((broker, command) for command in commands)
 
     def _views_for(
-        self, broker: BrokerId, changed: Iterable[PartitionView], greetings: Iterable[Greeting]
+        self, broker: BrokerId, changed: Iterable[PartitionView], parts: Iterable[UpdatePart]
     ) -> Iterator[PartitionView]:
         """The changes of topics that the broker knows, and all partitions of topics that are new to it."""
-        whole = {name: numbers for greeting in greetings for name, numbers in greeting.whole.items()}
+        whole = {name: numbers for part in parts for name, numbers in part.whole.items()}
         for seen in changed:
-            if seen.topic not in whole and not self._round.knows_nothing_of(seen.topic, broker):
+            if seen.topic not in whole and not self._round.is_incomplete_at(seen.topic, broker):
                 yield seen
         for name, numbers in whole.items():
             topic = self._cluster.topics[name]

@@ -20,7 +20,7 @@ from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName
 
 
-class Greeting(Struct, frozen=True):
+class UpdatePart(Struct, frozen=True):
     """The part of the full updates that some brokers get in this turn.
 
     Shape:
@@ -32,7 +32,7 @@ class Greeting(Struct, frozen=True):
     whole: Mapping[TopicName, tuple[PartitionId, ...]]
 
 
-class Greetings:
+class FullUpdates:
     """The round of one term.
 
     Shape:
@@ -76,62 +76,62 @@ class Greetings:
             if any(not former.assignment.replicas for former in changes.partitions[name].values()):
                 self._held_back[name] = {**dict.fromkeys(brokers, 0), **self._held_back.get(name, {})}
 
-    def has_more(self, half_told: Container[TopicName]) -> bool:
+    def has_more(self, incomplete: Container[TopicName]) -> bool:
         """Whether there is anything to send now."""
-        return bool(self._left) or any(name not in half_told for name in self._held_back)
+        return bool(self._left) or any(name not in incomplete for name in self._held_back)
 
-    def still_to_hear(self, broker: BrokerId) -> tuple[int, tuple[TopicName, ...]]:
+    def still_needed_by(self, broker: BrokerId) -> tuple[int, tuple[TopicName, ...]]:
         """What the broker still needs: how many topics, and which delayed ones. Equal results mean equal needs."""
         return self._left.get(broker, 0), tuple(name for name, held in self._held_back.items() if broker in held)
 
-    def knows_nothing_of(self, topic: TopicName, broker: BrokerId) -> bool:
+    def is_incomplete_at(self, topic: TopicName, broker: BrokerId) -> bool:
         """Whether a broker still lacks partitions of a topic: it would take a part for the whole."""
         if broker in self._held_back.get(topic, ()):
             return True
         left, place = self._left.get(broker, 0), self._places.get(topic)
         return left > 0 and place is not None and (place - self._next) % len(self._names) < left
 
-    def take(self, half_told: Container[TopicName], most: int) -> Iterator[Greeting]:
+    def take(self, incomplete: Container[TopicName], most: int) -> Iterator[UpdatePart]:
         """Take the next parts; a topic that is not completely read or followed is delayed until it is."""
-        released = [name for name in self._held_back if name not in half_told]
+        released = [name for name in self._held_back if name not in incomplete]
         for name in released:
             brokers = self._held_back.pop(name)
             if brokers:
                 whole = {name: tuple(self._numbers(name))}
-                yield Greeting(brokers, whole if any(brokers.values()) else {}, whole)
+                yield UpdatePart(brokers, whole if any(brokers.values()) else {}, whole)
         while self._left and most > 0:
             # Brokers leave the round one by one: each part is for those still on it.
             brokers, most_topics = dict(self._left), min(self._left.values())
-            greeting, taken = self._part(most_topics, most, half_told, brokers)
-            if greeting.partitions or greeting.whole:
-                yield greeting
+            part, taken = self._part(most_topics, most, incomplete, brokers)
+            if part.partitions or part.whole:
+                yield part
             most -= taken
 
     def _part(
-        self, most_topics: int, most: int, half_told: Container[TopicName], brokers: Mapping[BrokerId, int]
-    ) -> tuple[Greeting, int]:
-        told: dict[TopicName, tuple[PartitionId, ...]] = {}
+        self, most_topics: int, most: int, incomplete: Container[TopicName], brokers: Mapping[BrokerId, int]
+    ) -> tuple[UpdatePart, int]:
+        sent: dict[TopicName, tuple[PartitionId, ...]] = {}
         whole: dict[TopicName, tuple[PartitionId, ...]] = {}
         taken = ended = 0
         while ended < most_topics and taken < most:
             name = self._names[self._next]
-            if name in half_told:
+            if name in incomplete:
                 self._held_back.setdefault(name, {}).update(brokers)
                 numbers: tuple[PartitionId, ...] = ()
             else:
                 numbers = tuple(islice(self._numbers(name), self._begun, self._begun + most - taken))
                 if numbers:
-                    told[name] = (*told.get(name, ()), *numbers)
+                    sent[name] = (*sent.get(name, ()), *numbers)
             taken += 1 + len(numbers)
             self._begun += len(numbers)
             if taken >= most and numbers and self._begun < len(self._topic(name).partitions):
                 break
-            if self._begun and name not in half_told:
+            if self._begun and name not in incomplete:
                 whole[name] = tuple(self._numbers(name)) if self._begun > len(numbers) else numbers
             self._next, self._begun = (self._next + 1) % len(self._names), 0
             ended += 1
         self._left = {b: left - ended for b, left in self._left.items() if left > ended}
-        return Greeting(brokers, told, whole), taken
+        return UpdatePart(brokers, sent, whole), taken
 
     def _numbers(self, name: TopicName) -> Iterable[PartitionId]:
         topic = self._cluster.topics.get(name)

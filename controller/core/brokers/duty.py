@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from controller.core.announcing.batch import Batch
-from controller.core.announcing.full_updates import Greetings
+from controller.core.announcing.full_updates import FullUpdates
 from controller.core.announcing.sending import is_of_its_present_life, send
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Transition
@@ -56,7 +56,7 @@ class Brokers(Duty):
         self._hidden: dict[BrokerId, None] = {}
         self._met: dict[BrokerId, None] = {}
         self._follows: dict[BrokerId, dict[TopicPartition, LeaderEpoch]] = {}  # of brokers that shut down
-        self._greetings = Greetings(shared.cluster)
+        self._full_updates = FullUpdates(shared.cluster)
         self._to_touch: dict[TopicName, dict[PartitionId, None]] = {}
         self._refusals = Refusals(shared, memory)
         self._readmitted: dict[BrokerId, None] = {}
@@ -117,7 +117,7 @@ class Brokers(Duty):
         if transition is Transition.VANISHED:
             self._fresh.pop(broker, None)
             self._refusals.forget(broker)
-            self._greetings.leave(broker)
+            self._full_updates.leave(broker)
             hosted = self._cluster.hosted.get(broker, {})
             callback = partial(self._let_in_again, broker)
             self._shared.waits.start(callback, hosted, READMITTED_AFTER_S, out, is_prolonged=True)
@@ -247,34 +247,34 @@ class Brokers(Duty):
         self._memory.updated_in_full.clear()
         in_full = cluster.registered_brokers() if changes.is_beginning else fresh
         self._memory.updated_in_full.update(dict.fromkeys(in_full))
-        self._greetings.join(fresh)
+        self._full_updates.join(fresh)
         have_changed = self._have_brokers_changed
-        self._greetings.hold_back(changes, self._shared.state.changes, cluster.registered_brokers())
+        self._full_updates.hold_back(changes, self._shared.state.changes, cluster.registered_brokers())
         is_anything_due = changes.partitions or have_changed or changes.gone_topics or fresh or owed
-        if is_anything_due or (self._greetings.has_more(self._half_told()) and not changes.unseen):
+        if is_anything_due or (self._full_updates.has_more(self._incomplete()) and not changes.unseen):
             batch = self._batch(changes, is_owed_due=owed)
-            is_greeting = bool(fresh) or changes.is_beginning
-            for broker, command in batch.commands(brokers_changed=have_changed, is_greeting=is_greeting):
+            is_full_update = bool(fresh) or changes.is_beginning
+            for broker, command in batch.commands(brokers_changed=have_changed, is_full_update=is_full_update):
                 send(broker, command, cluster, self._memory, out)
-        if self._to_touch or (self._greetings.has_more(self._half_told()) and not changes.unseen):
+        if self._to_touch or (self._full_updates.has_more(self._incomplete()) and not changes.unseen):
             out.wake(Again(), out.now)
         if cluster.owing and not self._is_alarm_set:
             self._is_alarm_set = True
             out.wake(AskForDeletions(), out.now + OWED_EVERY_S)
 
-    def _half_told(self) -> Mapping[TopicName, object]:
+    def _incomplete(self) -> Mapping[TopicName, object]:
         """The topics that are not completely read, or not completely followed yet."""
         left = self._shared.state.changes.partitions
         return {**self._half_read, **left} if left else self._half_read
 
     def _batch(self, changes: Changes, *, is_owed_due: bool) -> Batch:
         cluster = self._cluster
-        batch = Batch(cluster, self._greetings)
+        batch = Batch(cluster, self._full_updates)
         batch.add(changes, self._new)
         self._new = {}
         if not changes.unseen:  # what leaders of unread partitions know is unknown
-            for greeting in self._greetings.take(self._half_told(), self._shared.settings.budget.greeted):
-                batch.greet(greeting)
+            for part in self._full_updates.take(self._incomplete(), self._shared.settings.budget.greeted):
+                batch.add_part(part)
         if is_owed_due:
             for topics in cluster.owing.values():
                 for name, numbers in topics.items():

@@ -94,7 +94,7 @@ def test_a_broker_that_comes_meanwhile_hears_of_the_topic_when_all_of_it_has_bee
     assert (2, ID) in led(term.follow(brokers))
 
 
-def test_meanwhile_it_is_greeted_with_everything_else_once_and_not_in_every_turn() -> None:
+def test_meanwhile_it_is_sent_everything_else_once_and_not_in_every_turn() -> None:
     term = Term("1")
     other = TopicAddress(TopicName("other"))
     value = Topic({PartitionId(0): Assignment(ids("1,2"))}, None)

@@ -53,7 +53,7 @@ class Counted(Rig):
     def __init__(self) -> None:
         super().__init__(SHAPE, is_encoding=False, budget=BUDGET)
         self.forget_the_most()
-        self.first_commit = self.first_greeting = 0
+        self.first_commit = self.first_update = 0
         self._folded = 0
         apply = self.machine._state.apply
 
@@ -163,7 +163,7 @@ def test_requests_of_many_parts_that_come_at_once_are_opened_one_after_the_other
     assert all(call in rig.replies for call in calls)
 
 
-def test_a_broker_that_returns_is_greeted_bit_by_bit_with_everything_once(rig: Counted) -> None:
+def test_a_broker_that_returns_is_sent_everything_once_in_parts(rig: Counted) -> None:
     rig.lose(rig.brokers[0])
     rig.run()
     rig.forget_what_was_heard()

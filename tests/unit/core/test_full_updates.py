@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.announcing.full_updates import Greetings
+from controller.core.announcing.full_updates import FullUpdates
 from controller.core.brokers.duty import Brokers
 from controller.core.messages.commands import LeaderAndIsr, UpdateMetadata
 from tests.unit.core.builders import Term, ids, state
@@ -17,23 +17,23 @@ SHAPES = {TopicName("narrow"): 1, TopicName("wide"): 5}
 EVERY = {(name, number) for name, count in SHAPES.items() for number in range(count)}
 
 
-def greetings() -> Greetings:
+def full_updates() -> FullUpdates:
     term = Term("1,2")
     for name, count in SHAPES.items():
         partitions = {PartitionId(n): Assignment(ids("1,2")) for n in range(count)}
         term.fold(present(TopicAddress(name), Topic(partitions, None), STAT))
-    return Greetings(term.cluster)
+    return FullUpdates(term.cluster)
 
 
-def heard(round_: Greetings, broker: int, most: int) -> list[tuple[TopicName, PartitionId]]:
+def heard(round_: FullUpdates, broker: int, most: int) -> list[tuple[TopicName, PartitionId]]:
     """What a broker hears of in a turn."""
     taken = list(round_.take((), most))
-    of_broker = [greeting.partitions for greeting in taken if BrokerId(broker) in greeting.brokers]
+    of_broker = [part.partitions for part in taken if BrokerId(broker) in part.brokers]
     return [(name, n) for partitions in of_broker for name, numbers in partitions.items() for n in numbers]
 
 
 def test_whoever_comes_hears_of_every_partition_once() -> None:
-    round_ = greetings()
+    round_ = full_updates()
     round_.join([BrokerId(1)])
 
     every = [partition for _ in range(20) for partition in heard(round_, 1, most=3)]
@@ -43,8 +43,8 @@ def test_whoever_comes_hears_of_every_partition_once() -> None:
     assert not round_.has_more(())
 
 
-def test_whoever_comes_while_a_topic_is_half_told_hears_of_all_of_it() -> None:
-    round_ = greetings()
+def test_a_broker_that_comes_while_a_topic_is_sent_in_parts_gets_all_of_it() -> None:
+    round_ = full_updates()
     round_.join([BrokerId(1)])
     begun = heard(round_, 1, most=4)
     assert 0 < sum(name == "wide" for name, _ in begun) < SHAPES[TopicName("wide")]
