@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "does not ask a broker again that was restarted during a deletion",
         DELETION,
-        "for answers in (deletion.told, deletion.confirmed, deletion.refused):",
+        "for answers in (deletion.asked, deletion.confirmed, deletion.refused):",
         "for answers in (deletion.confirmed, deletion.refused):",
         (unit("topic_deletions"),),
     ),
@@ -71,7 +71,7 @@ MUTANTS = (
     Mutant(
         "lets a deletion be withdrawn that has begun",
         DELETION,
-        "has_begun = former is not None and not is_another and any(former.told.values())",
+        "has_begun = former is not None and not is_another and any(former.asked.values())",
         "has_begun = False",
         (unit("topic_deletions"),),
         unseen="nobody in a world takes a request to delete a topic back",

@@ -316,11 +316,11 @@ def _atom(address: AclAddress, held: Fact | None, attempt: _Attempt, write: Writ
     resource, before = address.resource, _entries(held)
     if attempt.wanted == before:
         return Atom((write,), (f"rights to {_text(resource)} are as they were",))
-    told = tuple(Create(change_address(change), change, is_sequential=True) for change in changes(resource))
+    notifications = tuple(Create(change_address(change), change, is_sequential=True) for change in changes(resource))
     count = abs(len(attempt.wanted) - len(before))
     what = "lose" if attempt.deleted else "get"
     why = f"rights to {_text(resource)} {what} {count} {'entry' if count == 1 else 'entries'}"
-    return Atom((write, *told), (why,))
+    return Atom((write, *notifications), (why,))
 
 
 def _text(resource: ResourcePattern) -> str:

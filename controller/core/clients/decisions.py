@@ -12,7 +12,7 @@ from controller.core.messages.effects import Decided, Decision
 from controller.core.messages.events import Asked
 from zk_layout.znodes.acls import AclOperation, ResourcePattern
 
-MOST_TOLD = 20
+MOST_LOGGED = 20
 
 
 class Decisions:
@@ -23,25 +23,25 @@ class Decisions:
         self._asked = asked
         self._is_allowed = is_allowed
         self._reasons = reasons
-        self._told: dict[bool, list[Decision]] = {True: [], False: []}
-        self._untold = {True: 0, False: 0}
+        self._logged: dict[bool, list[Decision]] = {True: [], False: []}
+        self._unlogged = {True: 0, False: 0}
 
-    def may(self, operation: AclOperation, resource: ResourcePattern, *, is_told_if_denied: bool = True) -> bool:
+    def may(self, operation: AclOperation, resource: ResourcePattern, *, is_logged_if_denied: bool = True) -> bool:
         """Whether the caller may do this. A denial that takes nothing from the answer need not be logged."""
         is_allowed = self._is_allowed(self._asked.caller, operation, resource)
-        if self._reasons is None or not (is_allowed or is_told_if_denied):
+        if self._reasons is None or not (is_allowed or is_logged_if_denied):
             return is_allowed
-        told = self._told[is_allowed]
-        if len(told) < MOST_TOLD:
+        logged = self._logged[is_allowed]
+        if len(logged) < MOST_LOGGED:
             why = self._reasons(self._asked.caller, operation, resource)
-            told.append(Decision(operation, resource, is_allowed, why))
+            logged.append(Decision(operation, resource, is_allowed, why))
         else:
-            self._untold[is_allowed] += 1
+            self._unlogged[is_allowed] += 1
         return is_allowed
 
-    def told(self) -> Iterator[Decided]:
+    def logged(self) -> Iterator[Decided]:
         """The recorded decisions; none without an authorizer."""
-        for is_allowed, told in self._told.items():
-            if told:
+        for is_allowed, logged in self._logged.items():
+            if logged:
                 name = type(self._asked.request).__name__
-                yield Decided(self._asked.caller, name, tuple(told), self._untold[is_allowed])
+                yield Decided(self._asked.caller, name, tuple(logged), self._unlogged[is_allowed])

@@ -23,7 +23,7 @@ from controller.core.state.topics import TopicView
 from controller.core.state.view import Cluster
 from zk_layout.ids import BrokerId, PartitionId, TopicName, TopicPartition, Zxid
 
-LONGEST_TELLING_S = 2.0
+LONGEST_ANNOUNCING_S = 2.0
 
 
 class BrokersHadTime(Alarm, frozen=True):
@@ -37,14 +37,14 @@ class _Awaited(Struct, eq=False):
 
     Shape:
         `leaderless` are partitions still without a leader; `life` distinguishes a topic to be deleted from a later one
-        of the same name. `untold` are brokers that have not acknowledged this command yet.
+        of the same name. `unacknowledged` are brokers that have not acknowledged this command yet.
     """
 
     item: Item
     result: Result
     leaderless: dict[PartitionId, None]
     life: Zxid | None = None
-    untold: dict[BrokerId, UpdateMetadata] = {}
+    unacknowledged: dict[BrokerId, UpdateMetadata] = {}
 
 
 class Outcomes:
@@ -56,7 +56,7 @@ class Outcomes:
         self._requests = requests
         self._pending: dict[TopicName, list[_Awaited]] = {}
         self._fresh: dict[TopicName, None] = {}
-        self._telling: list[_Awaited] = []
+        self._announcing: list[_Awaited] = []
 
     def expect(self, item: Item, result: Result) -> bool:
         """Note that a part's writes are done; return whether its answer must wait for their outcome."""
@@ -79,26 +79,26 @@ class Outcomes:
 
     def look(self, changes: Changes, out: Outbox) -> None:
         """Answer the parts whose outcome this turn's changes show, once brokers know."""
-        if not self._pending and not self._telling:
+        if not self._pending and not self._announcing:
             return
-        told = {t.broker: t.command for t in out.sent if isinstance(t.command, UpdateMetadata)}
+        sent = {t.broker: t.command for t in out.sent if isinstance(t.command, UpdateMetadata)}
         for broker in changes.brokers:
             if not self._cluster.is_registered(broker):
                 self._know(broker, None, out)
         changed = {n for n in self._pending if n in changes.partitions or n in changes.gone_topics} | self._fresh.keys()
         self._fresh = {}
         for name in sorted(changed):
-            self._look_at(name, told, out)
+            self._look_at(name, sent, out)
 
-    def _look_at(self, name: TopicName, told: Mapping[BrokerId, UpdateMetadata], out: Outbox) -> None:
+    def _look_at(self, name: TopicName, sent: Mapping[BrokerId, UpdateMetadata], out: Outbox) -> None:
         waiting = []
         for awaited in self._pending.pop(name, ()):
             if not self._has_come_about(awaited):
                 waiting.append(awaited)
-            elif told:
-                awaited.untold = dict(told)
-                self._telling.append(awaited)
-                out.wake(BrokersHadTime(awaited.item.call), out.now + LONGEST_TELLING_S)
+            elif sent:
+                awaited.unacknowledged = dict(sent)
+                self._announcing.append(awaited)
+                out.wake(BrokersHadTime(awaited.item.call), out.now + LONGEST_ANNOUNCING_S)
             else:
                 self._settle(awaited, out)
         if waiting:
@@ -108,19 +108,19 @@ class Outcomes:
         """Note that a broker acknowledged or refused metadata; a refusal is sent again, but the client does not wait
         for that.
         """
-        if self._telling and isinstance(answer.command, UpdateMetadata):
+        if self._announcing and isinstance(answer.command, UpdateMetadata):
             self._know(answer.broker, answer.command, out)
 
-    def stop_telling(self, call: CallId, out: Outbox) -> None:
+    def stop_waiting(self, call: CallId, out: Outbox) -> None:
         """Stop waiting for brokers, whose time is over, and answer the client."""
-        told = [awaited for awaited in self._telling if awaited.item.call == call]
-        self._telling = [awaited for awaited in self._telling if awaited.item.call != call]
-        for awaited in told:
+        due = [awaited for awaited in self._announcing if awaited.item.call == call]
+        self._announcing = [awaited for awaited in self._announcing if awaited.item.call != call]
+        for awaited in due:
             self._settle(awaited, out)
 
     def give_up(self, call: CallId, out: Outbox) -> None:
         """End a client's wait: settle the parts with an outcome, forget the others."""
-        self.stop_telling(call, out)
+        self.stop_waiting(call, out)
         for name, waiting in tuple(self._pending.items()):
             left = [awaited for awaited in waiting if awaited.item.call != call]
             if left:
@@ -156,12 +156,12 @@ class Outcomes:
         """Note that a broker knows everything up to this command; None if it has left."""
         waiting: list[_Awaited] = []
         knowing: list[_Awaited] = []
-        for awaited in self._telling:
-            expected = awaited.untold.get(broker)
+        for awaited in self._announcing:
+            expected = awaited.unacknowledged.get(broker)
             if expected is not None and (command is None or expected is command or expected == command):
-                del awaited.untold[broker]
-            (waiting if awaited.untold else knowing).append(awaited)
-        self._telling = waiting
+                del awaited.unacknowledged[broker]
+            (waiting if awaited.unacknowledged else knowing).append(awaited)
+        self._announcing = waiting
         for awaited in knowing:
             self._settle(awaited, out)
 

@@ -121,6 +121,6 @@ def _topics_refused(request: TopicRequest, error: ErrorCode, message: str | None
 
 
 def _unknown_cluster(request: DescribeCluster, error: ErrorCode) -> ClusterDescription:
-    told = ErrorCode.LEADER_NOT_AVAILABLE if error in _ABOUT_US else error
-    topics = tuple(TopicMetadata(topic.name, topic.topic_id, told) for topic in request.topics or ())
+    shown = ErrorCode.LEADER_NOT_AVAILABLE if error in _ABOUT_US else error
+    topics = tuple(TopicMetadata(topic.name, topic.topic_id, shown) for topic in request.topics or ())
     return ClusterDescription(nodes=(), cluster_id=None, controller=NO_LEADER, topics=topics)

@@ -77,13 +77,15 @@ class Draft:
         assignment = complete(written, state)
         at = TopicPartition(self.topic.name, number)
         decided = self._states.get(number)
-        is_told_here = decided is not None and (held.state is None or decided.leader_epoch != held.state.leader_epoch)
+        is_announced_here = decided is not None and (
+            held.state is None or decided.leader_epoch != held.state.leader_epoch
+        )
         return Case(
             at,
             self.topic,
             assignment,
             state,
-            at in cluster.unannounced and not is_told_here,
+            at in cluster.unannounced and not is_announced_here,
             cluster.confirmed.get(at, NO_BROKERS),
             at in cluster.out_of_patience,
             at.topic in cluster.gathering,

@@ -59,14 +59,14 @@ class _Deletion(Struct):
     """One topic that is being deleted.
 
     Shape:
-        `rounds` are still to be sent, at most one that has begun and one that has not. `told`, `confirmed` and
+        `rounds` are still to be sent, at most one that has begun and one that has not. `asked`, `confirmed` and
         `refused` are by broker, since it registered; `left` is what is not confirmed, as far as the last round has
         come. Of `announced` partitions all brokers were sent the deletion; the replicas of others may not be known yet.
         `found` is the result of a survey; `is_surveying`: one is under way.
     """
 
     rounds: list[_Round] = field(default_factory=lambda: [_Round()])
-    told: Numbers = field(default_factory=dict)
+    asked: Numbers = field(default_factory=dict)
     confirmed: Numbers = field(default_factory=dict)
     refused: Numbers = field(default_factory=dict)
     left: Numbers = field(default_factory=dict)
@@ -78,7 +78,7 @@ class _Deletion(Struct):
     noticed: set[BrokerId] = field(default_factory=set)
     is_unknown_noticed: bool = False
 
-    def tell_again(self, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
+    def announce_again(self, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
         """Schedule another round through all partitions."""
         if self.rounds and self.rounds[-1].left is None:
             self.rounds[-1].audience |= audience
@@ -97,7 +97,7 @@ class TopicDeletions:
         self._budget = budget
         self._announcements = announcements
         self._deletions: dict[TopicName, _Deletion] = {}
-        self._to_tell: dict[TopicName, None] = {}
+        self._to_announce: dict[TopicName, None] = {}
         self._withdrawn = memory.withdrawn
 
     # ---- following ------------------------------------------------------------------------------------------
@@ -113,10 +113,10 @@ class TopicDeletions:
         too_late = [name for name in {**changes.gone_topics, **changes.marks} if self._follow_one(name, changes)]
         for name, numbers in changes.partitions.items() if self._deletions else ():
             if name in self._deletions and self._have_replicas_changed(name, numbers):
-                self._tell_again(name)
+                self._announce_again(name)
         for name, former in changes.topics.items() if self._deletions else ():
             if name in self._deletions and self._is_owed_anew(name, former):
-                self._tell_again(name)
+                self._announce_again(name)
         return too_late
 
     def _have_replicas_changed(self, name: TopicName, numbers: Mapping[PartitionId, Partition]) -> bool:
@@ -126,9 +126,9 @@ class TopicDeletions:
     def _is_owed_anew(self, name: TopicName, former: TopicView | None) -> bool:
         return former is None or former.deletions != self._cluster.topics[name].deletions
 
-    def _tell_again(self, name: TopicName, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
-        self._deletions[name].tell_again(audience)
-        self._to_tell[name] = None
+    def _announce_again(self, name: TopicName, audience: frozenset[BrokerId] = NO_BROKERS) -> None:
+        self._deletions[name].announce_again(audience)
+        self._to_announce[name] = None
 
     def _follow_one(self, name: TopicName, changes: Changes) -> bool:
         """Return whether a deletion was withdrawn after it had begun. It continues, as in Kafka.
@@ -145,11 +145,11 @@ class TopicDeletions:
                 return False
             if former is None or is_another:
                 self._deletions[name] = _Deletion()
-                self._to_tell[name] = None
+                self._to_announce[name] = None
             return False
         self._deletions.pop(name, None)
-        self._to_tell.pop(name, None)
-        has_begun = former is not None and not is_another and any(former.told.values())
+        self._to_announce.pop(name, None)
+        has_begun = former is not None and not is_another and any(former.asked.values())
         if topic is not None and has_begun:
             self._withdrawn[name] = None
         return topic is not None and has_begun
@@ -196,8 +196,8 @@ class TopicDeletions:
         """Ask brokers that could not delete a replica again, with the next announcement."""
         for name, deletion in self._deletions.items():
             for broker, numbers in deletion.refused.items():
-                deletion.told.get(broker, set()).difference_update(numbers)
-                self._tell_again(name)
+                deletion.asked.get(broker, set()).difference_update(numbers)
+                self._announce_again(name)
             deletion.refused.clear()
 
     # ---- announcing -----------------------------------------------------------------------------------------
@@ -212,17 +212,17 @@ class TopicDeletions:
         fresh = frozenset(self._cluster.updated_in_full)
         for name, deletion in self._deletions.items() if fresh else ():
             for broker in fresh:
-                for answers in (deletion.told, deletion.confirmed, deletion.refused):
+                for answers in (deletion.asked, deletion.confirmed, deletion.refused):
                     answers.pop(broker, None)
-            self._tell_again(name, fresh)
-        before = tuple(self._to_tell)
+            self._announce_again(name, fresh)
+        before = tuple(self._to_announce)
         if before:
-            self._tell_some(out)
-        if self._to_tell:
+            self._announce_some(out)
+        if self._to_announce:
             out.wake(Again(), out.now)
-        return [name for name in before if name not in self._to_tell]
+        return [name for name in before if name not in self._to_announce]
 
-    def _tell_some(self, out: Outbox) -> None:
+    def _announce_some(self, out: Outbox) -> None:
         recipients, brokers = self._cluster.registered_brokers(), live_brokers(self._cluster)
         everybody = frozenset(recipients)
         gone: dict[frozenset[BrokerId], list[PartitionView]] = {}
@@ -248,8 +248,8 @@ class TopicDeletions:
     def _take_rounds(self) -> Iterator[tuple[TopicName, frozenset[BrokerId], list[PartitionId]]]:
         """Take the next partitions, as many as a turn may announce, with the brokers for whom they are repeated."""
         most = self._budget
-        while self._to_tell and most > 0:
-            name = next(iter(self._to_tell))
+        while self._to_announce and most > 0:
+            name = next(iter(self._to_announce))
             rounds = self._deletions[name].rounds
             now = rounds[0]
             if now.left is None:
@@ -260,7 +260,7 @@ class TopicDeletions:
             if not now.left:
                 del rounds[0]
             if not rounds:
-                del self._to_tell[name]
+                del self._to_announce[name]
             yield name, now.audience, numbers
 
     def _add_stops(
@@ -275,9 +275,9 @@ class TopicDeletions:
                 deletion.left.setdefault(broker, set()).add(number)
                 if broker not in stops:
                     continue
-                told = deletion.told.setdefault(broker, set())
-                if number not in told:
-                    told.add(number)
+                asked = deletion.asked.setdefault(broker, set())
+                if number not in asked:
+                    asked.add(number)
                     stops[broker].append(ReplicaStop(name, number, DURING_DELETE, True))
 
     # ---- deciding -------------------------------------------------------------------------------------------

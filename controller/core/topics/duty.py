@@ -80,7 +80,7 @@ class Topics(TopicDuty):
                 parts = self._to_delete(asked, request, decisions)
             case _:
                 raise TypeError(f"{type(request).__name__} is not served here")
-        out.decided(decisions.told())
+        out.decided(decisions.logged())
         if request.timeout_ms <= 0:
             out.wake(NoTimeGiven(asked.call), out.now)
         items, refusals = parts
@@ -90,11 +90,11 @@ class Topics(TopicDuty):
             self._shared.agenda.add(name, is_urgent=True)
 
     def _to_create(self, asked: Asked, request: CreateTopics, decisions: Decisions) -> Parts:
-        may_create_all = decisions.may(AclOperation.CREATE, CLUSTER, is_told_if_denied=False)
+        may_create_all = decisions.may(AclOperation.CREATE, CLUSTER, is_logged_if_denied=False)
         wanted: list[tuple[TopicName, NewTopic | Growth, Refusal | None]] = []
         for topic, refused_alone in zip(request.topics, create_topics.refuse_within(request), strict=True):
             name = topic.name
-            is_open = decisions.may(AclOperation.DESCRIBE_CONFIGS, _topic(name), is_told_if_denied=False)
+            is_open = decisions.may(AclOperation.DESCRIBE_CONFIGS, _topic(name), is_logged_if_denied=False)
             shown = topic if is_open else structs.replace(topic, shows_configs=False)
             if may_create_all or refused_alone is not None or decisions.may(AclOperation.CREATE, _topic(name)):
                 wanted.append((name, shown, refused_alone or create_topics.refuse_name(name)))

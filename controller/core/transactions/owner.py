@@ -167,7 +167,7 @@ class Transactions:
             if isinstance(made, Unwritable):
                 self._postpone(step, out)
                 out.wake(Again(), out.now)  # no transaction is under way that would cause the next turn
-                self._tell(step, made, out)
+                self._report(step, made, out)
                 continue
             for subject in (proposal.subject, *proposal.holds):
                 if subject in self._under_way:
@@ -298,9 +298,9 @@ class Transactions:
                 del self._under_way[subject]
                 if subject.kind == TOPIC:
                     self._busy_topics.discard(TopicName(subject.name))
-            self._tell(step, self._refused(step, out) if step.has_failed else self._accepted(step), out)
+            self._report(step, self._refused(step, out) if step.has_failed else self._accepted(step), out)
 
-    def _tell(self, step: _UnderWay, outcome: Outcome, out: Outbox) -> None:
+    def _report(self, step: _UnderWay, outcome: Outcome, out: Outbox) -> None:
         """Report the outcome to the duty that proposed it; if that fails, only this subject is quarantined."""
         what = f"what follows from writing {step.proposal.subject.text}"
         self._quarantine.attempt(what, partial(step.proposer.settled, step.proposal, outcome, out), out)

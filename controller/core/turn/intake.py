@@ -69,7 +69,7 @@ class Intake(Duty):
                 refused = authorization.refuse(asked.request, decisions.may)
             except Exception as error:  # without a decision there is no right
                 refused = self._failed(asked, described(error), out)
-            out.decided(decisions.told())
+            out.decided(decisions.logged())
             if refused is None:
                 allowed.append(asked)
             else:
@@ -115,7 +115,7 @@ class Intake(Duty):
             case NoTimeGiven(call):
                 self._give_up(call, out)
             case BrokersHadTime(call):
-                self._shared.outcomes.stop_telling(call, out)
+                self._shared.outcomes.stop_waiting(call, out)
             case _:
                 raise TypeError(f"{alarm} is not set here")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.clients.decisions import MOST_TOLD
+from controller.core.clients.decisions import MOST_LOGGED
 from controller.core.messages.effects import Decided, Decision
 from controller.core.messages.events import Asked, CallId, Loaded
 from controller.core.messages.requests import (
@@ -76,7 +76,7 @@ def test_topics_are_told_one_by_one_and_a_right_that_need_not_be_there_only_wher
 def test_of_very_many_only_the_first_are_told() -> None:
     (denied,) = decided(bobs_term(), topics(*(f"t{number}" for number in range(100))))
 
-    assert (len(denied.decisions), denied.untold) == (MOST_TOLD, 100 - MOST_TOLD)
+    assert (len(denied.decisions), denied.untold) == (MOST_LOGGED, 100 - MOST_LOGGED)
 
 
 def test_where_nobody_judges_and_of_what_everybody_may_ask_nothing_is_said() -> None:
