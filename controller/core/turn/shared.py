@@ -37,6 +37,17 @@ class Decider(Protocol):
         """The answer to a part whose topic is being deleted."""
 
 
+class TermMemory(Protocol):
+    """The memory of a term, as far as it is shared; each duty is handed its own part."""
+
+    @property
+    def brokers(self) -> Announcements:
+        """What the duty for brokers remembers for others."""
+
+    def view(self) -> Remembered:
+        """All of it, to be read."""
+
+
 class Shared(Struct, frozen=True, eq=False):
     """One of each for all duties. Rules get `cluster` only, which cannot change anything."""
 
@@ -66,8 +77,7 @@ def at_beginning(
     settings: MachineSettings,
     controller_epoch: ControllerEpoch,
     random: SeededRandom,
-    remembered: Remembered,
-    announcements: Announcements,
+    memory: TermMemory,
     is_allowed: Authorizer | None = None,
 ) -> Shared:
     """What the duties of a term share before anything is known."""
@@ -82,7 +92,7 @@ def at_beginning(
         settings.deletes_topics,
         settings.unclean_election_of_brokers,
     )
-    cluster = Cluster(state, remembered, identity)
+    cluster = Cluster(state, memory.view(), identity)
     sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)
     set_aside = SetAside()
     judge, reasons = authorizer_of(settings.authorizer, state.rights.known)
@@ -94,7 +104,7 @@ def at_beginning(
         reasons,
         state,
         cluster,
-        announcements,
+        memory.brokers,
         Transactions(sizes, set_aside, settings.writes_a_transaction),
         sizes,
         set_aside,
