@@ -88,7 +88,7 @@ class Machine:
         """Begin a term with nothing loaded. Without `is_allowed`, the settings choose the authorizer."""
         self._unanswered: dict[CallId, Request] = {}
         memory = Memory(settings.own_id)
-        shared = at_beginning(settings, controller_epoch, random, memory.view(), memory.brokers, is_allowed)
+        shared = at_beginning(settings, controller_epoch, random, memory, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._quarantine = shared.quarantine
         self._queue = EventQueue(self._cluster.topics, self._transactions)

@@ -37,6 +37,17 @@ class Decider(Protocol):
         """The answer to a part whose topic is being deleted."""
 
 
+class TermMemory(Protocol):
+    """The memory of a term, as far as duties share it; each duty gets its own part."""
+
+    @property
+    def brokers(self) -> Announcements:
+        """What the duty for brokers remembers for others."""
+
+    def view(self) -> Remembered:
+        """A live, read-only view of all parts."""
+
+
 class Shared(Struct, frozen=True, eq=False):
     """One instance of each for all duties. Rules get only `cluster`, which is read-only."""
 
@@ -66,8 +77,7 @@ def at_beginning(
     settings: MachineSettings,
     controller_epoch: ControllerEpoch,
     random: SeededRandom,
-    remembered: Remembered,
-    announcements: Announcements,
+    memory: TermMemory,
     is_allowed: Authorizer | None = None,
 ) -> Shared:
     """Make what the duties of a term share, before anything is known."""
@@ -82,7 +92,7 @@ def at_beginning(
         settings.deletes_topics,
         settings.unclean_election_of_brokers,
     )
-    cluster = Cluster(state, remembered, identity)
+    cluster = Cluster(state, memory.view(), identity)
     sizes = RequestSizes(settings.znode_size_limit, settings.chroot_bytes, settings.acl_bytes)
     quarantine = Quarantine()
     judge, reasons = authorizer_of(settings.authorizer, state.rights.known)
@@ -94,7 +104,7 @@ def at_beginning(
         reasons,
         state,
         cluster,
-        announcements,
+        memory.brokers,
         Transactions(sizes, quarantine, settings.writes_a_transaction),
         sizes,
         quarantine,

@@ -56,8 +56,7 @@ class Term:
         self.settings = MachineSettings(own_id=OWN, **settings)
         self.unanswered: dict[CallId, Request] = {}
         self.memory = Memory(OWN)
-        random, of_brokers = SeededRandom(b"0"), self.memory.brokers
-        self.shared = at_beginning(self.settings, EPOCH, random, self.memory.view(), of_brokers, is_allowed)
+        self.shared = at_beginning(self.settings, EPOCH, SeededRandom(b"0"), self.memory, is_allowed)
         self.state, self.cluster = self.shared.state, self.shared.cluster
         self.transactions = self.shared.transactions
         self.now = 0.0
