@@ -225,7 +225,7 @@ class Machine:
             self._quarantine.put(what, described(error), out)
             out.wake(alarm, out.now + LONGEST_WAIT_S)
         else:
-            self._quarantine.take_back(what)
+            self._quarantine.release(what)
 
     def _proposals(self, duty: Duty, out: Outbox) -> Sequence[Proposal]:
         what, ask = f"what {_name(duty)} wants written", duty.drain if self._is_draining else duty.propose

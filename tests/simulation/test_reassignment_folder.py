@@ -48,7 +48,7 @@ def only_creations(folder: ReassignmentFolder, step: Step, number: PartitionId) 
         pytest.param("_kept", lambda *_: None, "but what moves is", id="never writes a child"),
         pytest.param("_kept", only_creations, "but what moves is", id="leaves its children behind"),
         pytest.param("_asked_for", a_cancel_too_many, "nobody asked for", id="cancels what nobody did"),
-        pytest.param("_belongs_to_nobody", lambda *_: False, "but what moves is", id="keeps strays"),
+        pytest.param("_has_no_partitions", lambda *_: False, "but what moves is", id="keeps strays"),
     ],
 )
 def test_a_controller_that(part: str, spoiled: Callable[..., Any], seen: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def _say_withheld(
     out.notice(WITHHELD, text)
 
 
-def is_of_its_present_life(answer: Acknowledged, cluster: Cluster) -> bool:
+def is_current(answer: Acknowledged, cluster: Cluster) -> bool:
     """Whether the answering broker has not restarted since; answers of its former process do not count."""
     held = cluster.brokers.get(answer.broker)
     return held is not None and held.epoch == answer.broker_epoch
@@ -69,4 +69,4 @@ def is_of_its_present_life(answer: Acknowledged, cluster: Cluster) -> bool:
 
 def is_accepted(answer: Acknowledged, cluster: Cluster) -> bool:
     """Whether the broker processed the command, even if it rejected some partitions."""
-    return answer.error is ErrorCode.NONE and is_of_its_present_life(answer, cluster)
+    return answer.error is ErrorCode.NONE and is_current(answer, cluster)

@@ -55,7 +55,7 @@ class Admission:
     def _follow_one(self, broker: BrokerId) -> Transition | None:
         seen, held = self._registered.get(broker), self._memory.brokers.get(broker)
         if seen is not None and broker != self._cluster.own_id:
-            self._tell_apart(broker, seen)
+            self._note_kind(broker, seen)
         if held is not None and (seen is None or (held.epoch != seen.epoch and broker != self._cluster.own_id)):
             self._lose(broker)
             return Transition.VANISHED
@@ -69,7 +69,7 @@ class Admission:
         self._memory.brokers[broker] = seen
         return Transition.CHANGED
 
-    def _tell_apart(self, broker: BrokerId, seen: Broker) -> None:
+    def _note_kind(self, broker: BrokerId, seen: Broker) -> None:
         """Note whether the broker is a replica of ours; it stays one after its registration is gone."""
         if seen.registration.is_ours:
             self._memory.controllers[broker] = True

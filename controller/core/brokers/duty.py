@@ -7,7 +7,7 @@ from functools import partial
 
 from controller.core.announcing.batch import Batch
 from controller.core.announcing.full_updates import FullUpdates
-from controller.core.announcing.sending import is_of_its_present_life, send
+from controller.core.announcing.sending import is_current, send
 from controller.core.brokers import controlled_shutdown
 from controller.core.brokers.admission import Admission, Transition
 from controller.core.brokers.memory import BrokersMemory
@@ -286,7 +286,7 @@ class Brokers(Duty):
 
     def hear(self, report: Report, out: Outbox) -> None:
         """Note failed log directories and refusals."""
-        if not isinstance(report, Acknowledged) or not is_of_its_present_life(report, self._cluster):
+        if not isinstance(report, Acknowledged) or not is_current(report, self._cluster):
             return
         if report.error is not ErrorCode.NONE:
             self._refusals.of_all(report, out)

@@ -59,7 +59,7 @@ def consider(
         error = ErrorCode.UNKNOWN_SERVER_ERROR if is_for_now else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _refused(proposal, at, error)
     error = _error(request, proposal, at, held, held.state, cluster)
-    if not request.names_topics_by_id and _is_better_unsaid(error, request, held.state):
+    if not request.names_topics_by_id and _would_silence_leader(error, request, held.state):
         return granted(proposal, at, held)
     if error is not ErrorCode.NONE:
         return _refused(proposal, at, error)
@@ -79,7 +79,7 @@ def consider(
     )
 
 
-def _is_better_unsaid(error: ErrorCode, request: AlterPartition, state: PartitionState) -> bool:
+def _would_silence_leader(error: ErrorCode, request: AlterPartition, state: PartitionState) -> bool:
     """Whether this error would stop a leader before 3.1 from changing its ISR in its leader epoch.
 
     An unknown error does. A leader of 2.7 or 2.8 that learns of a new leader epoch, and repeats its request before the

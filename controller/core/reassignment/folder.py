@@ -72,7 +72,7 @@ class ReassignmentFolder(TopicDuty):
             self._look_for_stray(at, out)
         for name in {**changes.gone_topics, **changes.marks}:
             children = self._state.children.get(name, {})
-            if self._belongs_to_nobody(name):
+            if self._has_no_partitions(name):
                 self._strays.update({TopicPartition(name, n): None for n in children})
             else:
                 due(name, children)
@@ -123,7 +123,7 @@ class ReassignmentFolder(TopicDuty):
             del self._noticed[at]
         if self._may_be_stray(at.topic):
             self._strays[at] = None
-        if self._belongs_to_nobody(at.topic):
+        if self._has_no_partitions(at.topic):
             held = self._cluster.partition(at)
             if held is None or held.assignment.target != child.replicas:
                 self._refuse(at, "The partition does not exist.", out)
@@ -137,14 +137,14 @@ class ReassignmentFolder(TopicDuty):
             if number not in partitions or partitions[number].assignment.target != child.replicas
         ]
 
-    def _belongs_to_nobody(self, name: TopicName) -> bool:
+    def _has_no_partitions(self, name: TopicName) -> bool:
         topic = self._cluster.topics.get(name)
         if topic is None:
             return not self._cluster.is_unreadable(TopicAddress(name))
         return topic.is_queued_for_deletion
 
     def _may_be_stray(self, name: TopicName) -> bool:
-        return name not in self._cluster.topics or self._belongs_to_nobody(name)
+        return name not in self._cluster.topics or self._has_no_partitions(name)
 
     def _refuse(self, at: TopicPartition, reason: str, out: Outbox) -> None:
         """Log once why a child is ignored."""
@@ -310,7 +310,7 @@ class ReassignmentFolder(TopicDuty):
         return Atom((write,), (f"{ROOT} is kept by controller epoch {epoch}",))
 
     def _removals(self) -> Iterator[Atom]:
-        strays = [at for at in self._strays if self._belongs_to_nobody(at.topic)]
+        strays = [at for at in self._strays if self._has_no_partitions(at.topic)]
         for start in range(0, len(strays), DELETIONS_AT_ONCE):
             some = strays[start : start + DELETIONS_AT_ONCE]
             children = [(at, self._state.child(at)) for at in some]

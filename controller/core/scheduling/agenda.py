@@ -11,7 +11,7 @@ Numbers = dict[PartitionId, None]
 Due = tuple[TopicName, Numbers]
 
 
-def _nobody(_: TopicName) -> int:
+def _no_parts(_: TopicName) -> int:
     return 0
 
 
@@ -31,7 +31,7 @@ class Agenda:
             self._urgent.setdefault(topic, {}).update(self._normal.pop(topic))
         queue.setdefault(topic, {}).update(dict.fromkeys(numbers))
 
-    def take(self, *busy: Container[TopicName], waiting: Callable[[TopicName], int] = _nobody) -> list[Due]:
+    def take(self, *busy: Container[TopicName], waiting: Callable[[TopicName], int] = _no_parts) -> list[Due]:
         """Take this turn's topics: within the budget, but at least one; skips busy topics.
 
         Shape:

@@ -36,7 +36,7 @@ class Quarantine:
             out.notice(NOTICE, f"{what} is in quarantine and will be retried: {why[:LONGEST_REASON]}")
         self._reasons[what] = why[:LONGEST_REASON]
 
-    def take_back(self, what: str) -> None:
+    def release(self, what: str) -> None:
         """Release a subject: it has succeeded."""
         self._reasons.pop(what, None)
 
@@ -48,7 +48,7 @@ class Quarantine:
             self.put(what, described(error), out)
             return None
         if self._reasons:
-            self.take_back(what)
+            self.release(what)
         return result
 
     def sentences(self) -> tuple[str, ...]:

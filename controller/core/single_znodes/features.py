@@ -80,7 +80,7 @@ class FeatureVersioning(Duty):
         is_hidden = fact.stat is None and isinstance(fact.value, Malformed)
         if is_hidden or self._shared.transactions.is_waiting(SUBJECT):
             while self._queue:
-                _fail(_in_the_dark(self._queue.popleft()), out)
+                _fail(_without_facts(self._queue.popleft()), out)
         if is_hidden or not self._shared.transactions.may_propose(SUBJECT):
             return ()
         why = f"feature versioning is {'enabled' if is_enabled else 'disabled'}"
@@ -123,7 +123,7 @@ def _attempt(asked: Asked, held: Features) -> _Attempt:
     return _Attempt(asked, held if request.is_validation_only else replace(held, features=kept), results)
 
 
-def _in_the_dark(asked: Asked) -> _Attempt:
+def _without_facts(asked: Asked) -> _Attempt:
     """Fail all updates: the finalized features are unknown."""
     request = asked.request
     assert isinstance(request, UpdateFeatures)

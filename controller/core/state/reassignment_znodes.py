@@ -9,7 +9,7 @@ from zk_layout.facts import Fact
 from zk_layout.ids import ABSENT, ControllerEpoch, PartitionId, TopicName, TopicPartition
 from zk_layout.znodes.reassignments import FolderKeeper, Reassignment, ReassignmentAddress
 
-NOBODY = ControllerEpoch(-1)
+NO_TERM = ControllerEpoch(-1)
 
 
 class ReassignmentZnodes:
@@ -18,7 +18,7 @@ class ReassignmentZnodes:
     def __init__(self, changes: OpenChanges) -> None:
         """Begin without facts."""
         self.changes = changes
-        self.kept_by = NOBODY
+        self.kept_by = NO_TERM
         self.version = ABSENT
         self.children: dict[TopicName, dict[PartitionId, ReassignmentZnode]] = {}
 
@@ -33,7 +33,7 @@ class ReassignmentZnodes:
             self._apply_child(TopicPartition(fact.address.topic, fact.address.partition), fact)
             return
         self.version = fact.stat.version if fact.stat is not None else ABSENT
-        self.kept_by = fact.value.controller_epoch if isinstance(fact.value, FolderKeeper) else NOBODY
+        self.kept_by = fact.value.controller_epoch if isinstance(fact.value, FolderKeeper) else NO_TERM
         self.changes.folder = True
 
     def _apply_child(self, at: TopicPartition, fact: Fact) -> None:

@@ -124,7 +124,7 @@ class Draft:
                 del self._owed[number]
         self._why.setdefault(number, []).append(change.why)
 
-    def came_about(self) -> Iterable[tuple[Record, Sequence[str]]]:
+    def records(self) -> Iterable[tuple[Record, Sequence[str]]]:
         """The audit records of this step, once it is written: elections, moves, and changes of topics.
 
         Omits first leaders, which belong to the topic, and smaller ISRs, which belong to a broker.

@@ -121,7 +121,7 @@ class TopicQuarantines:
         held.whole, held.partitions, held.due, held.holds_requests = Limit.NONE, {}, {}, False
         return numbers
 
-    def went_well(self, name: TopicName, *, has_written: bool) -> None:
+    def note_success(self, name: TopicName, *, has_written: bool) -> None:
         """Note that a step of a topic was decided, and any writes succeeded."""
         held = self._topics.get(name)
         if held is not None and not held.is_limited and (has_written or not held.is_unproven):
@@ -130,7 +130,7 @@ class TopicQuarantines:
     def forget(self, name: TopicName) -> None:
         """End the quarantine of a topic that has recovered or is gone."""
         if self._topics.pop(name, None) is not None:
-            self._quarantine.take_back(f"topic {name}")
+            self._quarantine.release(f"topic {name}")
 
 
 def _less(limit: Limit) -> Limit:

@@ -73,10 +73,10 @@ class Step(Struct, eq=False):
         """The topic, if it exists."""
         return self.planned.topic
 
-    def came_about(self) -> Iterable[tuple[Record, Sequence[str]]]:
+    def records(self) -> Iterable[tuple[Record, Sequence[str]]]:
         """The audit records of a written step; without a draft it creates or deletes a topic."""
         if self.draft is not None:
-            return self.draft.came_about()
+            return self.draft.records()
         return [(Record.TOPIC, atom.why[:1]) for atom in self.atoms]
 
 

@@ -181,7 +181,7 @@ class Steps(Duty):
         self._note_settled(step, out)
         if not step.atoms:
             if not step.looks:
-                self._quarantines.went_well(name, has_written=False)
+                self._quarantines.note_success(name, has_written=False)
             return None
         held.update(dict.fromkeys(step.holds))
         for number, making in step.draft.made() if step.draft is not None else ():
@@ -322,11 +322,11 @@ class Steps(Duty):
         match outcome:
             case Accepted():
                 self._grant(step.accepted, out)
-                for record, why in step.came_about():
+                for record, why in step.records():
                     out.record(record, *why)
                 if step.draft is not None and (unclean := step.draft.unclean_elections()):
                     out.measured("unclean_elections", unclean)
-                self._quarantines.went_well(step.name, has_written=True)
+                self._quarantines.note_success(step.name, has_written=True)
                 agenda.add(step.name, step.numbers)
             case Refused(is_waiting, about):
                 done, left = self._carried_out(step, out)
@@ -346,7 +346,7 @@ class Steps(Duty):
             result = self._decider_of[type(item.wanted)].granted(item)
             if not self._shared.outcomes.expect(item, result):
                 self._shared.requests.settle(item, result, out)
-            self._shared.quarantine.take_back(_what(item))
+            self._shared.quarantine.release(_what(item))
 
     def _carried_out(self, step: Step, out: Outbox) -> tuple[list[Item], list[Item]]:
         """Split the accepted parts of a refused step into moves that were written, since steps are written in parts,

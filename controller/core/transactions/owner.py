@@ -308,7 +308,7 @@ class Transactions:
     def _accepted(self, step: _UnderWay) -> Accepted:
         subject = step.proposal.subject
         self._refusals.pop(subject, None)
-        self._quarantine.take_back(f"the write of {subject.text}")
+        self._quarantine.release(f"the write of {subject.text}")
         return Accepted()
 
     def _refused(self, step: _UnderWay, out: Outbox) -> Refused:

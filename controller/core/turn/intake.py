@@ -85,7 +85,7 @@ class Intake(Duty):
             self._shared.requests.drop(asked.call)
             out.answer(asked.call, reply)
         else:
-            self._shared.quarantine.take_back(_what(asked))
+            self._shared.quarantine.release(_what(asked))
 
     def _failed(self, asked: Asked, why: str, out: Outbox) -> Reply:
         self._shared.quarantine.put(_what(asked), why, out)

@@ -9,7 +9,7 @@ from controller.core.turn import shared
 from tests.unit.traps.play import Play, some
 from zk_layout.ids import PartitionId, TopicName
 
-NOBODY: frozenset[TopicName] = frozenset()
+NO_TOPICS: frozenset[TopicName] = frozenset()
 A, B, C = TopicName("a"), TopicName("b"), TopicName("c")
 
 
@@ -22,20 +22,20 @@ def test_a_turn_takes_its_budget_of_partitions_and_leaves_the_rest() -> None:
     for topic in (A, B, C):
         agenda.add(topic, numbers(0, 1))
 
-    assert agenda.take(NOBODY) == [(A, numbers(0, 1))]
-    assert agenda.has_more(NOBODY)
-    assert agenda.take(NOBODY) == [(B, numbers(0, 1))]
-    assert agenda.take(NOBODY) == [(C, numbers(0, 1))]
-    assert not agenda.has_more(NOBODY)
+    assert agenda.take(NO_TOPICS) == [(A, numbers(0, 1))]
+    assert agenda.has_more(NO_TOPICS)
+    assert agenda.take(NO_TOPICS) == [(B, numbers(0, 1))]
+    assert agenda.take(NO_TOPICS) == [(C, numbers(0, 1))]
+    assert not agenda.has_more(NO_TOPICS)
 
 
 def test_of_a_topic_larger_than_the_budget_the_rest_stays_due() -> None:
     agenda = Agenda(budget=2)
     agenda.add(A, numbers(0, 1, 2))
 
-    assert agenda.take(NOBODY) == [(A, numbers(0, 1))]
+    assert agenda.take(NO_TOPICS) == [(A, numbers(0, 1))]
     assert agenda.is_due(A)
-    assert agenda.take(NOBODY) == [(A, numbers(2))]
+    assert agenda.take(NO_TOPICS) == [(A, numbers(2))]
     assert not agenda.is_due(A)
 
 
@@ -44,7 +44,7 @@ def test_parts_of_requests_that_wait_for_a_topic_are_work_too() -> None:
     agenda.add(A, is_urgent=True)
     agenda.add(B, is_urgent=True)
 
-    assert agenda.take(NOBODY, waiting=lambda _: 2) == [(A, {})]
+    assert agenda.take(NO_TOPICS, waiting=lambda _: 2) == [(A, {})]
 
 
 def test_whom_somebody_waits_for_comes_first_with_all_that_was_due_of_it() -> None:
@@ -54,7 +54,7 @@ def test_whom_somebody_waits_for_comes_first_with_all_that_was_due_of_it() -> No
     agenda.add(B, numbers(2), is_urgent=True)
     agenda.add(B, numbers(3))
 
-    assert agenda.take(NOBODY) == [(B, numbers(1, 2, 3)), (A, numbers(0))]
+    assert agenda.take(NO_TOPICS) == [(B, numbers(1, 2, 3)), (A, numbers(0))]
 
 
 def test_a_busy_topic_stays_due_and_makes_no_further_turn() -> None:
