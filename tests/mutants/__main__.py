@@ -43,7 +43,7 @@ class Verdict(Struct):
 
     Units:
         `worlds` is how many it lived through until one broke a promise; None if none did, and `unseen` may say why.
-        `is_caught_fast` is None where nobody asked. `took_s` is in seconds.
+        `is_caught_fast` is None where no one asked. `took_s` is in seconds.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Mistakes about who is there, who is told what, and what answers mean."""
+"""Mistakes about which brokers are there, what each is sent, and what answers mean."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ MUTANTS = (
         (story("controlled_shutdown"),),
     ),
     Mutant(
-        "tells a broker nothing that has come",
+        "sends nothing to a broker that has come",
         BROKERS,
         "self._full_updates.join(fresh)",
         "pass",
@@ -104,21 +104,21 @@ MUTANTS = (
         unseen="lived through 200 worlds",
     ),
     Mutant(
-        "tells nobody that a broker has died",
+        "announces to no broker that a broker has died",
         BATCH,
         "            if not commands and is_news:",
         "            if not commands and is_news and self._parts:",
         (trap("tickets"),),
     ),
     Mutant(
-        "tells a broker that knows nothing of a topic what has changed of it",
+        "sends a broker that lacks a topic what has changed of it",
         BATCH,
         "            if seen.topic not in whole and not self._round.is_incomplete_at(seen.topic, broker):\n",
         "            if seen.topic not in whole:\n",
         (unit("turns_are_bounded"),),
     ),
     Mutant(
-        "tells a broker that has come whom to follow before it tells who lives",
+        "sends a broker that has come its leaders before the live brokers",
         BATCH,
         "        if is_full_update:\n            who_lives",
         "        if is_full_update and not brokers_changed:\n            who_lives",
@@ -177,20 +177,20 @@ MUTANTS = (
         (unit("first_sight"),),
     ),
     Mutant(
-        "takes a write of somebody else for its own",
+        "takes a write of someone else for its own",
         MEMORY,
         "made is not None and made.written in (held.state, held.assignment)",
         "made is not None",
         (unit("first_sight"),),
-        unseen="nobody else writes a first state while a controller of ours leads",
+        unseen="no one else writes a first state while a controller of ours leads",
     ),
     Mutant(
-        "says that a partition is new whose state somebody has removed",
+        "says that a partition is new whose state someone has removed",
         DRAFT,
         "() if held.has_znode else (assignment or held.assignment).replicas",
         "(assignment or held.assignment).replicas",
         (unit("first_sight"),),
-        unseen="nobody removes a state",
+        unseen="no one removes a state",
     ),
     Mutant(
         "says that a replica is new whose deletion is owed",

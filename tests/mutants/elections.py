@@ -80,7 +80,7 @@ MUTANTS = (
         (unit("election"),),
     ),
     Mutant(
-        "elects uncleanly a replica that was told to delete its log",
+        "elects uncleanly a replica that was sent a deletion",
         LEADER,
         "return cluster.is_online(replica, case.at) and cluster.may_have_records(replica, case.at)",
         "return cluster.is_online(replica, case.at)",
@@ -88,7 +88,7 @@ MUTANTS = (
         unseen="lived through 200 worlds",
     ),
     Mutant(
-        "stops a leader that shuts down though nobody can follow it",
+        "stops a leader that shuts down though no one can follow it",
         LEADER,
         "    if cluster.still_serves(state.leader, case.at):\n"
         "        return _shrink(case, state, _serving(case, state, cluster), cluster)\n    return _unclean",
@@ -146,7 +146,7 @@ MUTANTS = (
         (unit("election"),),
     ),
     Mutant(
-        "swaps controller epochs: writes that of whoever ruled before",
+        "swaps controller epochs: writes that of the former controller",
         CHANGE,
         "LeaderEpoch(state.leader_epoch + 1),\n        controller_epoch,",
         "LeaderEpoch(state.leader_epoch + 1),\n        state.controller_epoch,",

@@ -1,7 +1,7 @@
 """Live through worlds until one breaks a promise: `python -m tests.mutants.live <first seed> <seeds> <seconds each>`.
 
 The last line is the last seed, with what was wrong if something was. A mistake may also keep a world from ever going
-on: whoever takes longer than a world takes breaks a promise, too.
+on: a controller that takes longer than a world takes breaks a promise, too.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ MUTANTS = (
         (law("assignment_arithmetic"),),
     ),
     Mutant(
-        "tells brokers of the leaving replicas until they are gone",
+        "announces the leaving replicas until they are gone",
         STAGE,
         "if assignment.is_moving and stage(assignment, state) is Stage.LETTING_GO:",
         "if assignment.is_moving and stage(assignment, state) is Stage.SETTLED:",
@@ -78,7 +78,7 @@ MUTANTS = (
         (law("assignment_arithmetic"),),
     ),
     Mutant(
-        "does not tell a leader of its new replicas",
+        "does not announce a leader's new replicas to it",
         RULE,
         "        if case.is_unannounced:",
         "        if case.is_unannounced and case.unlisted:",
@@ -107,7 +107,7 @@ MUTANTS = (
         unseen="lived through 200 worlds",
     ),
     Mutant(
-        "moves in one step to a target of which nobody is online",
+        "moves in one step to a target of which no one is online",
         RULE,
         "return all(r in isr for r in target) and any(cluster.is_online(r, case.at) for r in target)",
         "return all(r in isr for r in target)",
@@ -234,14 +234,14 @@ MUTANTS = (
         (story("reassignment_znodes_across_terms"),),
     ),
     Mutant(
-        "obeys whoever writes over its assignments",
+        "obeys foreign writes of its assignments",
         FOREIGN,
         "if not expected.replicas or expected == found:",
         "if expected.replicas or expected == found:",
-        (unit("foreign_writes"), story("written_by_somebody_else")),
+        (unit("foreign_writes"), story("written_by_someone_else")),
     ),
     Mutant(
-        "takes its own writes for somebody else's",
+        "takes its own writes for someone else's",
         FOREIGN,
         "return ours if ours is not None and (ours == found or name in self._accepted) else before",
         "return before",

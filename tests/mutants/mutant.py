@@ -1,4 +1,4 @@
-"""What is a mistake that somebody must notice?"""
+"""What is a mistake that someone must notice?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Mutant(Struct, frozen=True):
-    """One mistake: a change in one place that somebody could make, and that still runs.
+    """One mistake: a change in one place that someone could make, and that still runs.
 
     Shape:
         `name` says what the controller does then. `old` stands once in the file at `path`. Each of `tests`, files or

@@ -11,7 +11,7 @@ UNSEEN = "no world has an authorizer"
 
 MUTANTS = (
     Mutant(
-        "tells brokers of a pattern in one spelling only",
+        "notifies brokers of a pattern in one spelling only",
         DUTY,
         "for change in changes(resource))",
         "for change in changes(resource)[:1])",

@@ -134,7 +134,7 @@ MUTANTS = (
         (zk("reconnecting"),),
     ),
     Mutant(
-        "takes an epoch that somebody else has raised for the one it claimed",
+        "takes an epoch that someone else has raised for the one it claimed",
         SESSION,
         "if not is_ours or holder.stat.czxid != view.epoch.stat.mzxid:",
         "if not is_ours:",
@@ -142,7 +142,7 @@ MUTANTS = (
         unseen="an epoch is raised without a claim by hand only",
     ),
     Mutant(
-        "gives up the claim of whoever has taken over meanwhile",
+        "gives up the claim of the replica that has taken over meanwhile",
         SESSION,
         "                    protocol.Check(self._bridge.full(_EPOCH.path), fence),\n",
         "                    protocol.Check(self._bridge.full(_EPOCH.path), -1),\n",

@@ -74,7 +74,7 @@ MUTANTS = (
         "has_begun = former is not None and not is_another and any(former.asked.values())",
         "has_begun = False",
         (unit("topic_deletions"),),
-        unseen="nobody in a world takes a request to delete a topic back",
+        unseen="no one in a world takes a request to delete a topic back",
     ),
     Mutant(
         "gives a topic another id when an old tool has dropped it",
@@ -119,7 +119,7 @@ MUTANTS = (
         "caused = (text for invariant, text in broken.items() if invariant not in found)",
         "caused = iter(broken.values())",
         (unit("invariants"),),
-        unseen="nobody writes broken states",
+        unseen="no one writes broken states",
     ),
     Mutant(
         "writes states over whatever is there",
@@ -150,7 +150,7 @@ MUTANTS = (
         (unit("producer_ids"),),
     ),
     Mutant(
-        "begins anew where the producer ids cannot be read",
+        "begins again where the producer ids cannot be read",
         PRODUCER_IDS,
         'return _refusal(f"{PATH} cannot be read; repair it, or write the last allocated block into it")',
         "first = 0",

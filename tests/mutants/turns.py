@@ -35,7 +35,7 @@ MUTANTS = (
         unseen="no world asks for more about one topic than a turn takes",
     ),
     Mutant(
-        "tells of all partitions of a topic that goes at once",
+        "announces all partitions of a topic that goes at once",
         DELETION,
         "numbers, now.left = now.left[:most], now.left[most:]",
         "numbers, now.left = now.left, []",
@@ -97,7 +97,7 @@ MUTANTS = (
         (law("folding"),),
     ),
     Mutant(
-        "tells of a topic of which it has read a part",
+        "announces a topic of which it has read a part",
         CLUSTER,
         "taken.withhold(name, until=left)",
         "pass",
@@ -148,7 +148,7 @@ MUTANTS = (
         (unit("transactions"),),
     ),
     Mutant(
-        "decides anew before all was read again",
+        "decides again before all was read again",
         TRANSACTIONS,
         "if step.outstanding or step.unread or self._under_way",
         "if step.outstanding or self._under_way",
@@ -184,7 +184,7 @@ MUTANTS = (
         (unit("half_read"),),
     ),
     Mutant(
-        "takes what somebody else has written for its own",
+        "takes what someone else has written for its own",
         TRANSACTIONS,
         "return fact.stat.version == version and fact.value == write.value",
         "return fact.stat.version == version",

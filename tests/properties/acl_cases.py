@@ -1,4 +1,4 @@
-"""Random rights, and what somebody wants to do: the same ones for us as for Kafka's AclAuthorizer.
+"""Random rights, and what someone wants to do: the same ones for us as for Kafka's AclAuthorizer.
 
 `python -m tests.properties.acl_cases` writes them, line by line, for `fixtures/acls/Decide.java`, which says what Kafka
 decides.

@@ -65,7 +65,7 @@ NAMES = (TopicName("a.b"), TopicName("a_b"))
 IDS = tuple(TopicId(f"{NAMES[0]}-{n}") for n in range(4))
 NUMBERS = tuple(PartitionId(n) for n in range(2))
 AT = TopicPartition(NAMES[0], NUMBERS[0])
-MALFORMED = 5  # a number that stands for what nobody can read
+MALFORMED = 5  # a number that stands for what no one can read
 
 
 def _replicas(n: int) -> tuple[BrokerId, ...]:
@@ -158,7 +158,7 @@ class ZooKeeper:
                     self._write(address, Malformed("?", n))
                     return
                 self._write(address, made if made.topic_id is None else Topic(made.partitions, mine))
-                if is_new:  # whoever created it knows that nothing is below it
+                if is_new:  # its creator knows that nothing is below it
                     self.seen.extend(absent(StateAddress(name, number), Zxid(self.zxid)) for number in made.partitions)
             case StateAddress(name, number) | PartitionAddress(name, number):
                 if TopicAddress(name) in self.nodes:

@@ -240,14 +240,14 @@ def _config(theatre: Theatre, topic: str, *words: str) -> None:
 
 
 def _malformed(theatre: Theatre, path: str, *junk: str) -> None:
-    """`malformed /path [bytes]`: somebody writes what does not belong there."""
+    """`malformed /path [bytes]`: someone writes what does not belong there."""
     data = (" ".join(junk) or "{not json").encode()
     exists = path in theatre.zookeeper.nodes
     theatre.write(SetData(path, data) if exists else MakeNode(path, data))
 
 
 def _remove(theatre: Theatre, path: str) -> None:
-    """`remove /path`: somebody deletes a znode."""
+    """`remove /path`: someone deletes a znode."""
     theatre.write(RemoveNode(path))
 
 
@@ -314,7 +314,7 @@ def _quota(theatre: Theatre, *words: str) -> None:
 
 
 def _forbid(theatre: Theatre, *operations: str) -> None:
-    """`forbid Alter Describe:orders`: nobody has the right to this operation, or to this one on a topic."""
+    """`forbid Alter Describe:orders`: no one has the right to this operation, or to this one on a topic."""
     theatre.forbidden.update(operations)
 
 
@@ -508,7 +508,7 @@ def _features(theatre: Theatre, *words: str) -> None:
 
 
 def _znode(theatre: Theatre, path: str, *data: str) -> None:
-    """`znode /path [data]`: somebody else writes a znode, as it should be."""
+    """`znode /path [data]`: someone else writes a znode, as it should be."""
     content = " ".join(data).encode()
     theatre.write(SetData(path, content) if path in theatre.zookeeper.nodes else MakeNode(path, content))
 

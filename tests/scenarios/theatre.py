@@ -140,7 +140,7 @@ class Theatre:
     # what commands do
 
     def write(self, *operations: Operation) -> None:
-        """Somebody else writes to ZooKeeper."""
+        """Someone else writes to ZooKeeper."""
         done = self.zookeeper.multi(self.world, operations)
         if done.errors:
             raise ValueError(f"a scenario's write failed: {operations} {done.errors}")
@@ -199,7 +199,7 @@ class Theatre:
         self.run()
 
     def limit(self, entity: QuotaEntity, rate: float | None) -> None:
-        """Somebody sets a quota, or takes it away, and it was read."""
+        """Someone sets a quota, or takes it away, and it was read."""
         self._events.append(QuotasRead(((entity, rate),)))
         self.run()
 

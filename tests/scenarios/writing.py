@@ -136,13 +136,13 @@ def _progress_lines(progress: MoveProgress | None) -> list[str]:
 
 
 class Telling:
-    """Says what brokers are told: each thing once, with all who are told it, and the rest only where it is news."""
+    """Says what brokers are sent: each command once, with all its recipients, and the rest only if it is news."""
 
     def __init__(self) -> None:
         self._alive = ""
 
     def lines(self, tells: Sequence[Tell]) -> list[str]:
-        """What one turn tells, in the order told."""
+        """The commands of one turn, in order."""
         told: dict[str, list[BrokerId]] = {}
         new: dict[str, list[BrokerId]] = {}
         led = {

@@ -65,7 +65,7 @@ class Term:
         self.memory.brokers.shutting_down.update(dict.fromkeys(ids(shutting_down)))
 
     def fold(self, *facts: Fact) -> None:
-        """ZooKeeper was read, and nobody has followed it yet."""
+        """ZooKeeper was read, and no one has followed it yet."""
         self.state.apply_all(facts)
         let_in = self.memory.brokers.brokers
         for broker in [b for b in let_in if b not in self.state.brokers]:
@@ -101,7 +101,7 @@ class Term:
         return out.effects
 
     def refuse(self, commit: Commit | CommitId, *seen: Fact) -> list[Effect]:
-        """ZooKeeper does not take a transaction, or nobody knows; then these znodes are read."""
+        """ZooKeeper does not take a transaction, or no one knows; then these znodes are read."""
         out = self.out()
         self.transactions.failed(commit.commit if isinstance(commit, Commit) else commit, None, out)
         self.transactions.settle(out)

@@ -65,7 +65,7 @@ def may(made: AclAuthorizer, operation: str, resource: ResourcePattern, principa
     return made.is_allowed(principal, host, AclOperation(operation), resource)
 
 
-def test_without_entries_nobody_may_do_anything_unless_everyone_may() -> None:
+def test_without_entries_no_one_may_do_anything_unless_everyone_may() -> None:
     assert not may(authorizer({}), "Read", literal("t"))
     assert may(authorizer({}, allows_everyone=True), "Read", literal("t"))
 
@@ -101,7 +101,7 @@ def test_one_entry_that_denies_is_enough(where: ResourcePattern, denied: str) ->
 
 
 @pytest.mark.parametrize("denied", ["bob Read", "ann Write", "ann Read 10.0.0.2", "Role:ann Read", "Role:* Read"])
-def test_an_entry_for_somebody_something_or_somewhere_else_denies_nothing(denied: str) -> None:
+def test_an_entry_for_someone_something_or_somewhere_else_denies_nothing(denied: str) -> None:
     made = authorizer({literal("t"): (*allow("ann All"), *deny(denied))})
 
     assert may(made, "Read", literal("t"))
@@ -113,7 +113,7 @@ def test_everybody_is_of_every_type_but_only_the_user_named_so() -> None:
 
 
 @pytest.mark.parametrize("operation", ["Read", "Write", "Delete", "Alter", "All", "Describe"])
-def test_whoever_may_touch_it_may_describe_it(operation: str) -> None:
+def test_a_principal_that_may_touch_it_may_describe_it(operation: str) -> None:
     assert may(authorizer({literal("t"): allow(f"ann {operation}")}), "Describe", literal("t"))
 
 
@@ -122,7 +122,7 @@ def test_other_operations_do_not_imply_that_it_may_be_described(operation: str) 
     assert not may(authorizer({literal("t"): allow(f"ann {operation}")}), "Describe", literal("t"))
 
 
-def test_whoever_may_alter_settings_may_see_them_and_who_may_see_them_may_not_alter_them() -> None:
+def test_the_right_to_alter_settings_implies_seeing_them_and_not_the_reverse() -> None:
     assert may(authorizer({literal("t"): allow("ann AlterConfigs")}), "DescribeConfigs", literal("t"))
     assert not may(authorizer({literal("t"): allow("ann DescribeConfigs")}), "AlterConfigs", literal("t"))
 

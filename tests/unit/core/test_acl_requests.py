@@ -106,7 +106,7 @@ def test_changes_of_one_pattern_wait_for_each_other() -> None:
 
 
 def test_what_is_not_known_is_read_before_nothing_is_deleted() -> None:
-    """Somebody may have created it a moment ago, through a broker."""
+    """Someone may have created it a moment ago, through a broker."""
     desk = Desk()
     assert desk.ask(1, DeleteAcls((OF_ORDERS,))) == [Read((HERE,))]
     assert desk.turn() == []
@@ -201,7 +201,7 @@ def test_many_patterns_take_several_turns() -> None:
     assert told == [created(1, *(ErrorCode.NONE,) * (AT_ONCE_PATTERNS + 1))]
 
 
-def test_an_operation_of_a_later_kafka_is_told_to_nobody() -> None:
+def test_an_operation_of_a_later_kafka_is_shown_to_no_client() -> None:
     desk = Desk()
     desk.fold(entries(0, AclEntry("User:ann", "*", AclOperation.UNKNOWN, PermissionType.ALLOW)))
 

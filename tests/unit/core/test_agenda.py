@@ -47,7 +47,7 @@ def test_parts_of_requests_that_wait_for_a_topic_are_work_too() -> None:
     assert agenda.take(NO_TOPICS, waiting=lambda _: 2) == [(A, {})]
 
 
-def test_whom_somebody_waits_for_comes_first_with_all_that_was_due_of_it() -> None:
+def test_whom_someone_waits_for_comes_first_with_all_that_was_due_of_it() -> None:
     agenda = Agenda(budget=1_000)
     agenda.add(A, numbers(0))
     agenda.add(B, numbers(1))

@@ -1,4 +1,4 @@
-"""Which right on the cluster does each request need, and what is told to whoever lacks it?"""
+"""Which right on the cluster does each request need, and how is a caller without it refused?"""
 
 from __future__ import annotations
 

@@ -88,6 +88,6 @@ def test_who_has_not_confirmed_its_deletion_is_named() -> None:
     assert reason(3, "3,2", cluster("1,2,3")) == "waits for broker 1 to confirm that the replica there is deleted"
 
 
-def test_nobody_is_waited_for_when_all_have_confirmed_or_cannot() -> None:
+def test_no_one_is_waited_for_when_all_have_confirmed_or_cannot() -> None:
     assert reason(3, "3,2", cluster("1,2,3"), confirmed="1") is None
     assert reason(3, "3,2", cluster("2,3")) is None

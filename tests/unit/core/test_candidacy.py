@@ -129,7 +129,7 @@ TO_RESIGN: Sequence[Event] = (*TO_LEAD, StopAsked("SIGTERM received"))
 TO_HAND_BACK: Sequence[Event] = (*TO_LEAD, mine(is_released=True))
 
 
-def test_nobody_claims_before_it_knows_that_its_id_is_free() -> None:
+def test_no_one_claims_before_it_knows_that_its_id_is_free() -> None:
     replica = Replica()
 
     assert replica.hears(VACANT) == []
@@ -179,7 +179,7 @@ def test_another_of_ours_or_a_release_is_respected(holder: HolderSeen) -> None:
 
 
 def wanted(holder: HolderSeen) -> HolderSeen:
-    """The same, while somebody waits for this replica to lead."""
+    """The same, while someone waits for this replica to lead."""
     return replace(holder, is_wanted=True)
 
 
@@ -206,7 +206,7 @@ def test_a_leader_that_is_switched_from_stands_by() -> None:
     assert leader.phase is Phase.STANDBY
 
 
-def test_its_own_claim_that_has_no_term_is_claimed_anew() -> None:
+def test_its_own_claim_that_has_no_term_is_claimed_again() -> None:
     assert Replica(Watching()).hears(mine()) == [Claim(replace=False)]
 
 
@@ -229,7 +229,7 @@ def test_what_was_seen_before_the_claim_does_not_depose() -> None:
 
 @pytest.mark.parametrize("before", [TO_LOAD, TO_LEAD, TO_HAND_BACK])
 @pytest.mark.parametrize("end", [another(5), another(6), TermFailed("fenced")])
-def test_whoever_is_deposed_abandons_its_term(before: Sequence[Event], end: HolderSeen | TermFailed) -> None:
+def test_a_deposed_replica_abandons_its_term(before: Sequence[Event], end: HolderSeen | TermFailed) -> None:
     replica = Replica(*before)
 
     assert replica.hears(end) == [Abandon()]
@@ -301,7 +301,7 @@ def test_a_process_that_slept_hears_of_its_connection_before_it_judges_the_silen
     assert replica.is_in(Phase.ACTIVE)
 
 
-def test_a_claim_that_outlived_the_presumption_is_claimed_anew_after_the_pause() -> None:
+def test_a_claim_that_outlived_the_presumption_is_claimed_again_after_the_pause() -> None:
     replica = Replica(*TO_LEAD, Suspended())
     replica.sleeps()
 
@@ -473,7 +473,7 @@ def test_a_term_that_is_only_loaded_or_won_is_given_up_at_once_by_who_must_not_l
     assert Replica(*TO_CONTEND, Unsound("no broker")).hears(claimed()) == [Release()]
 
 
-def test_brokers_that_are_to_be_led_in_another_manner_get_another_term_and_nobody_comes_in_between() -> None:
+def test_brokers_that_require_another_protocol_get_another_term_and_no_one_comes_in_between() -> None:
     replica = Replica(*TO_LEAD, mine())
 
     assert replica.hears(ProtocolChanged("3.9")) == [Drain()]
@@ -547,7 +547,7 @@ def test_our_former_session_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("before", [(), TO_CONTEND])
-def test_an_id_that_somebody_else_has_ends_the_process_with_one_error(before: Sequence[Event]) -> None:
+def test_an_id_that_someone_else_has_ends_the_process_with_one_error(before: Sequence[Event]) -> None:
     replica = Replica(*before)
 
     assert replica.hears(IdClash("id 901 belongs to a broker", is_our_past=False)) == [Exit(FAILED)]
@@ -655,7 +655,7 @@ def test_a_stop_while_claiming_does_not_wait_for_longer_than_a_session() -> None
         (TermSessionEnded("expired"), [Abandon(), Exit(OK)]),
     ],
 )
-def test_a_leader_told_to_stop_ends_once_it_has_drained_or_lost_its_term(
+def test_a_leader_asked_to_stop_ends_once_it_has_drained_or_lost_its_term(
     end: TermEvent | HolderSeen | SessionLost, orders: list[Order]
 ) -> None:
     replica = Replica(*TO_LEAD)
@@ -669,7 +669,7 @@ def test_a_leader_told_to_stop_ends_once_it_has_drained_or_lost_its_term(
     ("before", "orders"),
     [(TO_CONTEND, [Exit(OK)]), (TO_LEAD, [Abandon(), Exit(OK)]), (TO_HAND_BACK, [Abandon(), Exit(OK)])],
 )
-def test_who_is_told_to_stop_again_waits_for_nothing(before: Sequence[Event], orders: list[Order]) -> None:
+def test_a_second_request_to_stop_waits_for_nothing(before: Sequence[Event], orders: list[Order]) -> None:
     replica = Replica(*before, StopAsked("SIGTERM received"))
 
     assert replica.hears(StopAsked("SIGTERM received")) == orders

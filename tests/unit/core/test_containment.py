@@ -283,10 +283,10 @@ def test_a_request_id_beyond_what_a_path_or_an_answer_can_hold_does_not_count(la
     assert some(lines, "answer orders-0 NONE request") == ["answer orders-0 NONE request 2"]
 
 
-def test_a_late_answer_about_a_topic_that_has_gone_deposes_nobody() -> None:
+def test_a_late_answer_about_a_topic_that_has_gone_deposes_no_one() -> None:
     play = cluster("broker 3 hangs")
     play.do("ask reassign orders-0 to=3,2")
-    (tell, *_) = [t for t in play.theatre.told if t.broker == 3 and type(t.command).__name__ == "LeaderAndIsr"]
+    (tell, *_) = [t for t in play.theatre.sent if t.broker == 3 and type(t.command).__name__ == "LeaderAndIsr"]
     play.do("broker 3 goes-on", "delete topic orders")
     assert play.data("/brokers/topics/orders") is None
     at = TopicPartition(TopicName("orders"), PartitionId(0))
@@ -421,15 +421,15 @@ def test_a_shutdown_is_answered_before_its_broker_gives_up_though_zookeeper_is_s
     assert some(play.do("reply", "shutdown 1"), "answer NONE remaining: none")
 
 
-def test_who_asks_to_shut_down_again_is_answered_and_nobody_is_told_anything_anew() -> None:
+def test_a_repeated_shutdown_request_is_answered_and_announces_nothing_again() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2 1=2,1", "elect")
     assert play.do("shutdown 1", "time +1s")
-    assert play.theatre.told
+    assert play.theatre.sent
 
     lines = play.do("shutdown 1", "time +1s")
 
     assert some(lines, "answer NONE remaining: none")
-    assert play.theatre.told == []
+    assert play.theatre.sent == []
 
 
 def test_a_broker_that_is_back_is_let_in_when_nothing_has_come_to_rest_for_long() -> None:
@@ -552,7 +552,7 @@ def test_a_topic_that_cannot_be_created_because_of_a_bug_costs_its_request(monke
     assert [r.error for r in answer.reply.results] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
-def test_whoever_cannot_be_judged_has_no_right() -> None:
+def test_a_caller_who_cannot_be_judged_has_no_right() -> None:
     machine = Machine(MachineSettings(own_id=OWN), EPOCH, SeededRandom(b"0"), lambda *_: 1 / 0 == 0)
     machine.turn([Observed((registration(OWN),)), Loaded()], 0.0)
 

@@ -1,4 +1,4 @@
-"""Replicas of this controller are registered like brokers: what if somebody takes them for such?"""
+"""Replicas of this controller are registered like brokers: what if someone takes them for such?"""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_another_replica_of_ours_gets_no_replicas_and_hears_nothing() -> None:
 
     assert all(sorted(of) == [1, 2] for of in replicas(play).values())
     assert some(lines, "answer more INVALID_REPLICA_ASSIGNMENT")
-    assert not [tell for tell in play.theatre.told if tell.broker == 101]
+    assert not [tell for tell in play.theatre.sent if tell.broker == 101]
     assert play.figures()["live_brokers"] == 2
-    told = [tell.command for tell in play.theatre.told if isinstance(tell.command, UpdateMetadata)]
+    told = [tell.command for tell in play.theatre.sent if isinstance(tell.command, UpdateMetadata)]
     assert {node.broker for command in told for node in command.brokers} == {1, 2, 100}
 
 
-def test_nobody_connects_to_it_or_shows_it_to_clients() -> None:
+def test_no_one_connects_to_it_or_shows_it_to_clients() -> None:
     play = Play("brokers 1")
     lines = play.do("elect", "controllers 101", "ask metadata")
 

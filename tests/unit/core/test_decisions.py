@@ -64,7 +64,7 @@ def test_what_is_denied_and_what_is_allowed_is_said_with_the_reason() -> None:
     ]
 
 
-def test_topics_are_told_one_by_one_and_a_right_that_need_not_be_there_only_where_it_is() -> None:
+def test_topics_are_logged_one_by_one_and_a_right_that_need_not_be_there_only_where_it_is() -> None:
     allowed, denied = decided(bobs_term(), topics("own-1", "other"))
 
     why = WHY.format("Topic:PREFIXED:own-", "Create")
@@ -79,6 +79,6 @@ def test_of_very_many_only_the_first_are_told() -> None:
     assert (len(denied.decisions), denied.untold) == (MOST_LOGGED, 100 - MOST_LOGGED)
 
 
-def test_where_nobody_judges_and_of_what_everybody_may_ask_nothing_is_said() -> None:
+def test_where_no_one_judges_and_of_what_everybody_may_ask_nothing_is_said() -> None:
     assert decided(Term(Loaded(), has_authorizer=False), ElectLeaders(None)) == []
     assert decided(bobs_term(), DescribeCluster(None)) == []

@@ -12,7 +12,7 @@ DEFAULT, STATIC, DYNAMIC = ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER, Con
 
 
 def value_of(name: str, own: dict[str, str] | None = None, **broker: str | None) -> str | None:
-    """What a setting is where the broker describes these of itself, which nobody set; underscores are dots."""
+    """What a setting is where the broker describes these of itself, which no one set; underscores are dots."""
     described = {key.replace("_", "."): BrokerConfig(value, DEFAULT) for key, value in broker.items()}
     (value,) = [config.value for config in effective(own or {}, described) if config.name == name]
     return value

@@ -54,7 +54,7 @@ def test_a_leader_that_shuts_down_without_a_successor_keeps_leading() -> None:
     ("isr", "live", "left"),
     [("1,2", "1", "1"), ("2,1", "1", "1"), ("1,2,3", "1,3", "1,3"), ("1,2", "1,3", "1")],
 )
-def test_the_isr_of_a_leader_that_shuts_down_and_has_no_successor_names_nobody_who_has_gone(
+def test_the_isr_of_a_leader_that_shuts_down_and_has_no_successor_names_no_one_who_has_gone(
     isr: str, live: str, left: str
 ) -> None:
     step = leader_election.next_step(case("1,2,3", 1, isr), cluster(live, shutting_down=live))
@@ -132,7 +132,7 @@ def hiding(live: str, hidden: str, *, may_be_read: bool) -> Cluster:
 
 @pytest.mark.parametrize("may_be_read", [True, False])
 @pytest.mark.parametrize(("leader", "isr"), [(2, "1,2"), (-1, "1"), (-1, "2,1")])
-def test_nobody_is_elected_uncleanly_while_an_in_sync_replica_lives_that_cannot_be_talked_to(
+def test_no_one_is_elected_uncleanly_while_an_in_sync_replica_lives_that_cannot_be_talked_to(
     leader: int, isr: str, may_be_read: bool
 ) -> None:
     for asked in (case("1,2,3", leader, isr), case("1,2,3", leader, isr, config=UNCLEAN)):
@@ -178,7 +178,7 @@ def test_an_added_replica_that_never_was_in_sync_is_no_candidate() -> None:
     assert step.state == written(-1, "3")
 
 
-def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_to_delete_its_log() -> None:
+def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_sent_a_deletion() -> None:
     term = Term("1,2,4")
     term.memory.brokers.logs_deleted[AT] = frozenset(ids("1,2"))
     term.memory.brokers.caught_up[AT] = frozenset(ids("4"))
@@ -190,7 +190,7 @@ def test_an_added_replica_that_was_in_sync_leads_rather_than_one_that_was_told_t
     assert step.state.leader == 4
 
 
-def test_a_replica_with_nothing_leads_only_if_a_person_asks_and_nobody_else_is_there() -> None:
+def test_a_replica_with_nothing_leads_only_if_a_person_asks_and_no_one_else_is_there() -> None:
     term = Term("1,2")
     term.memory.brokers.logs_deleted[AT] = frozenset(ids("1"))
     assert leader_election.elect_any(CATCHING_UP, term.cluster) == leader_election.next_step(CATCHING_UP, term.cluster)
@@ -206,7 +206,7 @@ def test_a_replica_with_nothing_leads_only_if_a_person_asks_and_nobody_else_is_t
     assert asked.state.leader == 1
 
 
-def test_whoever_joins_the_isr_has_records_again() -> None:
+def test_a_replica_that_joins_the_isr_has_records_again() -> None:
     term = Term("1,2,3")
     said = term.memory.brokers
     moving = Assignment(ids("3,1"), ids("3"), ids("1"))
@@ -292,7 +292,7 @@ def test_the_preferred_replica_leads_again_when_asked_and_in_sync() -> None:
     assert step.state == written(1, "2,1")
 
 
-def test_nobody_is_preferred_without_being_asked() -> None:
+def test_no_one_is_preferred_without_being_asked() -> None:
     assert preferred_leader.next_step(case("1,2", 2, "2,1"), cluster("1,2")) is None
 
 

@@ -1,4 +1,4 @@
-"""What does a controller tell of what it sees in mid-term for the first time, and of what it wrote itself?"""
+"""What does a controller announce of what it sees in mid-term for the first time, and of what it wrote itself?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mended(path: str, *before: str, then: tuple[str, ...] = ()) -> tuple[Play, l
 def new(play: Play) -> dict[str, set[int]]:
     """Which brokers were told in the last `do` that a partition is new."""
     told: dict[str, set[int]] = {}
-    for tell in play.theatre.told:
+    for tell in play.theatre.sent:
         for view in tell.command.new if isinstance(tell.command, LeaderAndIsr) else ():
             told.setdefault(f"{view.topic}-{view.partition}", set()).add(tell.broker)
     return told
@@ -91,7 +91,7 @@ def test_a_first_state_makes_replicas_new_only_if_it_is_the_one_that_was_to_be_w
     assert memory.take_made(AT, Partition(Assignment(ids("1,2")), state(leader, "1,2"))) == are_new
 
 
-def test_a_partition_whose_state_somebody_removed_is_not_new_when_it_gets_another() -> None:
+def test_a_partition_whose_state_someone_removed_is_not_new_when_it_gets_another() -> None:
     play = cluster()
 
     lines = play.do(f"remove {STATE}", "broker 2 bounces")
@@ -100,7 +100,7 @@ def test_a_partition_whose_state_somebody_removed_is_not_new_when_it_gets_anothe
     assert new(play) == {}
 
 
-def test_a_partition_whose_state_somebody_removed_before_the_term_is_not_new() -> None:
+def test_a_partition_whose_state_someone_removed_before_the_term_is_not_new() -> None:
     play = Play("brokers 1,2,3,4", "topic orders 0=1,2", f"remove {STATE}")
 
     lines = play.do("elect")

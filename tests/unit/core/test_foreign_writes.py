@@ -1,4 +1,4 @@
-"""What follows where somebody else writes the replicas of a partition into its topic's znode?"""
+"""What follows where someone else writes the replicas of a partition into its topic's znode?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATE = f"{ORDERS}/partitions/0/state"
 
 
 def written(partitions: dict[str, list[int]], **fields: object) -> str:
-    """The command with which somebody writes the topic's znode as a whole."""
+    """The command with which someone writes the topic's znode as a whole."""
     topic = {"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}, **fields}
     return f"znode {ORDERS} {json.dumps(topic)}"
 
@@ -58,7 +58,7 @@ def test_former_replicas_that_an_old_tool_writes_back_do_not_come_back() -> None
     assert not [line for line in some(lines, "LeaderAndIsr") if "orders-0" in line]
 
 
-def test_a_move_goes_on_that_somebody_overwrites() -> None:
+def test_a_move_goes_on_that_someone_overwrites() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "ask reassign orders-0 to=3")
 
     play.do(written({"0": [1, 2]}))
@@ -68,7 +68,7 @@ def test_a_move_goes_on_that_somebody_overwrites() -> None:
     assert topic_of(play)["partitions"] == {"0": [3]}
 
 
-def test_a_partition_that_somebody_leaves_out_is_written_back() -> None:
+def test_a_partition_that_someone_leaves_out_is_written_back() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2 1=2,3", "elect")
 
     lines = play.do(written({"1": [2, 3]}))
@@ -78,7 +78,7 @@ def test_a_partition_that_somebody_leaves_out_is_written_back() -> None:
     assert state_of(play) == (1, [1, 2])
 
 
-def test_what_somebody_writes_while_our_write_is_under_way_conflicts_and_both_are_put_right() -> None:
+def test_what_someone_writes_while_our_write_is_under_way_conflicts_and_both_are_put_right() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "hold reply", "ask reassign orders-0 to=3")
     play.do(written({"0": [2, 1]}))
 
@@ -88,7 +88,7 @@ def test_what_somebody_writes_while_our_write_is_under_way_conflicts_and_both_ar
     assert topic_of(play)["adding_replicas"] == {"0": [3]}
 
 
-def test_our_own_write_whose_answer_was_lost_is_not_somebody_elses() -> None:
+def test_our_own_write_whose_answer_was_lost_is_not_someone_elses() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", "lose reply")
 
     lines = play.do("ask reassign orders-0 to=3")
@@ -105,7 +105,7 @@ def test_what_was_written_before_the_term_is_kept_in_a_znode_that_could_not_be_r
     assert topic_of(play)["partitions"] == {"0": [1, 2]}
 
 
-def test_somebody_may_write_back_himself_what_was_there() -> None:
+def test_someone_may_write_back_himself_what_was_there() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2", "elect", f"refuse {ORDERS}", written({"0": [3]}))
 
     play.do(written({"0": [1, 2]}), f"allow {ORDERS}", "time +60s")
@@ -170,7 +170,7 @@ STRAYED = ("brokers 1,2,3", "topic orders 0=3", "state orders-0 leader=3 isr=3,2
 
 
 def test_who_is_in_the_isr_but_no_replica_is_not_elected_where_a_replica_was_in_sync() -> None:
-    """A decision was cut, and Kafka's controller elected 3 from what was left: 3 has waited for nobody since."""
+    """A decision was cut, and Kafka's controller elected 3 from what was left: 3 has waited for no one since."""
     play = Play(*STRAYED, "broker 3 dies", "elect", "time +60s")
     assert state_of(play) == (-1, [3])
 

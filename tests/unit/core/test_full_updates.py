@@ -1,4 +1,4 @@
-"""Do brokers that come hear of every partition once, whenever they come?"""
+"""Do brokers that come get every partition once, whenever they come?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def heard(round_: FullUpdates, broker: int, most: int) -> list[tuple[TopicName, 
     return [(name, n) for partitions in of_broker for name, numbers in partitions.items() for n in numbers]
 
 
-def test_whoever_comes_hears_of_every_partition_once() -> None:
+def test_a_broker_that_comes_gets_every_partition_once() -> None:
     round_ = full_updates()
     round_.join([BrokerId(1)])
 
@@ -54,18 +54,18 @@ def test_a_broker_that_comes_while_a_topic_is_sent_in_parts_gets_all_of_it() -> 
     assert set(heard(round_, 2, most=100)) == EVERY
 
 
-def test_whoever_knows_nothing_of_a_topic_is_told_all_its_partitions_at_once() -> None:
+def test_a_broker_without_a_topic_gets_all_its_partitions_at_once() -> None:
     play = Play("brokers 1,2,3", "topic orders 0=1,2 1=2,3 2=3,1 3=1,3 4=2,1 5=3,2", "elect")
-    play.theatre.told.clear()
+    play.theatre.sent.clear()
 
     play.do("broker 3 bounces", "isr orders-2 1,3")
 
-    told = [tell.command for tell in play.theatre.told if tell.broker == BrokerId(3)]
+    told = [tell.command for tell in play.theatre.sent if tell.broker == BrokerId(3)]
     first = next(c.partitions for c in told if isinstance(c, UpdateMetadata) and c.partitions)
     assert [view.partition for view in first] == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_topic_that_is_first_seen_in_several_turns_is_told_whole() -> None:
+def test_a_topic_that_is_first_seen_in_several_turns_is_sent_whole() -> None:
     term, name = Term("1,2"), TopicName("orders")
     brokers = Brokers(term.shared, term.memory.brokers)
     term.follow(brokers)

@@ -148,7 +148,7 @@ def test_a_topic_that_can_be_read_again_is_due_though_nothing_in_it_has_changed(
     assert list(term.changes().partitions[AT.topic]) == [PartitionId(0)]
 
 
-def test_what_has_changed_of_it_is_told_when_all_of_it_has_been_read() -> None:
+def test_what_has_changed_of_it_is_announced_when_all_of_it_has_been_read() -> None:
     term = Term("1,2")
     term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
     term.changes()
@@ -165,7 +165,7 @@ TOPIC, STATE = TopicAddress(AT.topic), StateAddress(AT.topic, PartitionId(0))
 
 
 def moving() -> Term:
-    """A move was to begin, and nobody knows whether it has."""
+    """A move was to begin, and no one knows whether it has."""
     term = Term("1,2,3")
     term.fold(topic_fact(ID, 0), state_fact("1,2", 0))
     writes = (Set(TOPIC, MOVED, ZnodeVersion(0)), Set(STATE, TOLD, ZnodeVersion(0)))
@@ -195,7 +195,7 @@ def test_a_state_that_may_not_be_read_after_a_lost_answer_is_what_was_written_wi
         assert pair(term) == (MOVED.partitions[PartitionId(0)], TOLD)
 
 
-def test_a_topic_that_nobody_can_read_after_a_lost_answer_has_the_replicas_that_were_written_with_the_state() -> None:
+def test_a_topic_that_no_one_can_read_after_a_lost_answer_has_the_replicas_that_were_written_with_the_state() -> None:
     for is_spoiled_first in (True, False):
         term = moving()
         sights = [seen(STATE, TOLD), seen(TOPIC, Malformed("no JSON", 3), 2, 30)]
@@ -216,7 +216,7 @@ def test_where_neither_may_be_read_after_a_lost_answer_the_first_that_shows_late
     assert pair(term) == (MOVED.partitions[PartitionId(0)], TOLD)
 
 
-def test_what_somebody_else_has_written_is_no_proof_that_a_lost_answer_was_a_yes() -> None:
+def test_what_someone_else_has_written_is_no_proof_that_a_lost_answer_was_a_yes() -> None:
     term = moving()
     other = Topic({PartitionId(0): Assignment(ids("1,2"))}, None)
 

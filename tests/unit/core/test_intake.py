@@ -63,7 +63,7 @@ def test_a_request_whose_time_is_over_before_everything_is_loaded_is_never_consi
     assert answers(early.turn(LOADED, 61.0)) == []
 
 
-def test_one_alarm_serves_all_requests_and_is_set_for_whoever_has_the_least_time() -> None:
+def test_one_alarm_serves_all_requests_and_is_set_for_the_shortest_time() -> None:
     early = machine()
     early.turn([asked(move(60_000), 1)], 0.0)
 
@@ -74,7 +74,7 @@ def test_one_alarm_serves_all_requests_and_is_set_for_whoever_has_the_least_time
     assert Wake(RequestDeadline(), 60.0) in effects
 
 
-def test_a_mode_that_nobody_knows_is_refused_with_the_ones_there_are() -> None:
+def test_a_mode_that_no_one_knows_is_refused_with_the_ones_there_are() -> None:
     loaded = machine()
     loaded.turn(LOADED, 0.0)
 

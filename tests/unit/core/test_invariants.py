@@ -137,7 +137,7 @@ def test_an_isr_that_was_empty_is_not_written_again() -> None:
     assert refused(empty, after(state(NO_LEADER, "1", leader_epoch=4))) == ""
 
 
-def test_the_last_leader_may_be_in_sync_where_nobody_is() -> None:
+def test_the_last_leader_may_be_in_sync_where_no_one_is() -> None:
     gone = Held(Assignment(ids("2")), state(1, ""))
 
     assert refused(gone, Held(gone.assignment, state(NO_LEADER, "1", leader_epoch=4))) == ""

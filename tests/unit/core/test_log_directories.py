@@ -34,7 +34,7 @@ def test_who_may_lead_instead_of_it_depends_on_the_settings_of_the_topic(is_allo
 
 
 @pytest.mark.parametrize(("is_allowed", "leader"), [("true", "leader=2"), ("false", "leader=-1")])
-def test_a_leader_that_shuts_down_and_loses_its_log_serves_nobody(is_allowed: str, leader: str) -> None:
+def test_a_leader_that_shuts_down_and_loses_its_log_serves_no_one(is_allowed: str, leader: str) -> None:
     play = failed(f"config orders unclean.leader.election.enable={is_allowed}", "shutdown 1")
 
     assert some(play.do("disk 1 fails orders-0"), "set /brokers/topics/orders/partitions/0/state", leader)
@@ -62,7 +62,7 @@ def test_a_topic_that_is_deleted_takes_its_failures_with_it() -> None:
 def test_what_a_broker_has_said_of_its_log_in_a_former_life_counts_no_more() -> None:
     play = failed()
     play.do("broker 1 bounces")
-    told = [t for t in play.theatre.told if t.broker == BrokerId(1) and isinstance(t.command, LeaderAndIsr)]
+    told = [t for t in play.theatre.sent if t.broker == BrokerId(1) and isinstance(t.command, LeaderAndIsr)]
     at, former = TopicPartition(TopicName("orders"), PartitionId(0)), BrokerEpoch(told[-1].broker_epoch - 1)
     assert play.theatre.machine is not None
 

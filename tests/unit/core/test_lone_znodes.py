@@ -63,7 +63,7 @@ def test_below_2_7_feature_versioning_is_disabled_and_its_features_go() -> None:
     assert proposed(features(disabled), **old) == []
 
 
-def test_feature_versioning_is_settled_again_when_somebody_else_changes_it() -> None:
+def test_feature_versioning_is_settled_again_when_someone_else_changes_it() -> None:
     term = Term()
     duty = FeatureVersioning(term.shared)
     term.fold(features(None))
@@ -141,7 +141,7 @@ def test_a_token_expires_by_its_renewal_or_by_its_age_and_one_that_cannot_be_rea
 
     assert tokens.expired() == []
     tokens.now = 4.5
-    assert tokens.expired() == []  # nobody looks before it is time
+    assert tokens.expired() == []  # no one looks before it is time
 
 
 def test_tokens_are_judged_by_the_time_of_the_moment_in_unix_time() -> None:

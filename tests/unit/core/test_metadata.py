@@ -1,4 +1,4 @@
-"""What does a client see of partitions that nobody leads?"""
+"""What does a client see of partitions that no one leads?"""
 
 from __future__ import annotations
 

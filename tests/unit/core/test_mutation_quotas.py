@@ -1,4 +1,4 @@
-"""Who changes too many partitions waits, by the quota that Kafka would apply, and nobody else does."""
+"""Who changes too many partitions waits, by the quota that Kafka would apply, and no one else does."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_permissive_quota_refuses_nothing_and_lets_the_client_wait() -> None:
     assert Counting(LIMITED).ask(30, 30, strict=False) == ([True, True], 20_000)
 
 
-def test_a_strict_client_is_not_told_to_wait_before_it_is_refused() -> None:
+def test_a_strict_client_need_not_wait_before_it_is_refused() -> None:
     assert Counting(LIMITED).ask(1_000) == ([True], 0)
 
 
@@ -142,7 +142,7 @@ def test_without_a_client_id_quotas_of_client_ids_do_not_apply() -> None:
     assert quotas.limit(ANN, "") == Limit(ANN, "", 3.0)
 
 
-def test_nobody_is_the_default_by_its_name() -> None:
+def test_no_one_is_the_default_by_its_name() -> None:
     counting = Counting((QuotaEntity(DEFAULT, None), 1.0), (QuotaEntity(sanitized(DEFAULT), None), 5.0))
 
     assert counting.ask(20, 20, by=caller(DEFAULT), strict=False)[1] == 0

@@ -1,4 +1,4 @@
-"""Which replicas are brokers told to delete, and which never?"""
+"""Which replicas are brokers asked to delete, and which never?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def known(assignment: Assignment, leads: PartitionState | None, *more: Fact) -> 
 
 
 def told(term: Term, broker: int, *stops: ReplicaStop) -> tuple[list[ReplicaStop], list[str]]:
-    """What a broker is told when somebody wants it to hear this, and the kinds of notices."""
+    """The commands that a broker is sent for this one, and the kinds of notices."""
     out = term.out()
     send(BrokerId(broker), StopReplica(stops), term.cluster, term.memory.brokers, out)
     commands = [e.command for e in out.effects if isinstance(e, Tell)]
@@ -60,15 +60,15 @@ MOVING = Assignment(ids("3,1"), adding=ids("3"), removing=ids("1"))
         pytest.param(MOVING, state(-1, "1"), 1, id="in sync without a leader"),
         pytest.param(MOVING, state(3, "3,1"), 1, id="in sync behind a new leader"),
         pytest.param(MOVING, state(2, "2"), 1, id="leaving before the hand-over"),
-        pytest.param(MOVING, state(-1, ""), 1, id="leaving, and nobody in sync"),
+        pytest.param(MOVING, state(-1, ""), 1, id="leaving, and no one in sync"),
         pytest.param(MOVING, state(3, "3"), 3, id="the target"),
         pytest.param(Assignment(ids("1,2")), state(1, "1"), 2, id="a replica that is behind"),
-        pytest.param(Assignment(ids("1,2")), state(-1, ""), 3, id="no replica, and nobody in sync"),
+        pytest.param(Assignment(ids("1,2")), state(-1, ""), 3, id="no replica, and no one in sync"),
         pytest.param(Assignment(ids("1,2")), state(1, "1,3"), 3, id="no replica, but in sync"),
         pytest.param(Assignment(ids("1,2")), None, 3, id="of which no state is known"),
     ],
 )
-def test_no_broker_is_ever_told_to_delete_a_replica_that_is(
+def test_no_broker_is_ever_sent_the_deletion_of_a_replica_that_is(
     assignment: Assignment, leads: PartitionState | None, broker: int
 ) -> None:
     term = known(assignment, leads)
@@ -146,7 +146,7 @@ def test_commands_of_other_kinds_pass() -> None:
         pytest.param(FORMER, LATTER, id="with another id"),
     ],
 )
-def test_nobody_owes_deletions_of_an_earlier_topic(written_for: TopicId | None, there_now: TopicId | None) -> None:
+def test_no_one_owes_deletions_of_an_earlier_topic(written_for: TopicId | None, there_now: TopicId | None) -> None:
     term = Term("1,2,3")
     owed = ReplicaDeletions({AT.partition: ids("3")}, written_for)
 
@@ -161,7 +161,7 @@ def test_nobody_owes_deletions_of_an_earlier_topic(written_for: TopicId | None, 
 
 
 def test_a_topic_owes_what_was_written_for_its_id_though_a_copy_of_the_tree_created_it_later() -> None:
-    """Whoever copies znodes to another ensemble need not create them in the order in which they came to be."""
+    """A tool that copies znodes to another ensemble need not create them in the order in which they came to be."""
     term = Term("1,2,3")
 
     term.fold(

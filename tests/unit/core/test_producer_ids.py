@@ -23,7 +23,7 @@ AT = ProducerIdBlockAddress()
 
 
 def held(last: int, zxid: int = 50, version: int = 4) -> Fact:
-    """The znode after somebody took the block that ends here."""
+    """The znode after someone took the block that ends here."""
     return present(
         AT, ProducerIdBlock(BrokerId(9), last - 999, last), Stat(Zxid(10), Zxid(zxid), ZnodeVersion(version))
     )
@@ -96,7 +96,7 @@ def test_after_a_failure_nothing_is_written_before_the_znode_was_seen_again() ->
     assert desk.turn() == ([], Set(AT, ProducerIdBlock(1, 9000, 9999), 9))
 
 
-def test_a_block_whose_outcome_was_unknown_is_told_to_nobody_even_if_it_was_written() -> None:
+def test_a_block_whose_outcome_was_unknown_goes_to_no_broker_even_if_it_was_written() -> None:
     desk = Desk("1", held(4999))
     desk.ask(1, broker=1)
     desk.turn()
@@ -116,7 +116,7 @@ def test_a_znode_that_is_gone_when_the_write_comes_is_created() -> None:
     assert desk.turn() == ([], Create(AT, ProducerIdBlock(1, 0, 999)))
 
 
-def test_a_broker_that_died_while_it_waited_gets_none_and_holds_nobody_up() -> None:
+def test_a_broker_that_died_while_it_waited_gets_none_and_holds_no_one_up() -> None:
     desk = Desk("1,2", held(4999))
     desk.ask(1, broker=1)
     desk.ask(2, broker=2)
@@ -137,7 +137,7 @@ def test_a_request_of_a_brokers_former_life_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [Malformed("no JSON", 3), ProducerIdBlock(BrokerId(9), 0, HIGHEST_PRODUCER_ID)])
-def test_where_no_block_can_follow_every_broker_is_refused_and_a_person_is_told_once(
+def test_where_no_block_can_follow_every_broker_is_refused_and_the_operator_is_notified_once(
     value: Malformed | ProducerIdBlock,
 ) -> None:
     desk = Desk("1,2", present(AT, value, Stat(Zxid(10), Zxid(50), ZnodeVersion(4))))

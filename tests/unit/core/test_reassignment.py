@@ -97,7 +97,7 @@ def test_a_replica_that_owes_its_deletion_already_is_named_once_when_it_leaves_a
     assert (left.owed, cancelled.owed) == (ids("1"), ids("3"))
 
 
-def test_a_leader_that_has_not_heard_of_its_replicas_is_told_before_anything_else() -> None:
+def test_a_leader_that_does_not_know_its_replicas_gets_them_before_anything_else() -> None:
     unannounced = case("3,4,1,2", 3, "3,4", adding="3,4", removing="1,2", is_unannounced=True)
 
     step = reassignment.next_step(unannounced, cluster("1,2,3,4"))
@@ -158,7 +158,7 @@ def test_a_new_target_for_a_move_that_is_letting_go_starts_from_where_it_arrived
     assert step.owed == ids("2")
 
 
-def test_a_leader_that_shuts_down_keeps_leading_where_nobody_else_can() -> None:
+def test_a_leader_that_shuts_down_keeps_leading_where_no_one_else_can() -> None:
     step = reassignment.begin(case("1,2", 1, "1"), cluster("1,2,3", shutting_down="1"), ids("1,3"))
 
     assert isinstance(step, Change)
@@ -258,7 +258,7 @@ def test_a_shrink_waits_where_a_replica_that_stays_is_not_in_sync() -> None:
     ("leader", "isr", "target"),
     [(1, "1,2,3", "2,3"), (-1, "2,3", "2,3"), (-1, "2,3", "3,2")],
 )
-def test_a_target_in_sync_of_which_nobody_is_online_is_waited_for(
+def test_a_target_in_sync_of_which_no_one_is_online_is_waited_for(
     leader: int, isr: str, target: str, mode: Mode
 ) -> None:
     begun = reassignment.begin(case("1,2,3", leader, isr), cluster("1"), ids(target), mode)
@@ -310,7 +310,7 @@ def test_a_forced_cancel_with_none_of_the_old_replicas_live_waits_for_the_first_
     assert forced.state == written(-1, "1,2")
 
 
-def test_a_forced_cancel_elects_no_replica_that_was_told_to_delete_its_log() -> None:
+def test_a_forced_cancel_elects_no_replica_that_was_sent_a_deletion() -> None:
     moving = case("3,4,1,2", 3, "3", adding="3,4", removing="1,2")
     held = Term("1,2,3")
     held.memory.brokers.note_log_deletion(moving.at, ids("1")[0])

@@ -49,7 +49,7 @@ def test_leaders_from_outside_the_isr_are_counted_and_others_are_not() -> None:
     assert figure(play, "unclean_elections") == 1
 
     play.do("broker 3 dies")
-    assert figure(play, "unclean_elections") == 0  # nobody leads
+    assert figure(play, "unclean_elections") == 0  # no one leads
 
 
 def test_topics_are_created_grow_and_are_deleted() -> None:
@@ -65,7 +65,7 @@ def test_topics_are_created_grow_and_are_deleted() -> None:
     ]
 
 
-def test_nothing_is_told_that_zookeeper_has_not_accepted() -> None:
+def test_nothing_is_recorded_that_zookeeper_has_not_accepted() -> None:
     play = cluster()
 
     play.do("hold reply", "ask reassign orders-0 to=3,2")
@@ -75,7 +75,7 @@ def test_nothing_is_told_that_zookeeper_has_not_accepted() -> None:
     assert recorded(play)[0] == ("move", "asked to move orders-0 to [3, 2]")
 
 
-def test_of_very_many_in_a_turn_the_first_are_told_and_all_are_counted() -> None:
+def test_of_very_many_in_a_turn_the_first_are_shown_and_all_are_counted() -> None:
     out = Outbox(0.0, {})
     for number in range(1000):
         out.record(Record.ELECTION, f"election {number}")

@@ -1,4 +1,4 @@
-"""What ZooKeeper refuses to write for good keeps nobody waiting for anything else."""
+"""What ZooKeeper refuses to write for good keeps no one waiting for anything else."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_it_is_named_once_however_often_a_leader_asks_and_tried_less_and_less_of
     assert play.figures()["set_aside"] == 1
 
 
-def test_it_is_forgotten_when_nobody_asks_any_more() -> None:
+def test_it_is_forgotten_when_no_one_asks_any_more() -> None:
     play = refusing("isr orders-0 1,2", "time +2s", "time +200s")
 
     assert play.figures()["set_aside"] == 0
@@ -78,7 +78,7 @@ def test_it_is_forgotten_when_nobody_asks_any_more() -> None:
 
 @pytest.mark.parametrize(("by", "answer"), [("", ASKS_AGAIN), (" by=AAECAwQFBgcICQoLDA0ODw", "UNKNOWN_SERVER_ERROR")])
 def test_a_leader_of_a_topic_that_cannot_be_read_may_ask_again(by: str, answer: str) -> None:
-    """Told that its partition does not exist it would change no ISR any more, until its leader epoch rises."""
+    """A leader whose partition is reported as unknown changes no ISR before its leader epoch rises."""
     play = cluster(topics=("topic orders 0=1,2,3",), brokers="1,2,3")
     play.do("malformed /brokers/topics/orders {", "elect")
 

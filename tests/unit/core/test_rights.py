@@ -61,7 +61,7 @@ class Term:
         return effects
 
     def may_describe(self, address: str = "10.0.0.1", principal: str = "User:ANONYMOUS") -> bool:
-        """What is answered to whoever asks which partitions move."""
+        """The answer to a client that asks which partitions move."""
         self._calls += 1
         caller = Caller("PLAINTEXT", address, principal=principal)
         effects = self.turn(Asked(CallId(self._calls), ListReassignments(None), caller))
@@ -118,7 +118,7 @@ CLOSING: dict[str, tuple[list[Event], list[Event]]] = {
 def test_what_cannot_be_read_is_closed_until_it_can_be(
     closing: Iterable[Event], mending: Iterable[Event], is_loaded: bool
 ) -> None:
-    """Everyone may do what nobody has rights for, and the entries deny something else."""
+    """Everyone may do what no one has rights for, and the entries deny something else."""
     before = [observed(seen(DENYING, 5))]
     if is_loaded:
         term = Term(*before, Loaded(), allows_everyone=True)
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_named_once_and_read_again(events: Iterable[Event
     assert any(path in (CLUSTER.path, FOLDER) for effect in again for path in getattr(effect, "paths", ()))
 
 
-def test_names_that_begin_alike_are_told_apart() -> None:
+def test_names_that_begin_alike_are_distinguished() -> None:
     prefixed = AclAddress(ResourcePattern(ResourceType.CLUSTER, "kafka", PatternType.PREFIXED))
 
     term = Term(observed(present(prefixed, ALLOWING, Stat(Zxid(1), Zxid(2), ZnodeVersion(0)))), Loaded())

@@ -60,7 +60,7 @@ def errors(effects: list[Effect]) -> list[tuple[int, ErrorCode]]:
     ]
 
 
-def test_a_request_for_nobody_is_answered_at_once() -> None:
+def test_a_request_for_no_one_is_answered_at_once() -> None:
     assert Desk().ask(1) == [Answer(CallId(1), ScramCredentialsAltered(()))]
 
 
@@ -97,7 +97,7 @@ def test_what_may_not_be_read_is_not_written() -> None:
     assert (errors(effects), commits(effects)) == ([(1, ErrorCode.UNKNOWN_SERVER_ERROR)], [])
     desk.state.refuse(ANN.path, "no permission", ANN)
     assert desk.turn() == []
-    assert len(desk.state.unreadable) == 0, "nobody would read it again, so nobody could say when it is readable"
+    assert len(desk.state.unreadable) == 0, "no one would read it again, so no one could say when it is readable"
 
 
 def test_many_users_take_several_turns() -> None:
@@ -127,7 +127,7 @@ def test_a_change_that_is_too_large_is_refused() -> None:
     assert len(result.message or "") < 1000
 
 
-def test_after_too_many_refusals_the_next_one_waits_for_nobody() -> None:
+def test_after_too_many_refusals_the_next_one_waits_for_no_one() -> None:
     desk = Desk()
     desk.ask(1, upsertion())
     desk.fold(settings(0))

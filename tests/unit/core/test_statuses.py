@@ -28,7 +28,7 @@ def test_a_request_whose_status_fits_in_no_znode_is_answered_without_an_id_and_g
     assert play.data(STATUS) is None
 
 
-def test_a_status_that_somebody_deleted_is_missed_once_and_not_written_again() -> None:
+def test_a_status_that_someone_deleted_is_missed_once_and_not_written_again() -> None:
     play, _ = moving()
     play.do(f"remove {STATUS}")
 
@@ -40,7 +40,7 @@ def test_a_status_that_somebody_deleted_is_missed_once_and_not_written_again() -
     assert play.do("ask status 1") == ["answer nothing moves"]
 
 
-def test_a_status_that_nobody_can_read_is_left_alone_at_the_end() -> None:
+def test_a_status_that_no_one_can_read_is_left_alone_at_the_end() -> None:
     play, _ = moving()
     play.do(f"malformed {STATUS} junk")
 
@@ -69,7 +69,7 @@ def test_an_end_that_never_left_is_written_again() -> None:
     assert '"finished' in (play.data(STATUS) or "")
 
 
-def test_only_so_many_finished_statuses_are_kept_whoever_asks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_finished_statuses_are_kept_however_often_a_client_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_znodes, "MOST_FINISHED", 3)
     play, _ = moving()
     for target in ("1,2", "1,3", "1,2", "1,3"):
@@ -92,7 +92,7 @@ def test_only_so_many_finished_statuses_are_kept_whoever_asks_again_and_again(mo
 
 
 @pytest.mark.parametrize("last", [2**31 - 1, 2**63])
-def test_ids_that_somebody_made_up_do_not_take_the_next_requests_their_own(last: int) -> None:
+def test_ids_that_someone_made_up_do_not_take_the_next_requests_their_own(last: int) -> None:
     root = "/admin/reassign_partitions_status"
     play = Play("brokers 1,2,3", "topic o 0=1,2")
     zookeeper = play.theatre.zookeeper

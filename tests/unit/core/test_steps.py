@@ -58,7 +58,7 @@ def test_requests_that_wait_for_the_legacy_znode_are_decided_in_their_order() ->
     assert play.data(LEGACY) is None
 
 
-def test_a_refused_step_is_decided_anew_with_what_was_asked_meanwhile_behind_it() -> None:
+def test_a_refused_step_is_decided_again_with_what_was_asked_meanwhile_behind_it() -> None:
     play = cluster()
     play.do("conflict /brokers/topics/orders")
 
@@ -90,7 +90,7 @@ def test_a_second_change_of_the_isr_is_decided_by_what_the_first_one_left() -> N
 
 
 def test_a_leader_that_knows_an_older_state_hears_the_present_one_with_another_leader_epoch() -> None:
-    """As after somebody has overwritten the state and put it right again; it would not ask before its epoch rises."""
+    """As after someone has overwritten the state and put it right again; it would not ask before its epoch rises."""
     play = cluster()
     play.do("isr orders-0 1")
 

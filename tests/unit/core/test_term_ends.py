@@ -62,7 +62,7 @@ def test_who_has_stepped_down_says_nothing_more() -> None:
     assert term.turn([Fenced(CommitId(9)), Observed((registration(BrokerId(7)),))], 2.0) == []
 
 
-def test_without_its_own_registration_nobody_could_find_it() -> None:
+def test_without_its_own_registration_no_one_could_find_it() -> None:
     play = Play("brokers 1,2", "topic orders 0=1,2", "elect")
 
     assert some(play.do("remove /brokers/ids/100"), "step down: this controller's own registration was deleted")

@@ -120,7 +120,7 @@ def deleted(step: Removal) -> list[tuple[str, int]]:
     return [(w.address.path, w.expected) for w in writes if not isinstance(w, Create)]
 
 
-def test_brokers_forget_the_topic_first_and_are_then_told_to_delete_its_replicas() -> None:
+def test_brokers_forget_the_topic_first_and_are_then_sent_the_deletion_of_its_replicas() -> None:
     desk = Desk("1,2,3", "1,2", "2,1")
     desk.mark()
 
@@ -137,7 +137,7 @@ def test_brokers_forget_the_topic_first_and_are_then_told_to_delete_its_replicas
     assert {s.leader_epoch for _, c in told if isinstance(c, StopReplica) for s in c.stops} == {-2}
 
 
-def test_what_is_told_once_is_not_told_again() -> None:
+def test_what_is_sent_once_is_not_sent_again() -> None:
     desk = Desk("1,2", "1,2")
     desk.mark()
     desk.tells()
@@ -227,7 +227,7 @@ def test_a_broker_that_is_down_makes_the_topic_wait_and_is_named_once() -> None:
     }
 
 
-def test_a_broker_in_a_new_life_is_told_everything_again() -> None:
+def test_a_broker_that_restarted_is_sent_everything_again() -> None:
     desk = Desk("1,2", "1,2")
     desk.mark()
     desk.tells()
@@ -391,7 +391,7 @@ def test_a_request_that_is_older_than_its_topic_deletes_nothing() -> None:
 
 
 def test_that_a_request_older_than_its_topic_is_dropped_is_told() -> None:
-    """A tool that copies znodes creates them in an order of its own: then a request is lost, and somebody has to ask
+    """A tool that copies znodes creates them in an order of its own: then a request is lost, and someone has to ask
     again."""
     play = Play(
         "brokers 1,2",
@@ -417,7 +417,7 @@ def test_where_topics_may_not_be_deleted_the_request_is_dropped() -> None:
     assert commit.why == ("topic orders is not deleted: delete.topic.enable is false",)
 
 
-def test_while_nobody_knows_whether_topics_may_be_deleted_requests_wait_and_the_topic_is_led() -> None:
+def test_while_no_one_knows_whether_topics_may_be_deleted_requests_wait_and_the_topic_is_led() -> None:
     play = Play("set deletes_topics=null", "brokers 1,2", "topic orders 0=1,2", "delete topic orders", "elect")
 
     assert some(play.do("broker 1 dies"), "set /brokers/topics/orders/partitions/0/state", "leader=2")
@@ -461,7 +461,7 @@ def test_a_removal_that_is_refused_again_and_again_is_tried_less_often(path: str
     assert play.data("/brokers/topics/orders") is None
 
 
-def test_a_request_for_an_unknown_topic_that_cannot_be_dropped_keeps_nobody_from_creating_it() -> None:
+def test_a_request_for_an_unknown_topic_that_cannot_be_dropped_keeps_no_one_from_creating_it() -> None:
     path = "/admin/delete_topics/orders"
     play = Play("brokers 1,2", f"refuse {path}", "elect", "delete topic orders")
 
@@ -481,7 +481,7 @@ def test_a_deletion_that_has_begun_cannot_be_withdrawn() -> None:
     assert play.data("/brokers/topics/orders") is None
 
 
-def test_a_deletion_that_nobody_has_heard_of_can_be_withdrawn() -> None:
+def test_a_deletion_that_no_one_has_heard_of_can_be_withdrawn() -> None:
     play = Play("brokers 1", "topic orders 0=2", "state orders-0 leader=-1 isr=2", "elect", "delete topic orders")
 
     lines = play.do("remove /admin/delete_topics/orders", "broker 2 returns")
@@ -501,7 +501,7 @@ def test_a_topic_created_again_is_another_one() -> None:
     assert desk.deletions.figures()["topics_to_delete"] == 0
 
 
-def test_a_topic_that_lives_on_after_all_is_told_to_its_brokers_anew() -> None:
+def test_a_topic_that_lives_on_after_all_is_announced_to_its_brokers_again() -> None:
     desk = Desk("1", "1")
     desk.mark()
     desk.tells()

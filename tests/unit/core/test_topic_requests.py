@@ -299,7 +299,7 @@ def test_an_unclean_election_needs_a_reason_and_a_replica(leader: int, live: str
     assert error_of(elect_leaders.consider(Election(True), case("1,2", leader, "1"), cluster(live))) == error
 
 
-def test_nobody_is_elected_uncleanly_while_a_leader_that_shuts_down_leads_on() -> None:
+def test_no_one_is_elected_uncleanly_while_a_leader_that_shuts_down_leads_on() -> None:
     wanted = Election(is_unclean=True)
     alone = elect_leaders.consider(wanted, case("1,2", 1, "1"), cluster("1,2", shutting_down="1"))
     followed = elect_leaders.consider(wanted, case("1,2", 1, "1,2"), cluster("1,2", shutting_down="1"))
@@ -309,7 +309,7 @@ def test_nobody_is_elected_uncleanly_while_a_leader_that_shuts_down_leads_on() -
     assert followed.state == written(2, "2")
 
 
-def test_a_partition_that_does_not_exist_elects_nobody() -> None:
+def test_a_partition_that_does_not_exist_elects_no_one() -> None:
     refusal = elect_leaders.consider(Election(), None, cluster("1"))
 
     assert error_of(refusal) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

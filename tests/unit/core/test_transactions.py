@@ -41,7 +41,7 @@ class Proposer(Duty):
 
 
 class Desk(Term):
-    """Transactions, and somebody who proposes."""
+    """Transactions, and someone who proposes."""
 
     def __init__(self, **settings: int) -> None:
         super().__init__(**settings)
@@ -113,7 +113,7 @@ def test_what_a_proposal_holds_is_busy_and_free_again_with_it() -> None:
     assert desk.outcomes() == [(A, Accepted())]
 
 
-def test_independent_proposals_share_a_transaction_and_each_is_told_what_became_of_it() -> None:
+def test_independent_proposals_share_a_transaction_and_each_gets_its_outcome() -> None:
     desk = Desk()
     (commit,) = commits(desk.send(proposal(A, "a"), proposal(B, "b1", "b2")))
     assert written(commit) == ["a", "b1", "b2"]
@@ -242,7 +242,7 @@ def test_a_conflict_is_tried_again_at_once_and_ever_more_slowly_after_a_few() ->
     waits = []
     for times in range(7):
         told = desk.refuse_once(proposal(A, "a"))
-        assert any(isinstance(effect, Notice) for effect in told) is (times == 0)  # told once
+        assert any(isinstance(effect, Notice) for effect in told) is (times == 0)  # logged once
         (alarm,) = (effect for effect in told if isinstance(effect, Wake))
         assert alarm.alarm == TryAgain(A)
         waits.append(alarm.at - desk.now)
@@ -255,7 +255,7 @@ def test_a_conflict_is_tried_again_at_once_and_ever_more_slowly_after_a_few() ->
     assert desk.outcomes() == [(A, Refused(is_waiting=True))] * 7
 
 
-def test_its_proposer_is_told_once_when_the_wait_is_over() -> None:
+def test_its_proposer_is_called_once_when_the_wait_is_over() -> None:
     desk = Desk()
     for _ in range(AT_ONCE + 1):
         desk.refuse_once(proposal(A, "a"))
@@ -428,7 +428,7 @@ def test_nothing_can_be_below_a_topic_that_has_just_been_created() -> None:
     assert absent(StateAddress(TopicName("orders"), ZERO), Zxid(9)) in facts_below(commit, Zxid(9))
 
 
-def test_of_a_sequential_znode_nobody_knows_under_which_name_it_was_created() -> None:
+def test_of_a_sequential_znode_no_one_knows_under_which_name_it_was_created() -> None:
     desk = Desk()
     create = Create(DelegationTokenChangeAddress(), TokenChange("t"), is_sequential=True)
     (commit,) = commits(desk.send(Proposal(A, (Atom((create, mark("a")), ()),))))

@@ -69,7 +69,7 @@ def test_an_old_rate_says_nothing() -> None:
     assert progress(transfers, 20.0 + STALE_AFTER_S) == ReplicaProgress(RECEIVER, 200, 1000)
 
 
-def test_a_log_that_shrank_begins_anew() -> None:
+def test_a_log_that_shrank_begins_again() -> None:
     transfers = measured((0.0, 1000, 500), (1.0, 1000, 600), (2.0, 1000, 0), (3.0, 1000, 20))
 
     assert progress(transfers, 3.0) == ReplicaProgress(RECEIVER, 20, 1000, 20.0, 49.0)

@@ -73,7 +73,7 @@ class Counted(Rig):
         requests.open = opened  # type: ignore[assignment, method-assign]
 
     def forget_the_most(self) -> None:
-        self.written = self.told = self.folded = self.opened = 0
+        self.written = self.sent = self.folded = self.opened = 0
 
     def turned(self, effects: Iterable[Effect]) -> None:
         self.folded, self._folded = max(self.folded, self._folded), 0
@@ -84,7 +84,7 @@ class Counted(Rig):
                 written += len(effect.operations)
             elif isinstance(effect, Tell):
                 told[effect.broker] += _partitions(effect)
-        self.written, self.told = max(self.written, written), max(self.told, *told.values())
+        self.written, self.sent = max(self.written, written), max(self.sent, *told.values())
 
 
 def _partitions(tell: Tell) -> int:
@@ -128,7 +128,7 @@ def _delete(rig: Rig, *names: TopicName) -> CallId:
 
 
 def test_at_the_beginning_everybody_hears_of_everything_bit_by_bit_and_of_nothing_twice(rig: Counted) -> None:
-    assert rig.told <= 2 * BUDGET.followed
+    assert rig.sent <= 2 * BUDGET.followed
     assert rig.storm.turns > SHAPE.partitions // BUDGET.followed
     assert rig.heard_by_broker() == {broker: SHAPE.partitions for broker in rig.brokers}
 
@@ -147,7 +147,7 @@ def test_no_turn_decides_or_tells_more_than_its_budget_but_for_a_topic_that_is_s
     rig.run()
 
     assert rig.written <= 3 * (BUDGET.decided + SLACK)
-    assert 0 < rig.told <= max(2 * BUDGET.followed + 2 * BUDGET.greeted, shown_whole + BUDGET.followed)
+    assert 0 < rig.sent <= max(2 * BUDGET.followed + 2 * BUDGET.greeted, shown_whole + BUDGET.followed)
 
 
 def test_requests_of_many_parts_that_come_at_once_are_opened_one_after_the_other(rig: Counted) -> None:
@@ -172,7 +172,7 @@ def test_a_broker_that_returns_is_sent_everything_once_in_parts(rig: Counted) ->
     _return(rig)
     rig.run()
 
-    assert rig.told <= 2 * BUDGET.followed + 2 * BUDGET.greeted
+    assert rig.sent <= 2 * BUDGET.followed + 2 * BUDGET.greeted
     hosted = sum(rig.brokers[0] in rig.replicas_of(i) for i in range(SHAPE.partitions))
     assert SHAPE.partitions <= rig.heard_by_broker()[rig.brokers[0]] <= SHAPE.partitions + hosted
 
@@ -231,7 +231,7 @@ def test_many_topics_are_deleted_bit_by_bit(rig: Counted) -> None:
 
     assert {result.error for result in rig.replies[call].results} == {ErrorCode.NONE}  # type: ignore[union-attr]
     assert not rig.machine._cluster.topics
-    assert 0 < rig.told <= 2 * BUDGET.deleted + 2 * BUDGET.followed
+    assert 0 < rig.sent <= 2 * BUDGET.deleted + 2 * BUDGET.followed
     assert 0 < rig.written <= 4 * (BUDGET.decided + SLACK)
 
 
@@ -244,7 +244,7 @@ def test_a_wide_topic_is_deleted_bit_by_bit_and_goes_last(rig: Counted) -> None:
     rig.run(5.0)
 
     assert WIDE not in rig.machine._cluster.topics
-    assert 0 < rig.told <= 400  # all its partitions once, when it is gone
+    assert 0 < rig.sent <= 400  # all its partitions once, when it is gone
     assert 0 < rig.written <= 2 * BUDGET.deleted + 5
 
 
@@ -264,7 +264,7 @@ def test_a_broker_that_returns_hears_which_topics_are_being_deleted_bit_by_bit(r
     rig.run()
 
     assert {broker: heard for broker, heard in rig.heard_by_broker().items() if heard} == {last: SHAPE.partitions}
-    assert rig.told <= 2 * BUDGET.deleted + SHAPE.partitions_per_topic
+    assert rig.sent <= 2 * BUDGET.deleted + SHAPE.partitions_per_topic
     _return(rig)
     rig.run(5.0)
     assert not rig.machine._cluster.topics
@@ -393,7 +393,7 @@ def test_what_a_broker_says_of_many_replicas_is_taken_in_bit_by_bit(rig: Counted
 
 
 def test_settings_are_read_once_for_all_partitions_of_a_topic_that_need_them() -> None:
-    """Partitions that nobody can lead come first, and as many as a turn decides."""
+    """Partitions that no one can lead come first, and as many as a turn decides."""
     play = Play("brokers 1,2", "topic orders 0=1 1=1 2=1 3=1,2 4=1,2", "state orders-3 isr=1", "state orders-4 isr=1")
     play.do("config orders unclean.leader.election.enable=true")
     play.theatre.settings["budget"] = TurnBudget(decided=2)

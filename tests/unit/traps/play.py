@@ -15,13 +15,13 @@ class Stage(Theatre):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[Tell] = []
+        self.sent: list[Tell] = []
         self.reads: list[Read] = []
         self.recorded: list[Recorded] = []
         self.measured: list[Measured] = []
 
     def _obey(self, tell: Tell) -> None:
-        self.told.append(tell)
+        self.sent.append(tell)
         super()._obey(tell)
 
     def _carry_out_one(self, effect: Effect) -> None:
@@ -45,7 +45,7 @@ class Play:
     def do(self, *commands: str) -> list[str]:
         """Play further commands; every line of what came of them."""
         self.theatre.output.clear()
-        self.theatre.told.clear()
+        self.theatre.sent.clear()
         self.theatre.reads.clear()
         self.theatre.recorded.clear()
         self.theatre.measured.clear()

@@ -76,7 +76,7 @@ def test_every_list_of_brokers_names_all_that_are_registered() -> None:
         ("broker 3 returns", {1, 2, 3, 4, 100}),
     ):
         play.do(command)
-        lists = [t.command.brokers for t in play.theatre.told if isinstance(t.command, UpdateMetadata)]
+        lists = [t.command.brokers for t in play.theatre.sent if isinstance(t.command, UpdateMetadata)]
         assert lists
         assert all({b.broker for b in brokers} == live for brokers in lists)
 
@@ -85,7 +85,7 @@ def test_offline_replicas_are_named() -> None:
     play = cluster()
     play.do("broker 2 dies")
 
-    views = [v for t in play.theatre.told if isinstance(t.command, UpdateMetadata) for v in t.command.partitions]
+    views = [v for t in play.theatre.sent if isinstance(t.command, UpdateMetadata) for v in t.command.partitions]
     assert views
     assert all(view.offline == (2,) for view in views)
 
@@ -144,7 +144,7 @@ def test_what_a_topic_left_behind_is_deleted_whatever_leader_epoch_the_broker_kn
 
     lines = play.do("create topic orders 0=3,4 id=second-life-of-topic__")
     assert some(lines, "create /brokers/topics/orders/partitions/0/state", "leader=3 isr=[3, 4] leader_epoch=0")
-    told = [t.command for t in play.theatre.told if isinstance(t.command, LeaderAndIsr)]
+    told = [t.command for t in play.theatre.sent if isinstance(t.command, LeaderAndIsr)]
     assert {view.topic_id for command in told for view in command.new} == {"second-life-of-topic__"}
 
 

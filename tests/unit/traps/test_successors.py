@@ -17,7 +17,7 @@ SUCCESSOR = TopicId("S" * 22)
 def replaced() -> Play:
     """Somebody has deleted a topic and created it again before anybody looked."""
     play = Play("brokers 1,2", "topic orders 0=1", "elect")
-    play.theatre.told.clear()
+    play.theatre.sent.clear()
     topic = {"version": 3, "topic_id": SUCCESSOR, "partitions": {"0": [2]}}
     state = {"version": 1, "controller_epoch": 1, "leader": 2, "leader_epoch": 0, "isr": [2]}
     levels = [TOPIC, f"{TOPIC}/partitions", f"{TOPIC}/partitions/0", STATE]
@@ -31,7 +31,7 @@ def replaced() -> Play:
 
 def test_brokers_hear_of_them_in_two_requests_the_former_first() -> None:
     """A broker notes all ids of a request before it drops partitions, and an id with the last partition of its name."""
-    told = [t.command for t in replaced().theatre.told if t.broker == 1 and isinstance(t.command, UpdateMetadata)]
+    told = [t.command for t in replaced().theatre.sent if t.broker == 1 and isinstance(t.command, UpdateMetadata)]
 
     seen = [[(view.leader, view.topic_id) for view in command.partitions] for command in told]
 

@@ -139,7 +139,7 @@ def test_kafka_9946_an_answer_to_a_stop_that_deletes_nothing_confirms_no_deletio
     play = cluster("broker 1 hangs", "broker 2 hangs", MOVE, "isr orders-0 1,2,3,4")
     machine = play.theatre.machine
     assert machine is not None
-    asked = [t for t in play.theatre.told if isinstance(t.command, StopReplica)]
+    asked = [t for t in play.theatre.sent if isinstance(t.command, StopReplica)]
     assert {t.broker for t in asked} == {1, 2}
 
     def answered(*, is_deletion: bool) -> list[Acknowledged]:
@@ -247,7 +247,7 @@ def test_kafka_12835_13132_and_13102_a_topic_id_reaches_brokers_although_the_lea
     play.do("elect")
 
     topic_id = json.loads(play.data("/brokers/topics/orders") or "")["topic_id"]
-    last = {t.broker: t.command for t in play.theatre.told if isinstance(t.command, LeaderAndIsr)}
+    last = {t.broker: t.command for t in play.theatre.sent if isinstance(t.command, LeaderAndIsr)}
     assert set(last) == {1, 2}
     for command in last.values():
         assert [(v.topic_id, v.leader_epoch) for v in (*command.partitions, *command.new)] == [(topic_id, 0)]

@@ -178,7 +178,7 @@ def test_weakness_16_a_topic_created_again_between_two_looks_is_another_topic() 
 
     assert some(lines, f"create {STATE}", "leader=3 isr=[3, 1] leader_epoch=0")
     assert all("UpdateMetadata orders-1 leader=-2" in line for line in some(lines, "orders-1"))
-    told = [t.command for t in play.theatre.told if isinstance(t.command, LeaderAndIsr)]
+    told = [t.command for t in play.theatre.sent if isinstance(t.command, LeaderAndIsr)]
     views = [view for command in told for view in (*command.partitions, *command.new)]
     assert {(view.partition, view.topic_id) for view in views} == {(0, "another-id-of-orders__")}
     assert play.figures()["partitions"] == 1
