@@ -184,7 +184,6 @@ class Term:
     """One term. `happened` hears when all is loaded, and once why it must not go on; the caller then ends it."""
 
     def __init__(self, parts: TermParts, claimed: Claimed, happened: Happened) -> None:
-        """Everything is built, nothing runs."""
         self.epoch = claimed.epoch
         self.fence = claimed.fence_version
         self._is_over = False

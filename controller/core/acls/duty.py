@@ -82,7 +82,6 @@ class AclRequests(Duty):
     requests = (DescribeAcls, CreateAcls, DeleteAcls)
 
     def __init__(self, shared: Shared) -> None:
-        """Nobody asked."""
         self._shared = shared
         self._rights = shared.state.rights
         self._open: dict[CallId, _Creation | _Deletion] = {}

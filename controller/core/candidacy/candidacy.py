@@ -82,7 +82,6 @@ class Candidacy:
     """The standing of one replica, from the start of its process to the end."""
 
     def __init__(self, settings: CandidacySettings) -> None:
-        """A process that has just started: it stands by, and knows nothing."""
         self.phase = Phase.STANDBY
         self._sight = Sight(STARTING)
         self._settings = settings

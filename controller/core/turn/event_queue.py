@@ -35,7 +35,6 @@ class EventQueue:
     """
 
     def __init__(self, topics: Mapping[TopicName, TopicView], transactions: Transactions) -> None:
-        """Nothing has happened."""
         self._topics = topics
         self._transactions = transactions
         self._waiting: deque[Event] = deque()
