@@ -46,7 +46,6 @@ class Brokers(Duty):
     alarms = (TellAllAgain, RaiseEpochs, AskForDeletions)
 
     def __init__(self, shared: Shared, memory: BrokersMemory) -> None:
-        """Begin without brokers."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = memory

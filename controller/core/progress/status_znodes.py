@@ -53,7 +53,6 @@ class StatusZnodes:
     """The status znodes of one term."""
 
     def __init__(self, shared: Shared, ledger: RequestLedger, text: StatusText) -> None:
-        """Begin with nothing due."""
         self._shared = shared
         self._statuses = shared.state.statuses
         self._transactions = shared.transactions

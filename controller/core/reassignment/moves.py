@@ -49,7 +49,6 @@ class Moves(TopicDuty):
     alarms = (PatienceOver, EndsGathered)
 
     def __init__(self, shared: Shared, memory: MovesMemory) -> None:
-        """Begin without moves."""
         self._shared = shared
         self._cluster = shared.cluster
         self._removal = Removal(memory, shared.settings.deletion_patience_s)

@@ -22,7 +22,6 @@ class Removal:
     """The waits of one term: losing them costs asking again."""
 
     def __init__(self, memory: MovesMemory, patience_s: float) -> None:
-        """Begin without waits."""
         self._memory = memory
         self._patience_s = patience_s
         self._until: dict[TopicPartition, float] = {}

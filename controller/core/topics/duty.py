@@ -58,7 +58,6 @@ class Topics(TopicDuty):
     alarms = (AskAgainToDelete,)
 
     def __init__(self, shared: Shared, memory: TopicsMemory) -> None:
-        """Begin with nothing under way."""
         self._shared = shared
         self._cluster = shared.cluster
         self._creation = TopicCreation(shared)

@@ -35,7 +35,6 @@ class EventQueue:
     """
 
     def __init__(self, topics: Mapping[TopicName, TopicView], transactions: Transactions) -> None:
-        """Begin with an empty queue."""
         self._topics = topics
         self._transactions = transactions
         self._waiting: deque[Event] = deque()
