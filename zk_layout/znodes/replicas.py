@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from zk_layout.codec import decode_json, encode_json, json_decoder
+from zk_layout.codec import encode_json, json_decoder
 from zk_layout.ids import BrokerId
 
 ROOT = "/kafka_zk_controller/replicas"
@@ -44,16 +44,8 @@ class Replica(Struct, frozen=True):
     http: str = ""
 
 
-_decoder = json_decoder(Replica)
-
-
-def decode(data: bytes) -> Replica:
-    """How a replica stands.
-
-    Raises:
-        Undecodable: not this znode's JSON.
-    """
-    return decode_json(_decoder, data)
+decode = json_decoder(Replica)
+"""How a replica stands."""
 
 
 def encode(replica: Replica) -> bytes:
