@@ -10,11 +10,8 @@ from msgspec import Struct
 
 from controller.core.clients.authorization import Authorizer
 from controller.core.duties import all_duties
-from controller.core.messages import events
-from controller.core.messages.commands import LiveBroker
-from controller.core.messages.effects import Drained, Effect
+from controller.core.messages import commands, effects, events, requests
 from controller.core.messages.outbox import Outbox
-from controller.core.messages.requests import Request
 from controller.core.scheduling.quarantine import described
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
@@ -39,7 +36,7 @@ class Snapshot(Struct, frozen=True):
 
     is_loaded: bool
     in_flight: int
-    live_brokers: tuple[LiveBroker, ...]
+    live_brokers: tuple[commands.LiveBroker, ...]
 
 
 class Machine:
@@ -64,7 +61,7 @@ class Machine:
         is_allowed: Authorizer | None = None,
     ) -> None:
         """A term that has not loaded anything yet. Without `is_allowed` its settings say who decides."""
-        self._unanswered: dict[events.CallId, Request] = {}
+        self._unanswered: dict[events.CallId, requests.Request] = {}
         shared = at_beginning(settings, controller_epoch, random, is_allowed)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._set_aside = shared.set_aside
@@ -77,7 +74,7 @@ class Machine:
         self._half_read = shared.transactions.half_read_topics
         self._is_loaded = self._is_draining = self._is_over = False
 
-    def turn(self, happened: Sequence[events.Event], now: float) -> list[Effect]:
+    def turn(self, happened: Sequence[events.Event], now: float) -> list[effects.Effect]:
         """What follows from these events.
 
         Shape:
@@ -96,7 +93,7 @@ class Machine:
             self._decide(out)
         is_drained = self._is_draining and not self._transactions.count and not out.is_over
         if is_drained:
-            out.add(Drained())
+            out.add(effects.Drained())
         elif self._queue.has_more or (self._is_loaded and self._state.has_changes_left(self._half_read)):
             out.wake(events.Again(), out.now)
         self._is_over = out.is_over or is_drained
@@ -119,7 +116,7 @@ class Machine:
     def snapshot(self) -> Snapshot:
         """How things stand after the last turn."""
         cluster = self._cluster
-        live = tuple(LiveBroker(b, cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
+        live = tuple(commands.LiveBroker(b, cluster.brokers[b].registration.endpoints) for b in cluster.live_brokers())
         return Snapshot(self._is_loaded, self._transactions.count, live)
 
     def figures(self) -> dict[str, float]:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from controller.core.messages import events
-from controller.core.messages.commands import Command, LeaderAndIsr, StopReplica
-from controller.core.messages.effects import Write
-from controller.core.messages.requests import part_count
+from controller.core.messages import commands, effects, events, requests
 from controller.core.state.topics import TopicView
 from controller.core.transactions.owner import Transactions
 from zk_layout.facts import Fact
@@ -83,11 +80,11 @@ class EventQueue:
             case events.QuotasRead(rates):
                 return len(rates)
             case events.Asked(request=request):
-                return 1 + part_count(request)
+                return 1 + requests.part_count(request)
             case _:
                 return 1
 
-    def _work_of_znode(self, seen: Fact | Write) -> int:
+    def _work_of_znode(self, seen: Fact | effects.Write) -> int:
         """Of a topic as a whole, and of a request to delete it, each partition is looked at."""
         if not isinstance(seen.address, TopicAddress | TopicDeletionAddress):
             return 1
@@ -97,11 +94,11 @@ class EventQueue:
         return 1 + max(before, len(value.partitions) if isinstance(value, Topic) else 0)
 
 
-def _partitions(command: Command) -> int:
+def _partitions(command: commands.Command) -> int:
     match command:
-        case StopReplica(stops):
+        case commands.StopReplica(stops):
             return len(stops)
-        case LeaderAndIsr(partitions, new):
+        case commands.LeaderAndIsr(partitions, new):
             return len(partitions) + len(new)
         case _:
             return 0
