@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 T = TypeVar("T")
 
@@ -75,6 +75,11 @@ def _is_deeper(brackets: bytes, limit: int) -> bool:
 def encode_json(value: object) -> bytes:
     """Compact JSON, as Kafka writes it."""
     return msgspec.json.encode(value)
+
+
+def encode_version_1(value: Struct) -> bytes:
+    """The fields by their names, behind a version, as Kafka begins what it writes."""
+    return encode_json({"version": 1, **structs.asdict(value)})
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from zk_layout.codec import encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 from zk_layout.ids import TopicName
 
 USERS = "/config/users"
@@ -134,4 +134,4 @@ def decode_user(data: bytes) -> Config:
 
 def encode(config: Config) -> bytes:
     """As brokers and tools write it."""
-    return encode_json({"version": 1, "config": config.config})
+    return encode_version_1(config)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers
-from zk_layout.codec import encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 
 
 class ControllerIdsAddress(Struct, frozen=True, gc=False):
@@ -40,4 +40,4 @@ def encode(controllers: ControllerIds) -> bytes:
     >>> encode(ControllerIds((100, 101)))
     b'{"version":1,"ids":[100,101]}'
     """
-    return encode_json({"version": 1, "ids": controllers.ids})
+    return encode_version_1(controllers)

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Final
 from msgspec import Meta, Struct
 
 from zk_layout.bounds import INT64_MAX, Broker, Brokers, Count, Id, LastRequest, Millis, Partition, Request
-from zk_layout.codec import Undecodable, encode_json, json_decoder
+from zk_layout.codec import Undecodable, encode_json, encode_version_1, json_decoder
 from zk_layout.ids import RequestId, TopicName, Zxid
 
 ROOT: Final = "/admin/reassign_partitions_status"
@@ -147,7 +147,7 @@ def decode_root(data: bytes) -> StatusRoot | None:
 
 def encode_root(root: StatusRoot) -> bytes:
     """The last request id."""
-    return encode_json({"version": 1, "last_request_id": root.last_request_id})
+    return encode_version_1(root)
 
 
 decode = json_decoder(RequestStatus)

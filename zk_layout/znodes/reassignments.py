@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal
 from msgspec import Struct
 
 from zk_layout.bounds import Brokers, WriterEpoch
-from zk_layout.codec import Undecodable, encode_json, json_decoder
+from zk_layout.codec import Undecodable, encode_version_1, json_decoder
 from zk_layout.ids import ControllerEpoch, PartitionId, TopicName
 
 ROOT: Final = "/admin/reassignments"
@@ -74,7 +74,7 @@ def encode(reassignment: Reassignment) -> bytes:
     >>> encode(Reassignment((10, 11, 15)))
     b'{"version":1,"assignment":[10,11,15]}'
     """
-    return encode_json({"version": 1, "assignment": reassignment.assignment})
+    return encode_version_1(reassignment)
 
 
 def decode_keeper(data: bytes) -> FolderKeeper:
@@ -87,4 +87,4 @@ def decode_keeper(data: bytes) -> FolderKeeper:
 
 def encode_keeper(keeper: FolderKeeper) -> bytes:
     """The last keeper."""
-    return encode_json({"version": 1, "controller_epoch": keeper.controller_epoch})
+    return encode_version_1(keeper)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from zk_layout.codec import encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 
 
 class ReleaseAddress(Struct, frozen=True, gc=False):
@@ -41,4 +41,4 @@ def encode(release: Release) -> bytes:
     >>> encode(Release("ann@host", 1700000000000, "upgrade"))
     b'{"version":1,"by":"ann@host","at_ms":1700000000000,"reason":"upgrade"}'
     """
-    return encode_json({"version": 1, "by": release.by, "at_ms": release.at_ms, "reason": release.reason})
+    return encode_version_1(release)

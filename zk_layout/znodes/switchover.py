@@ -10,7 +10,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from zk_layout.bounds import Broker
-from zk_layout.codec import encode_json, json_decoder
+from zk_layout.codec import encode_version_1, json_decoder
 
 
 class SwitchoverAddress(Struct, frozen=True, gc=False):
@@ -41,4 +41,4 @@ def encode(switchover: Switchover) -> bytes:
     >>> encode(Switchover(902, "ann@host", 1700000000000))
     b'{"version":1,"to":902,"by":"ann@host","at_ms":1700000000000}'
     """
-    return encode_json({"version": 1, "to": switchover.to, "by": switchover.by, "at_ms": switchover.at_ms})
+    return encode_version_1(switchover)
