@@ -17,7 +17,7 @@ from controller.core.messages.commands import (
     UpdateMetadata,
 )
 from controller.core.messages.errors import ErrorCode
-from controller.lab.broker_model import KAFKA_2_4, KAFKA_2_8, KAFKA_3_9
+from controller.lab.broker_model import KAFKA_3_9
 from controller.lab.errors import LabError
 from tests.conformance.broker_backends import (
     AS_IT_IS,
@@ -29,6 +29,7 @@ from tests.conformance.broker_backends import (
     Modelled,
     real_broker,
 )
+from tests.equipment.broker_versions import KAFKA_2_4, KAFKA_2_8
 from zk_layout.ids import (
     BrokerId,
     ControllerEpoch,
