@@ -18,13 +18,7 @@ from controller.wire.apis import SERVED, ApiKey, VersionRange
 from controller.wire.frames import RequestHeader, encode_response_header, framed
 from controller.wire.metadata_bytes import MetadataEncoder
 from controller.wire.operation_bits import operation_bits
-from controller.wire.schema import (
-    UNTHROTTLED,
-    MessageSchema,
-    encode_entity,
-    response_schema,
-    topic_uuid,
-)
+from controller.wire.schema import UNTHROTTLED, MessageSchema, encode_entity, response_schema, topic_uuid
 from controller.wire.tagged import listed, request_id_field, with_tagged, without_additions
 
 _KEYS: dict[type[replies.Reply], tuple[ApiKey, ...]] = {

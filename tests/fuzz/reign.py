@@ -20,16 +20,7 @@ from controller.runtime.reclaiming import collect, spare
 from controller.server.listener import ListenerSettings, Server, Unobserved
 from controller.settings.limits import Limits
 from zk_layout.facts import Fact, Stat, absent, present
-from zk_layout.ids import (
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
-    PartitionId,
-    TopicId,
-    TopicName,
-    ZnodeVersion,
-    Zxid,
-)
+from zk_layout.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionId, TopicId, TopicName, ZnodeVersion, Zxid
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.configs import TopicConfigAddress, UserConfigAddress
 from zk_layout.znodes.partition_state import PartitionState, StateAddress

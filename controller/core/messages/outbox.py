@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from controller.core.messages import effects
-from controller.core.messages.commands import Command
-from controller.core.messages.events import Alarm, CallId
-from controller.core.messages.replies import Reply
-from controller.core.messages.requests import Request
+from controller.core.messages import commands, effects, events, replies, requests
 from zk_layout.catalog import Address
 from zk_layout.ids import BrokerEpoch, BrokerId, ControllerEpoch
 
@@ -19,7 +15,7 @@ MOST_LINES = 5
 class Outbox:
     """The effects of one turn. A request is answered once: later answers are dropped."""
 
-    def __init__(self, now: float, unanswered: dict[CallId, Request]) -> None:
+    def __init__(self, now: float, unanswered: dict[events.CallId, requests.Request]) -> None:
         """Begin without effects. `now` is in monotonic seconds; `unanswered` are the requests of the term."""
         self.now = now
         self.effects: list[effects.Effect] = []
@@ -58,7 +54,7 @@ class Outbox:
             self.effects.append(effects.Recorded(record, tuple(lines), self._counts[record]))
         return self.effects
 
-    def wake(self, alarm: Alarm, at: float) -> None:
+    def wake(self, alarm: events.Alarm, at: float) -> None:
         """Ring at this time, in monotonic seconds."""
         self.effects.append(effects.Wake(alarm, at))
 
@@ -67,14 +63,14 @@ class Outbox:
         self.effects.append(effects.Read(tuple(dict.fromkeys(addresses)), watch))
 
     def send(
-        self, broker: BrokerId, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch, command: Command
+        self, broker: BrokerId, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch, command: commands.Command
     ) -> None:
         """Send a command to a broker."""
         tell = effects.Tell(broker, broker_epoch, controller_epoch, command)
         self.sent.append(tell)
         self.effects.append(tell)
 
-    def answer(self, call: CallId, reply: Reply) -> None:
+    def answer(self, call: events.CallId, reply: replies.Reply) -> None:
         """Answer a request that has no answer yet."""
         if self._unanswered.pop(call, None) is not None:
             self.effects.append(effects.Answer(call, reply))

@@ -7,11 +7,7 @@ from msgspec import Struct
 from zk_layout.bounds import HIGHEST_REQUEST_ID
 from zk_layout.facts import Fact
 from zk_layout.ids import ABSENT, RequestId, ZnodeVersion
-from zk_layout.znodes.reassignment_status import (
-    ReassignmentStatusAddress,
-    RequestStatus,
-    StatusRoot,
-)
+from zk_layout.znodes.reassignment_status import ReassignmentStatusAddress, RequestStatus, StatusRoot
 
 
 class KeptStatus(Struct, frozen=True):
