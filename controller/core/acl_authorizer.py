@@ -82,7 +82,6 @@ class KnownAcls:
     """
 
     def __init__(self) -> None:
-        """Begin with everything closed."""
         self._acls: dict[ResourcePattern, Acls] = {}
         self._names: dict[tuple[AclEntry, ResourceType, PatternType], set[str]] = {}
         self._closed_folders = set(product(ResourceType, PatternType))

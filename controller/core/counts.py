@@ -30,7 +30,6 @@ class PartitionCounts(Duty):
     """The gauges of the cluster; other duties read two of the sets from memory."""
 
     def __init__(self, shared: Shared, memory: CountsMemory) -> None:
-        """Begin with an empty cluster."""
         self._cluster = shared.cluster
         self._offline = memory.offline
         self._not_preferred = memory.not_preferred

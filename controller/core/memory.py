@@ -15,7 +15,6 @@ class Memory:
     """The memory of one term. Each duty gets its own part; all others read it through the `Cluster` view."""
 
     def __init__(self, own_id: BrokerId) -> None:
-        """Begin with empty memory."""
         self.brokers = BrokersMemory(controllers={own_id: True})
         self.moves = MovesMemory()
         self.legacy = LegacyMemory()

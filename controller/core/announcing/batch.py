@@ -38,7 +38,6 @@ class Batch:
     """The commands of one turn."""
 
     def __init__(self, cluster: Cluster, round_: FullUpdates) -> None:
-        """Begin an empty batch. Brokers on the round do not know some topics yet."""
         self._cluster = cluster
         self._round = round_
         self._views: Views = {}

@@ -42,7 +42,6 @@ class FullUpdates:
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        """Begin with no broker in need of an update."""
         self._cluster = cluster
         self._round: dict[TopicName, None] = {}
         self._names: list[TopicName] = []

@@ -32,7 +32,6 @@ class Admission:
     """Follows registrations as they come and go."""
 
     def __init__(self, cluster: Cluster, memory: BrokersMemory, state: ClusterState) -> None:
-        """Begin with no broker admitted."""
         self._cluster = cluster
         self._memory = memory
         self._state = state

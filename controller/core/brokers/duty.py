@@ -46,7 +46,6 @@ class Brokers(Duty):
     alarms = (TellAllAgain, RaiseEpochs, AskForDeletions)
 
     def __init__(self, shared: Shared, memory: BrokersMemory) -> None:
-        """Begin without brokers."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = memory
@@ -320,7 +319,6 @@ class Brokers(Duty):
     # ---- controlled shutdown --------------------------------------------------------------------------------
 
     def admit(self, asked: Asked, out: Outbox) -> None:
-        """Begin a controlled shutdown: the broker no longer counts as live, but still gets commands."""
         request = asked.request
         if not isinstance(request, ControlledShutdown):
             raise TypeError(f"{type(request).__name__} is not served here")

@@ -37,7 +37,6 @@ class Refusals:
     """What the brokers of one term have recently refused."""
 
     def __init__(self, shared: Shared, memory: BrokersMemory) -> None:
-        """Begin without refusals."""
         self._cluster = shared.cluster
         self._memory = memory
         self._agenda = shared.agenda

@@ -18,7 +18,6 @@ class KnownHolder:
     """
 
     def __init__(self, why_blind: str) -> None:
-        """Begin without a known holder."""
         self.holder: HolderSeen | None = None
         self.why_blind = why_blind
         self.is_another = self.is_change = False

@@ -18,7 +18,6 @@ class Pauses:
     """
 
     def __init__(self) -> None:
-        """Begin without any wait."""
         self._refusal, self._refusals = "", 0
         self._is_for_a_person = False
         self._retry_at = self._pause_until = self._native_until = 0.0

@@ -51,7 +51,6 @@ class Outcomes:
     """Parts of requests between write and answer."""
 
     def __init__(self, cluster: Cluster, requests: OpenRequests) -> None:
-        """Begin with none."""
         self._cluster = cluster
         self._requests = requests
         self._pending: dict[TopicName, list[_Awaited]] = {}

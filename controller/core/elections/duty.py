@@ -38,7 +38,6 @@ class Elections(TopicDuty):
     alarms = (Rebalance,)
 
     def __init__(self, shared: Shared, memory: ElectionsMemory) -> None:
-        """Begin without requests for elections."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = memory

@@ -94,7 +94,6 @@ class Progress:
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def begin(self, statuses: Statuses, now: float) -> None:
-        """Begin a term; the statuses of earlier terms show since when each move has been in its stage."""
         self._outages.began = now
         for kept in statuses.kept.values():
             for topic in kept.status.topics if kept.status is not None else ():

@@ -47,7 +47,6 @@ class Transfers:
     """Samples of one term; losing them costs some seconds of measuring."""
 
     def __init__(self) -> None:
-        """Begin without samples."""
         self._sizes: dict[TopicPartition, dict[BrokerId, int]] = {}
         self._flows: dict[TopicPartition, dict[BrokerId, _Flow]] = {}
         self.stale_after_s = STALE_AFTER_S

@@ -28,7 +28,6 @@ class Buckets:
     """
 
     def __init__(self, window_s: float, most: int = MOST) -> None:
-        """Begin without buckets."""
         self._window_s = window_s
         self._most = most
         self._buckets: dict[bytes, tuple[TokenBucket, float]] = {}

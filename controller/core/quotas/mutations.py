@@ -47,7 +47,6 @@ class MutationQuotas:
     """
 
     def __init__(self, quotas: Quotas, window_s: float) -> None:
-        """Begin without debts; earlier terms are forgotten, as by a Kafka controller that fails over."""
         self._quotas = quotas
         self._buckets = Buckets(window_s)
         self._open: dict[CallId, _Open] = {}

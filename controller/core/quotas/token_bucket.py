@@ -20,7 +20,6 @@ class TokenBucket:
     __slots__ = ("_seen_ms", "_tokens", "used_ms")
 
     def __init__(self, burst: float, now_ms: int) -> None:
-        """Begin with a full bucket."""
         self._tokens = burst
         self._seen_ms = self.used_ms = now_ms
 

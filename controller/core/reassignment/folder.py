@@ -45,7 +45,6 @@ class ReassignmentFolder(TopicDuty):
     """The folder in one term. Registered only if `controller.reassignments.znodes` asks for it."""
 
     def __init__(self, shared: Shared, memory: FolderMemory, is_older_than_entries: Older) -> None:
-        """Begin without known children."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = memory

@@ -35,7 +35,6 @@ class ForeignWrites(TopicDuty):
     """Knows which assignments this controller wrote, and restores those that someone else replaced."""
 
     def __init__(self, shared: Shared, memory: ForeignWritesMemory) -> None:
-        """Begin without writes."""
         self._agenda, self._state, self._topics = shared.agenda, shared.state, shared.state.topics
         self._overwritten = memory.overwritten
         self._ours: dict[TopicName, Assignments] = {}

@@ -36,7 +36,6 @@ class LegacyZnode(TopicDuty):
     """Remembers the accepted entries, which are taken when the znode appears and only decrease afterwards."""
 
     def __init__(self, shared: Shared, memory: LegacyMemory) -> None:
-        """Begin without entries."""
         self._shared = shared
         self._cluster = shared.cluster
         self._memory = memory

@@ -49,7 +49,6 @@ class Moves(TopicDuty):
     alarms = (PatienceOver, EndsGathered)
 
     def __init__(self, shared: Shared, memory: MovesMemory) -> None:
-        """Begin without moves."""
         self._shared = shared
         self._cluster = shared.cluster
         self._removal = Removal(memory, shared.settings.deletion_patience_s)
@@ -185,7 +184,6 @@ class Moves(TopicDuty):
         self._letting_go, self._gathered, self._ends_moves = [], [], False
 
     def close_step(self, step: Step, out: Outbox) -> None:
-        """Begin waits, and gather ends of moves that come at about the same time."""
         until = self._removal.wait_for(self._letting_go, out.now)
         if until is not None:
             out.wake(PatienceOver(), until)

@@ -22,7 +22,6 @@ class Removal:
     """The waits of one term: losing them costs asking again."""
 
     def __init__(self, memory: MovesMemory, patience_s: float) -> None:
-        """Begin without waits."""
         self._memory = memory
         self._patience_s = patience_s
         self._until: dict[TopicPartition, float] = {}
@@ -65,7 +64,6 @@ class Removal:
         return confirmed
 
     def wait_for(self, partitions: Iterable[TopicPartition], now: float) -> float | None:
-        """Begin to wait for these moves; return the end of the earliest of all waits, if any wait is new."""
         new = [at for at in partitions if at not in self._until and at not in self._memory.out_of_patience]
         for at in new:
             self._until[at] = now + self._patience_s

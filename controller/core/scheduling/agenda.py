@@ -19,7 +19,6 @@ class Agenda:
     """Partitions that the rules must examine, by topic. Topics with a waiting caller come first."""
 
     def __init__(self, budget: int) -> None:
-        """Begin with an empty agenda."""
         self._budget = budget
         self._urgent: dict[TopicName, Numbers] = {}
         self._normal: dict[TopicName, Numbers] = {}

@@ -22,7 +22,6 @@ class Quarantine:
     """The subjects quarantined in this term."""
 
     def __init__(self) -> None:
-        """Begin with nothing quarantined."""
         self._reasons: dict[str, str] = {}
 
     def __len__(self) -> int:

@@ -34,7 +34,6 @@ class Waits:
     """Callbacks for settled partitions: those that no rule applies to, or whose rule cannot act for now."""
 
     def __init__(self) -> None:
-        """Begin without waits."""
         self._waiting: list[_Wait] = []
 
     @property

@@ -34,7 +34,6 @@ class RecordedControllers(Duty):
     alarms = (RecordOwn,)
 
     def __init__(self, shared: Shared) -> None:
-        """Begin; the recorded ids are facts."""
         self._shared = shared
         self._is_due = False
         self._is_own_due = False

@@ -46,7 +46,6 @@ class FeatureVersioning(Duty):
     requests = (UpdateFeatures,)
 
     def __init__(self, shared: Shared) -> None:
-        """Begin without requests; the znode's content is a fact."""
         self._shared = shared
         self._queue: deque[Asked] = deque()
 

@@ -30,7 +30,6 @@ class Notifications(Duty):
     """Deletes notifications; each kind is one subject, since permission to delete is the same for all of a kind."""
 
     def __init__(self, shared: Shared) -> None:
-        """Begin without notifications."""
         self._shared = shared
         self._refused: dict[Notification, None] = {}
 

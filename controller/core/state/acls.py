@@ -26,7 +26,6 @@ class Rights:
     """The rights, folded from facts. `known` is the result; before `begin` everything is closed."""
 
     def __init__(self) -> None:
-        """Begin without facts."""
         self.known = KnownAcls()
         self._held: dict[ResourcePattern, Fact] = {}
         self._refused: set[ResourcePattern] = set()

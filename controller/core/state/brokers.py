@@ -25,7 +25,6 @@ class Registrations:
     """
 
     def __init__(self) -> None:
-        """Begin without registrations."""
         self._since: dict[BrokerId, Zxid] = {}
         self._readable: dict[BrokerId, tuple[Zxid, Broker]] = {}
 

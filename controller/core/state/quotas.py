@@ -30,7 +30,6 @@ class Quotas:
     """The quotas on changes of topics in ZooKeeper."""
 
     def __init__(self) -> None:
-        """Begin without limits."""
         self._rates: dict[QuotaEntity, float] = {}
 
     def __bool__(self) -> bool:

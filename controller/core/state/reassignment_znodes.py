@@ -16,7 +16,6 @@ class ReassignmentZnodes:
     """The folder as folded from facts: the last term that maintained it, and its children by topic."""
 
     def __init__(self, changes: OpenChanges) -> None:
-        """Begin without facts."""
         self.changes = changes
         self.kept_by = NO_TERM
         self.version = ABSENT

@@ -314,7 +314,6 @@ class Topics:
                 del self._records[oldest]
 
     def _meet(self, name: TopicName, record: _Record, czxid: Zxid) -> TopicView:
-        """Begin the view of a new topic, with the earlier facts that belong to it."""
         self._tombstones.pop(name, None)
         look = look_of(name)
         if look is not None:

@@ -17,7 +17,6 @@ class UserConfigs:
     """The newest facts about users in demand."""
 
     def __init__(self) -> None:
-        """Begin without users in demand."""
         self._wanted: dict[UserConfigAddress, Fact | None] = {}
 
     def want(self, address: UserConfigAddress) -> None:

@@ -29,7 +29,6 @@ class Draft:
     """
 
     def __init__(self, topic: TopicView, cluster: Cluster) -> None:
-        """Begin without decisions."""
         self.topic = topic
         self.before: list[Write] = []
         self.along: list[Write] = []

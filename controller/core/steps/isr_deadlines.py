@@ -34,7 +34,6 @@ class IsrDeadlines:
     """The leaders of one term that wait for an ISR that cannot be written."""
 
     def __init__(self, shared: Shared, quarantine: TopicQuarantines) -> None:
-        """Begin without waiting leaders."""
         self._shared = shared
         self._quarantines = quarantine
         self._topics: dict[TopicName, None] = {}

@@ -58,7 +58,6 @@ class Topics(TopicDuty):
     alarms = (AskAgainToDelete,)
 
     def __init__(self, shared: Shared, memory: TopicsMemory) -> None:
-        """Begin with nothing under way."""
         self._shared = shared
         self._cluster = shared.cluster
         self._creation = TopicCreation(shared)
@@ -233,7 +232,6 @@ class Topics(TopicDuty):
     # ---- what happens ---------------------------------------------------------------------------------------
 
     def follow(self, changes: Changes, out: Outbox) -> None:
-        """Begin and end deletions as the facts say."""
         for name in self._deletions.follow(changes):
             text = f"topic {name} is still being deleted: brokers were sent deletions of its replicas"
             out.notice(WITHDRAWN, f"{text} before {TopicDeletionAddress(name).path} was removed; it is written again")

@@ -75,7 +75,6 @@ class SizeWarnings:
     """The size warnings of this term: one for each znode that grows large, and one when it is too large."""
 
     def __init__(self, sizes: RequestSizes) -> None:
-        """Begin without warnings."""
         self._sizes = sizes
         self._warned: set[str] = set()
         self._refused: set[str] = set()
