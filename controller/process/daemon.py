@@ -31,7 +31,7 @@ from controller.core.candidacy.orders import (
     TermOrder,
     WakeAt,
 )
-from controller.core.candidacy.phases import Phase
+from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.clients.authorization import anybody
 from controller.core.messages.commands import LiveBroker
 from controller.core.messages.effects import Notice
@@ -179,7 +179,13 @@ class Daemon:
             self._monitoring.refuses_clients = self._refuses_clients
         dialer = dialer_of(settings.listening, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
-        self._claimant = Claimant(settings.claim, preflight, self._happened, troubles=troubles)
+        self._claimant = Claimant(
+            settings.claim,
+            preflight,
+            self._happened,
+            troubles=troubles,
+            never_claims=settings.candidacy.take_over is TakeOver.NEVER,
+        )
         self._server.show(
             lambda: own_configs(
                 settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
@@ -190,7 +196,7 @@ class Daemon:
         self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
             self._own_id,
-            lambda: self._claimant.bridge if self._claimant.has_passed else None,
+            lambda: self._claimant.bridge if self._claimant.may_write else None,
             self.status,
             http.address,
             troubles,

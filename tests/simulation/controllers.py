@@ -345,6 +345,7 @@ class Process(Daemon):
             NothingWrong(),
             self._happened,
             new_bridge=self._new_bridge,
+            never_claims=settings.candidacy.take_over is TakeOver.NEVER,
         )
         listener: Any = controller.listener
         observer: Any = controller.observer
@@ -412,6 +413,11 @@ class Controller:
         return self._process is not None
 
     @property
+    def observes(self) -> bool:
+        """Whether it never claims: the last of the replicas, if any."""
+        return self.own_id in list(self.world.controllers)[len(self.world.controllers) - self.world.plan.observers :]
+
+    @property
     def is_claiming(self) -> bool:
         """Whether it is about to claim, or has a claim on its way."""
         return self.phase is Phase.CONTENDING
@@ -473,8 +479,11 @@ class Controller:
         self.crash_at_commit, self.crash_in_turn, self.at_next_commit, self.at_next_claim = 0, False, None, None
         self.world.say(self.name, "starts")
         plan = self.world.plan
+        settings = settings_of(self.own_id, plan.take_over, plan.session_timeout_s)
+        if self.observes:
+            settings = replace(settings, candidacy=replace(settings.candidacy, take_over=TakeOver.NEVER))
         self._loop = SimulatedLoop(self.world.clock, partial(self.world.say, self.name))  # type: ignore[abstract]
-        self._process = Process(self, settings_of(self.own_id, plan.take_over, plan.session_timeout_s), self._loop)
+        self._process = Process(self, settings, self._loop)
         self._loop.start(self._live(self._process))
 
     async def _live(self, process: Process) -> None:

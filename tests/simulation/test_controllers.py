@@ -13,7 +13,8 @@ from controller.core.messages.events import Event
 from controller.zk.writer import Writer
 from tests.simulation.broken import Broken
 from tests.simulation.world import World
-from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion
+from tests.simulation.zookeeper import Operation
+from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
 
 TOO_LARGE = b" " * 0x100000
 
@@ -66,3 +67,23 @@ def test_one_that_is_sent_nevertheless_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(Broken, match="sent ZooKeeper a request of"):
         World(3).run()
+
+
+@pytest.mark.parametrize("seed", [11, 12, 13])
+def test_a_replica_that_never_claims_writes_nothing_whatever_happens(seed: int) -> None:
+    world = World(seed, plan=msgspec.structs.replace(World(seed).plan, observers=1))
+    observer = list(world.controllers.values())[-1]
+    sessions, writers = set[SessionId](), set[SessionId]()
+    right = world.zookeeper._on_write
+
+    def wrote(session: SessionId, operation: Operation, zxid: Zxid) -> None:
+        sessions.add(observer.session)
+        writers.add(session)
+        right(session, operation, zxid)
+
+    world.zookeeper._on_write = wrote
+    world.run()
+
+    assert sessions - {0}
+    assert sessions & writers <= {0}
+    assert observer.epoch == 0

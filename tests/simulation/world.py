@@ -109,6 +109,7 @@ class Plan(Struct, frozen=True):
     take_over: TakeOver
     session_timeout_s: float = 6.0
     writes_a_transaction: int = WRITES_A_TRANSACTION
+    observers: int = 0
     aimed_every_s: float = 6.0
     plot_every_s: float = 20.0
     tick_s: float = 0.25
@@ -134,7 +135,7 @@ def plan_of(random: Random, later: Random) -> Plan:
         fault_every_s=random.choice((1.5, 4.0, 10.0)),
         ask_every_s=random.choice((0.5, 2.0, 6.0)),
         rebalance_every_s=random.choice((None, 5.0, 30.0)),
-        take_over=random.choice(tuple(TakeOver)),
+        take_over=random.choice((TakeOver.ALWAYS, TakeOver.WHEN_VACANT)),
         writes_a_transaction=later.choice(MOST_WRITES),
     )
     return replace(plan, **LONG_LIFE) if later.random() < LIVE_LONG else plan
