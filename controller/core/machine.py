@@ -39,6 +39,7 @@ from controller.core.messages.requests import Request
 from controller.core.scheduling.quarantine import described
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.state.cluster import ClusterState
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Proposal
@@ -83,10 +84,15 @@ class Machine:
         controller_epoch: ControllerEpoch,
         random: SeededRandom,
         is_allowed: Authorizer | None = None,
+        state: ClusterState | None = None,
     ) -> None:
-        """A term that has not loaded anything yet. Without `is_allowed` its settings say who decides."""
+        """A term that begins to load. Without `is_allowed` its settings say who decides.
+
+        `state` is what was folded before the term, and belongs to this machine from now on. Nothing follows from it
+        until `Loaded` says that it is as ZooKeeper was after the claim.
+        """
         self._unanswered: dict[CallId, Request] = {}
-        shared = at_beginning(settings, controller_epoch, random, is_allowed)
+        shared = at_beginning(settings, controller_epoch, random, is_allowed, state)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._set_aside = shared.set_aside
         self._queue = EventQueue(self._cluster.topics, self._transactions)

@@ -15,6 +15,7 @@ from controller.core.messages.effects import Effect
 from controller.core.messages.events import Event
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.state.cluster import ClusterState
 from controller.runtime.journal import Journal, Term, Turn, files, read, replay
 from tests.simulation.world import World
 from zk_layout.ids import BrokerId, ControllerEpoch
@@ -60,10 +61,10 @@ class RecordedWorld(World):
             journal.close()
 
 
-def machine_of(term: Term) -> Machine:
+def machine_of(term: Term, state: ClusterState | None = None) -> Machine:
     """The machine that a journal tells of."""
     assert isinstance(term.settings, MachineSettings)
-    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed), state=state)
 
 
 def main(directory: Path) -> int:

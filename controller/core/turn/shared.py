@@ -66,9 +66,11 @@ def at_beginning(
     controller_epoch: ControllerEpoch,
     random: SeededRandom,
     is_allowed: Authorizer | None = None,
+    state: ClusterState | None = None,
 ) -> Shared:
-    """What the duties of a term share before anything is known."""
-    state, memory = ClusterState(deletes_topics=settings.deletes_topics is True), Memory(settings.own_id)
+    """What the duties of a term share when it begins; `state` is what was folded before, if anything was."""
+    state, memory = ClusterState() if state is None else state, Memory(settings.own_id)
+    state.topics.set_deletes_topics(deletes_topics=settings.deletes_topics is True)
     quotas = MutationQuotas(state.quotas, settings.quota_window_s)
     requests = OpenRequests(quotas)
     identity = Identity(
