@@ -34,11 +34,12 @@ from controller.core.messages.effects import (
 from controller.core.messages.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
+from controller.following.cluster import ClusterFollower
 from controller.preflight.findings import Verdict
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
 from controller.process.term import TermParts
-from controller.process.terms import Leading
+from controller.process.terms import Followed, Leading
 from controller.settings import Settings, load
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_protocol
@@ -285,7 +286,7 @@ class _Leading(Leading):
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
         observer: Any = controller.observer
-        super().__init__(settings.term, claimant, observer, process.happened)
+        super().__init__(settings.term, claimant, observer, process.happened, Followed(process.cluster))
         self._controller = controller
         self._bridge = claimant
 
@@ -297,9 +298,11 @@ class _Leading(Leading):
             controller.channels = Links(controller, emit)
             return controller.channels
 
+        of_machine = world.settings_of(own_id)
         return TermParts(
             bridge=self._bridge.bridge,
-            machine_settings=world.settings_of(own_id),
+            facts=self._facts(of_machine, world.sizes.believed_bytes),
+            machine_settings=of_machine,
             protocol=parse_protocol(PROTOCOL),
             inter_broker_listener="PLAINTEXT",
             request_timeout_s=30.0,
@@ -309,7 +312,7 @@ class _Leading(Leading):
             counter=observer,
             link_observer=None,  # type: ignore[arg-type]  # for the links, which are not there
             turn_observers=(observer,),
-            new_machine=lambda _, epoch, __: world.new_machine(own_id, epoch),
+            new_machine=lambda _, epoch, __, state: world.new_machine(own_id, epoch, state),
             new_links=new_links,
             new_log_dirs=lambda _, emit: Inspector(controller, emit),
             random_bytes=bytes,
@@ -328,6 +331,13 @@ class Silent:
 
     def close(self) -> None:
         """Nothing is left to be said."""
+
+
+class Unled(ClusterFollower):
+    """Follows nothing where no term does: no client is passed on here."""
+
+    async def follow(self) -> None:
+        """Nothing."""
 
 
 class Process(Daemon):
@@ -350,6 +360,7 @@ class Process(Daemon):
         listener: Any = controller.listener
         observer: Any = controller.observer
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
+        self.cluster = self._cluster = Unled(lambda: self.claimant.bridge)
         self._leading = _Leading(controller, settings, self._claimant, self)
         silent: Any = Silent()
         self._announcing = self._quotas = self._access_log = silent

@@ -24,8 +24,8 @@ from zk_layout.ids import BrokerId, ControllerEpoch
 class RecordedMachine:
     """A machine that keeps a journal of its whole life."""
 
-    def __init__(self, term: Term, journal: Journal) -> None:
-        self._machine = machine_of(term)
+    def __init__(self, term: Term, journal: Journal, state: ClusterState) -> None:
+        self._machine = machine_of(term, state)
         self._journal = journal
         self._journal.begin(term)
         self.turns = 0
@@ -49,10 +49,10 @@ class RecordedWorld(World):
         self.machines: list[RecordedMachine] = []
         super().__init__(seed)
 
-    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch) -> Any:
+    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> Any:
         term = Term(self.settings_of(own_id), epoch, self.seed_of(epoch))
         self._journals.append(Journal(self._directory / f"{self.seed}-{epoch}"))
-        self.machines.append(RecordedMachine(term, self._journals[-1]))
+        self.machines.append(RecordedMachine(term, self._journals[-1], state))
         return self.machines[-1]
 
     def run(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from controller.core.machine import Machine
 from controller.core.messages.effects import Commit, Effect
 from controller.core.messages.events import Event
+from controller.core.state.cluster import ClusterState
 from controller.zk.writer import Writer
 from tests.simulation.broken import Broken
 from tests.simulation.world import World
@@ -41,7 +42,7 @@ def wasted(commit: Commit) -> Commit:
 
 @pytest.fixture
 def wasteful(monkeypatch: pytest.MonkeyPatch) -> None:
-    right: Callable[[World, BrokerId, ControllerEpoch], Machine] = World.new_machine
+    right: Callable[[World, BrokerId, ControllerEpoch, ClusterState], Machine] = World.new_machine
     monkeypatch.setattr(World, "new_machine", lambda *about: Wasteful(right(*about)))
 
 

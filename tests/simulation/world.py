@@ -19,6 +19,7 @@ from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import WRITES_A_TRANSACTION, MachineSettings, TurnBudget
+from controller.core.state.cluster import ClusterState
 from controller.lab.broker_model import (
     KAFKA_2_4,
     KAFKA_2_6,
@@ -326,9 +327,9 @@ class World:
         """Note what happened."""
         self.trace.say(who, what)
 
-    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch) -> Machine:
+    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> Machine:
         """The machine of a new term."""
-        return Machine(self.settings_of(own_id), epoch, SeededRandom(self.seed_of(epoch)))
+        return Machine(self.settings_of(own_id), epoch, SeededRandom(self.seed_of(epoch)), state=state)
 
     def seed_of(self, epoch: ControllerEpoch) -> bytes:
         """From what a machine draws its arbitrary choices."""
