@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from controller.core.candidacy.events import Claimed
 from controller.core.messages.commands import LiveBroker
 from controller.core.messages.effects import Notice
 from controller.core.messages.events import Event, Loaded, Observed
@@ -15,6 +16,7 @@ from controller.following.cluster import ClusterFollower
 from controller.following.facts import Facts
 from controller.server.relay import INTRODUCTION_S
 from controller.zk.answers import Refused
+from controller.zk.session import Session
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble, Process
 from zk_layout import catalog
@@ -25,6 +27,7 @@ from zk_layout.znodes.acls import FOLDERS, ResourceType
 from zk_layout.znodes.brokers import BrokerAddress, Endpoint, Registration
 from zk_layout.znodes.topics import Assignment, Topic, TopicAddress
 
+OWN_ID = BrokerId(100)
 ORDERS = TopicAddress(TopicName("orders"))
 OF_TOPICS = next(folder for folder in FOLDERS if folder.endswith(f"/{ResourceType.TOPIC}"))
 
@@ -159,6 +162,37 @@ def test_a_term_hears_what_is_read_and_its_facts_are_folded_by_nobody_else(follo
     assert {ORDERS, BrokerAddress(BrokerId(1))} <= seen
     assert (state.brokers, state.topics.views) == ({}, {})
     assert state is not following.follower.state
+    facts.reader.stop()
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("after_ms", range(0, 600, 25))
+def test_a_term_that_has_loaded_knows_all_that_was_written_before_its_claim(
+    following: Following, after_ms: int, is_cut: bool
+) -> None:
+    """However its facts came about: one topic is created and another deleted, before the claim or after."""
+    ensemble, process, heard = following.ensemble, following.process, list[Event]()
+    topic = catalog.encode(Topic({0: Assignment((BrokerId(1),))}))  # type: ignore[dict-item]
+    former = TopicAddress(TopicName("former"))
+    ensemble.write(MakeNode(former.path, topic))
+    following.begin()
+    following.wait(1)
+    ensemble.write_later(after_ms / 1000, MakeNode(ORDERS.path, topic), RemoveNode(former.path))
+    if is_cut:
+        ensemble.clock.after(after_ms / 1000, lambda: process.connection.drop(0.2))
+
+    session = Session(process.bridge, lambda _: None, OWN_ID)
+    claim = process.do(session.claim(Registration((Endpoint("PLAINTEXT", "c", 9092),)), replace=False))
+    facts = following.follower.for_term(watched(), 1_000_000)
+    state = facts.hand_over(heard.append, following.notices.append)
+    process.do(facts.load())
+    for event in heard[: heard.index(Loaded()) + 1]:
+        state.fold(event)
+
+    assert isinstance(claim, Claimed)
+    nodes = ensemble.zookeeper.nodes
+    if ORDERS.path in nodes and nodes[ORDERS.path].czxid < nodes["/controller"].czxid:
+        assert list(state.topics.views) == [ORDERS.topic]
     facts.reader.stop()
 
 
