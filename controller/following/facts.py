@@ -38,7 +38,8 @@ class Facts:
         self._folded = folded
 
     def hand_over(self, emit: Callable[[Event], None], notice: Callable[[Notice], None]) -> ClusterState:
-        """From now on `emit` hears what is read; the state as it was folded until now."""
+        """From now on `emit` hears what is read; the state as it was folded until now. Once only."""
+        assert self._emit == self._fold, "another term has had these facts"
         self._emit, self._notice = emit, notice
         return self.state
 

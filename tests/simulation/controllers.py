@@ -334,7 +334,7 @@ class Silent:
 
 
 class Unled(ClusterFollower):
-    """Follows nothing where no term does: no client is passed on here."""
+    """Follows nothing without a term: no client is passed on here."""
 
     async def follow(self) -> None:
         """Nothing."""
@@ -360,7 +360,8 @@ class Process(Daemon):
         listener: Any = controller.listener
         observer: Any = controller.observer
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
-        self.cluster = self._cluster = Unled(lambda: self.claimant.bridge)
+        following = ClusterFollower if controller.observes else Unled
+        self.cluster = self._cluster = following(lambda: self.claimant.bridge)
         self._leading = _Leading(controller, settings, self._claimant, self)
         silent: Any = Silent()
         self._announcing = self._quotas = self._access_log = silent

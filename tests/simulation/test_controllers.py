@@ -15,7 +15,9 @@ from controller.zk.writer import Writer
 from tests.simulation.broken import Broken
 from tests.simulation.world import World
 from tests.simulation.zookeeper import Operation
+from zk_layout import catalog
 from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
+from zk_layout.znodes.brokers import BrokerAddress
 
 TOO_LARGE = b" " * 0x100000
 
@@ -71,7 +73,7 @@ def test_one_that_is_sent_nevertheless_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("seed", [11, 12, 13])
-def test_a_replica_that_never_claims_writes_nothing_whatever_happens(seed: int) -> None:
+def test_a_replica_that_never_claims_writes_nothing_and_follows_the_cluster_whatever_happens(seed: int) -> None:
     world = World(seed, plan=msgspec.structs.replace(World(seed).plan, observers=1))
     observer = list(world.controllers.values())[-1]
     sessions, writers = set[SessionId](), set[SessionId]()
@@ -87,4 +89,8 @@ def test_a_replica_that_never_claims_writes_nothing_whatever_happens(seed: int) 
 
     assert sessions - {0}
     assert sessions & writers <= {0}
+    assert observer._process is not None
+    registered = {a.broker for a in map(catalog.address_of, world.zookeeper.nodes) if isinstance(a, BrokerAddress)}
+    assert registered == set(observer._process.cluster.state.brokers)
+    assert len(registered) > 1
     assert observer.epoch == 0

@@ -209,6 +209,8 @@ def test_facts_are_folded_without_a_term_and_handed_over_as_they_are(following: 
 
     assert state is facts.state
     assert list(state.brokers) == [1, 2]
+    with pytest.raises(AssertionError, match="another term has had these facts"):
+        facts.hand_over(heard.append, following.notices.append)
     facts.reader.stop()
 
 
