@@ -1,4 +1,4 @@
-"""A process knows the cluster whether or not it leads, and a term is handed facts that nobody else folds."""
+"""A process knows the cluster whether or not it leads, and hands a term facts that it no longer folds itself."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_brokers_that_may_not_be_listed_cost_no_rights_and_no_notice(following: 
     assert following.ids() == [1]
 
 
-def test_a_term_hears_what_is_read_and_its_facts_are_folded_by_nobody_else(following: Following) -> None:
+def test_a_term_hears_what_is_read_and_the_process_folds_nothing_of_it(following: Following) -> None:
     topic = catalog.encode(Topic({0: Assignment((BrokerId(1),))}))  # type: ignore[dict-item]
     following.begin()
     following.until()
