@@ -53,13 +53,15 @@ class Watched(NamedTuple):
     Shape:
         Children of `parents` are listed at every change, in this order: who lives, what there is, what is asked,
         what has happened. `families` are those whose children's data are watched, too. Nobody but the leading
-        controller writes below `listed_once`. `paths` are watched whether they exist or not.
+        controller writes below `listed_once`. `paths` are watched whether they exist or not. What does not let itself
+        be listed is left out, but for the `indispensable`: without these nothing counts as read.
     """
 
     parents: tuple[str, ...]
     families: tuple[str, ...]
-    listed_once: tuple[str, ...]
-    paths: tuple[str, ...]
+    listed_once: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    indispensable: tuple[str, ...] = ()
 
 
 # Without these lists every broker would look dead, and every topic deleted.
@@ -90,12 +92,16 @@ _ALWAYS: Final = Watched(
             reassignment_status.StatusRootAddress(),
         )
     ),
+    indispensable=INDISPENSABLE,
 )
 _FOLDER: Final = (reassignments.ROOT,)
 
 # Rights themselves, not the notifications of their changes: what was written by hand, or by somebody who died before
 # telling it, counts as well. Each of them is watched.
-RIGHTS: Final = Watched(parents=acls.FOLDERS, families=acls.FOLDERS, listed_once=(), paths=())
+RIGHTS: Final = Watched(parents=acls.FOLDERS, families=acls.FOLDERS)
+
+# Who is there, for clients that are passed on.
+_REGISTRATIONS: Final = Watched(parents=(brokers.ROOT,), families=(brokers.ROOT,))
 
 # Where others create again, under the same name, what they or we have deleted.
 RECREATED: Final = ("/admin", admin.DELETE_TOPICS, reassignments.ROOT, *acls.FOLDERS)
@@ -104,12 +110,10 @@ RECREATED: Final = ("/admin", admin.DELETE_TOPICS, reassignments.ROOT, *acls.FOL
 CREDENTIALS: Final = Watched(
     parents=(configs.USERS, delegation_tokens.ROOT),
     families=(configs.USERS, delegation_tokens.ROOT),
-    listed_once=(),
-    paths=(),
 )
 
 # Notifications that settings have been changed.
-CHANGED_CONFIGS: Final = Watched(parents=(notifications.CONFIG_CHANGES,), families=(), listed_once=(), paths=())
+CHANGED_CONFIGS: Final = Watched(parents=(notifications.CONFIG_CHANGES,), families=())
 
 
 def watched(*, follows_reassignments: bool = False, follows_rights: bool = False) -> Watched:
@@ -122,9 +126,21 @@ def watched(*, follows_reassignments: bool = False, follows_rights: bool = False
     >>> "/kafka-acl/Topic" in watched(follows_rights=True).families
     True
     """
-    parents, families, listed_once, paths = _ALWAYS
+    what = _ALWAYS
     if follows_reassignments:
-        parents, families, paths = (*parents, *_FOLDER), (*families, *_FOLDER), (*paths, *_FOLDER)
-    if follows_rights:
-        parents, families = (*parents, *RIGHTS.parents), (*families, *RIGHTS.families)
-    return Watched(parents, families, listed_once, paths)
+        parents, families, paths = (*what.parents, *_FOLDER), (*what.families, *_FOLDER), (*what.paths, *_FOLDER)
+        what = what._replace(parents=parents, families=families, paths=paths)
+    return _with_rights(what) if follows_rights else what
+
+
+def followed(*, follows_rights: bool = False) -> Watched:
+    """What a process follows whether or not it leads.
+
+    >>> followed().parents
+    ('/brokers/ids',)
+    """
+    return _with_rights(_REGISTRATIONS) if follows_rights else _REGISTRATIONS
+
+
+def _with_rights(what: Watched) -> Watched:
+    return what._replace(parents=(*what.parents, *RIGHTS.parents), families=(*what.families, *RIGHTS.families))

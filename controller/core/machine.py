@@ -16,6 +16,7 @@ from controller.core.messages.outbox import Outbox
 from controller.core.scheduling.quarantine import described
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.state.cluster import ClusterState
 from controller.core.transactions.back_off import LONGEST_WAIT_S
 from controller.core.transactions.owner import TryAgain, facts_below, facts_of, may_be_deleted_unseen
 from controller.core.transactions.proposal import Proposal
@@ -60,11 +61,16 @@ class Machine:
         controller_epoch: ControllerEpoch,
         random: SeededRandom,
         is_allowed: Authorizer | None = None,
+        state: ClusterState | None = None,
     ) -> None:
-        """Begin a term with nothing loaded. Without `is_allowed`, the settings choose the authorizer."""
+        """Begin a term that has loaded nothing. Without `is_allowed`, the settings choose the authorizer.
+
+        `state` was folded before the term and belongs to this machine from now on. Nothing follows from it until
+        `Loaded` says that it is as ZooKeeper was after the claim.
+        """
         self._unanswered: dict[events.CallId, requests.Request] = {}
         memory = Memory(settings.own_id)
-        shared = at_beginning(settings, controller_epoch, random, memory, is_allowed)
+        shared = at_beginning(settings, controller_epoch, random, memory, is_allowed, state)
         self._state, self._cluster, self._transactions = shared.state, shared.cluster, shared.transactions
         self._quarantine = shared.quarantine
         self._queue = EventQueue(self._cluster.topics, self._transactions)

@@ -1,44 +1,34 @@
-"""Which rights are in force, whoever leads? Read in every session of this process, and followed as long as it lasts."""
+"""Which rights are in force, whoever leads?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from functools import partial
-
 from controller.core.acl_authorizer import AclAuthorizer, host_of
-from controller.core.messages.effects import Notice
-from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
 from controller.core.messages.requests import Caller
 from controller.core.settings import AuthorizerSettings
 from controller.core.state.cluster import ClusterState
-from controller.following.session_reader import SessionReader
-from controller.runtime.supervision import Troubles
-from controller.zk.bridge import Bridge
-from controller.zk.reader import Reader
-from zk_layout.watched import RIGHTS
+from controller.following.cluster import ClusterFollower
 from zk_layout.znodes.acls import AclOperation, ResourcePattern, ResourceType
 
 
-class RightsFollower(SessionReader[ClusterState]):
-    """Decides by what was read last. Before everything was read once, nobody but super users may do anything.
+class RightsInForce:
+    """Decides by what was read last. Before everything was read once, nobody but super users may do anything."""
 
-    When a session ends, what was known in it counts until the next one has read everything, as with brokers.
-    """
-
-    part = "following rights"
-
-    def __init__(
-        self,
-        bridge: Callable[[], Bridge],
-        settings: AuthorizerSettings,
-        notice: Callable[[Notice], None] = lambda _: None,
-        troubles: Troubles | None = None,
-    ) -> None:
-        """Nothing is known. `bridge` is the present way to ZooKeeper; `notice` hears what cannot be read, once."""
-        super().__init__(bridge, notice, troubles)
+    def __init__(self, followed: ClusterFollower, settings: AuthorizerSettings) -> None:
+        self._followed = followed
         self._settings = settings
-        self._state = ClusterState()
-        self.authorizer = self._decided_by(self._state)
+        self._decided_by: tuple[ClusterState, AclAuthorizer] | None = None
+
+    @property
+    def authorizer(self) -> AclAuthorizer:
+        """What decides now."""
+        state = self._followed.state
+        if self._decided_by is None or self._decided_by[0] is not state:
+            opens = self._settings.allows_everyone_if_no_acl_is_found
+            authorizer = AclAuthorizer(
+                state.rights.known, self._settings.super_users, allows_everyone_if_no_acl_is_found=opens
+            )
+            self._decided_by = state, authorizer
+        return self._decided_by[1]
 
     def is_allowed(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> bool:
         """Whether a caller may do this, by what was read last."""
@@ -52,46 +42,3 @@ class RightsFollower(SessionReader[ClusterState]):
     def reason(self, caller: Caller, operation: AclOperation, resource: ResourcePattern) -> str:
         """Why, in words."""
         return self.authorizer.reason(caller.principal, host_of(caller.address), operation, resource)
-
-    def _begin(self, bridge: Bridge) -> tuple[ClusterState, Reader]:
-        state = ClusterState()
-        return state, Reader(bridge, partial(self._hear, state), notice=self._notice, what=RIGHTS)
-
-    async def _load(self, state: ClusterState) -> None:
-        self._state, self.authorizer = state, self._decided_by(state)
-        self._name_all(state)
-
-    def _unread(self, state: ClusterState) -> Collection[str]:
-        return *state.unreadable.refusals, *state.unreadable.malformed
-
-    def _decided_by(self, state: ClusterState) -> AclAuthorizer:
-        return AclAuthorizer(
-            state.rights.known,
-            self._settings.super_users,
-            allows_everyone_if_no_acl_is_found=self._settings.allows_everyone_if_no_acl_is_found,
-        )
-
-    def _hear(self, state: ClusterState, event: Event) -> None:
-        match event:
-            case Observed(facts):
-                state.apply_all(facts)
-            case ReadRefused(path, reason, address):
-                state.refuse(path, reason, address)
-            case ReadAllowed(path):
-                state.allow(path)
-            case Loaded():
-                state.begin()
-            case _:
-                raise TypeError(f"{event} is nothing that is read")
-        self._name_all(state)
-
-    def _name_all(self, state: ClusterState) -> None:
-        """Say what cannot be read, and why."""
-        changes = state.take_changes()
-        for path, reason in changes.malformed:
-            self._name(path, Notice("malformed znode", f"{path}: {reason}"))
-        for path, reason in changes.refused:
-            text = f"{reason}; what it might deny is denied until it can be read"
-            self._name(path, Notice("unreadable znode", text))
-        if state is self._state:  # of one that is still being read, nothing is known to be mended
-            self._named = {path: text for path, text in self._named.items() if path in state.unreadable}

@@ -55,9 +55,11 @@ class Claimant:
         *,
         new_bridge: Callable[[ZooKeeperSettings], Bridge] = Bridge,
         troubles: Troubles | None = None,
+        never_claims: bool = False,
     ) -> None:
         """Nothing is connected yet. `tell` is called on the event loop, with everything that a candidacy must know."""
         self._settings = settings
+        self._never_claims = never_claims
         self._new_bridge = new_bridge
         self._tell = tell
         self._own_id = settings.own_id
@@ -100,9 +102,10 @@ class Claimant:
         return self._spoken_settings.value
 
     @property
-    def has_passed(self) -> bool:
-        """Whether this process has found the cluster sound: before, it writes nothing to ZooKeeper."""
-        return self._has_passed
+    def may_write(self) -> bool:
+        """Whether this process may write to ZooKeeper: not before it has found the cluster sound, and not at all if it
+        never claims."""
+        return self._has_passed and not self._never_claims
 
     async def reach(self) -> None:
         """Watch `/controller`, however long it takes until ZooKeeper can be reached; then look at the cluster, however
@@ -237,7 +240,7 @@ class Claimant:
             verdict = await self._preflight.look(self.bridge, lambda: self._session.clash(self._registration))
             if self._has_passed:
                 verdict = replace(verdict, findings=once_passed(verdict.findings))
-            if not verdict.stops:
+            if not verdict.stops and not self._never_claims:
                 await self._session.prepare()
                 self._is_sure = await self._session.hindrance() is None
             self._hear(verdict)
@@ -286,6 +289,8 @@ class Claimant:
 
         What would end the term at once is found out before: a claim that is won and given up again raises the epoch.
         """
+        if self._never_claims:
+            return events.Lost("this process never claims /controller", needs_mending=True)
         try:
             if not self._is_sure:
                 if reason := await self._session.hindrance():

@@ -31,14 +31,14 @@ from controller.core.candidacy.orders import (
     TermOrder,
     WakeAt,
 )
-from controller.core.candidacy.phases import Phase
+from controller.core.candidacy.phases import Phase, TakeOver
 from controller.core.clients.authorization import anybody
 from controller.core.messages.commands import LiveBroker
 from controller.core.messages.effects import Notice
+from controller.following.cluster import ClusterFollower
 from controller.following.credentials import CredentialsFollower
 from controller.following.quotas import QuotasFollower
-from controller.following.registered_brokers import RegisteredBrokers
-from controller.following.rights import RightsFollower
+from controller.following.rights import RightsInForce
 from controller.http.access import http_access, log_openness
 from controller.http.server import Readers
 from controller.http.status import Status
@@ -49,7 +49,7 @@ from controller.process.claimant import Claimant
 from controller.process.listener_security import KnownUsers, NoUsers, dialer_of, doors_of, wants_users
 from controller.process.preflight import preflight_of
 from controller.process.replica_znode import Announcing
-from controller.process.terms import Leading
+from controller.process.terms import Followed, Leading
 from controller.runtime import stacks
 from controller.runtime.last_resort import LastResort
 from controller.runtime.service_manager import ServiceManager
@@ -137,11 +137,10 @@ class Daemon:
         readers = Readers(http.allowed_hosts, access)
         self._monitoring = Monitoring(http.address, self, api_name, readers, troubles)
         judging = settings.term.machine.authorizer
-        self._rights = (
-            RightsFollower(lambda: self._claimant.bridge, judging, self._rights_unreadable, troubles)
-            if judging
-            else None
+        self._cluster = ClusterFollower(
+            lambda: self._claimant.bridge, self._rights_unreadable, troubles, judges=judging is not None
         )
+        self._rights = RightsInForce(self._cluster, judging) if judging is not None else None
         self._quotas = QuotasFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
         self._users = (
             CredentialsFollower(lambda: self._claimant.bridge, self._rights_unreadable, troubles)
@@ -178,18 +177,24 @@ class Daemon:
             self._monitoring.refuses_clients = self._refuses_clients
         dialer = dialer_of(settings.listening, troubles=troubles)
         preflight = preflight_of(settings, self._server, dialer, is_new_cluster=self._is_new_cluster)
-        self._claimant = Claimant(settings.claim, preflight, self._happened, troubles=troubles)
+        self._claimant = Claimant(
+            settings.claim,
+            preflight,
+            self._happened,
+            troubles=troubles,
+            never_claims=settings.candidacy.take_over is TakeOver.NEVER,
+        )
         self._server.show(
             lambda: own_configs(
                 settings.values.overridden(self._claimant.inherited.values), str(self._claimant.protocol)
             )
         )
-        self._registered_brokers = RegisteredBrokers(lambda: self._claimant.bridge)
-        self._leading = Leading(settings.term, self._claimant, self._monitoring, self._happened, dialer, self._quotas)
+        followed = Followed(self._cluster, self._quotas)
+        self._leading = Leading(settings.term, self._claimant, self._monitoring, self._happened, followed, dialer)
         self._leading.decided = self._access_log.tell
         self._announcing = Announcing(
             self._own_id,
-            lambda: self._claimant.bridge if self._claimant.has_passed else None,
+            lambda: self._claimant.bridge if self._claimant.may_write else None,
             self.status,
             http.address,
             troubles,
@@ -236,12 +241,12 @@ class Daemon:
 
     async def _live_brokers(self) -> Sequence[LiveBroker]:
         live = self._leading.live_brokers()
-        return await self._registered_brokers() if live is None else live
+        return await self._cluster.live_brokers() if live is None else live
 
     async def _leader(self) -> LiveBroker | None:
         """Who holds `/controller`, as far as is known, and where to reach it."""
         leader = self._leader_id()
-        return None if leader is None else await self._registered_brokers.get(leader)
+        return None if leader is None else await self._cluster.registered(leader)
 
     def _leader_id(self) -> BrokerId | None:
         claim = self._candidacy.holder.holder if self._candidacy.holder is not None else None
@@ -281,9 +286,7 @@ class Daemon:
 
     async def _live(self) -> int:
         async with asyncio.TaskGroup() as tasks:
-            parts = [self._claimant.reach(), self._announcing.keep(), self._quotas.follow()]
-            if self._rights is not None:
-                parts.append(self._rights.follow())
+            parts = [self._claimant.reach(), self._announcing.keep(), self._cluster.follow(), self._quotas.follow()]
             if self._users is not None:
                 parts.append(self._users.follow())
             beside = [tasks.create_task(part) for part in parts]

@@ -23,6 +23,8 @@ from controller.core.messages.commands import LiveBroker
 from controller.core.messages.events import ClockShown, Event, ResignationAsked
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.state.cluster import ClusterState
+from controller.following.facts import Facts
 from controller.monitoring.audit_trail import AuditTrail
 from controller.runtime import journal
 from controller.runtime.clock import Clock
@@ -32,11 +34,8 @@ from controller.wire.commands import CommandEncoder
 from controller.wire.versions import InterBrokerProtocol
 from controller.zk.answers import SessionEnded
 from controller.zk.bridge import Bridge
-from controller.zk.bulk import BulkReader
-from controller.zk.reader import Reader
 from controller.zk.writer import Writer
 from zk_layout.ids import ControllerEpoch
-from zk_layout.watched import watched
 
 _log = structlog.get_logger(__name__)
 
@@ -85,9 +84,9 @@ class Inspector(Protocol):
         """Ask nobody any more."""
 
 
-def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes) -> Machine:
+def new_machine(settings: MachineSettings, epoch: ControllerEpoch, seed: bytes, state: ClusterState) -> Machine:
     """The machine of a term."""
-    return Machine(settings, epoch, SeededRandom(seed))
+    return Machine(settings, epoch, SeededRandom(seed), state=state)
 
 
 def new_links(parts: TermParts, emit: Callable[[Event], None], on_broken: Callable[[BaseException], None]) -> Channels:
@@ -127,13 +126,15 @@ class TermParts(Struct):
     """What a term needs of the process that holds it.
 
     Shape:
-        Brokers are told over `control_plane_listener`, where it is not empty and they have it.
+        `facts` have been handed to no other term, and are of the session of the claim; so is `bridge`. Brokers are told
+        over `control_plane_listener`, where it is not empty and they have it.
 
     Units:
         `request_timeout_s` and `drain_timeout_s` are in seconds.
     """
 
     bridge: Bridge
+    facts: Facts
     machine_settings: MachineSettings
     protocol: InterBrokerProtocol
     inter_broker_listener: str
@@ -149,7 +150,7 @@ class TermParts(Struct):
     quotas: Quotas | None = None
     control_plane_listener: str = ""
     decided: Callable[[effects.Decided], None] = lambda _: None
-    new_machine: Callable[[MachineSettings, ControllerEpoch, bytes], Machine] = new_machine
+    new_machine: Callable[[MachineSettings, ControllerEpoch, bytes, ClusterState], Machine] = new_machine
     new_links: Callable[[TermParts, Callable[[Event], None], Callable[[BaseException], None]], Channels] = new_links
     new_log_dirs: Callable[[TermParts, Callable[[Event], None]], Inspector] = new_log_dirs
     random_bytes: Callable[[int], bytes] = os.urandom
@@ -166,19 +167,11 @@ class Term:
         self._parts = parts
         self._happened = happened
         seed = parts.random_bytes(32)
-        self.machine = parts.new_machine(parts.machine_settings, claimed.epoch, seed)
+        state = parts.facts.hand_over(self.emit, self._notice)
+        self.machine = parts.new_machine(parts.machine_settings, claimed.epoch, seed, state)
         if parts.journal is not None:
             parts.journal.begin(journal.Term(parts.machine_settings, claimed.epoch, seed))
-        self._reader = Reader(
-            parts.bridge,
-            self.emit,
-            notice=self._notice,
-            bulk=BulkReader(parts.bridge, request_bytes=parts.request_limit_bytes // 2),
-            what=watched(
-                follows_reassignments=parts.machine_settings.keeps_reassignment_znodes,
-                follows_rights=parts.machine_settings.authorizer is not None,
-            ),
-        )
+        self._reader = parts.facts.reader
         self._writer = Writer(
             parts.bridge,
             self.emit,
@@ -256,7 +249,7 @@ class Term:
         started = self._now()
         gc.disable()
         try:
-            await self._reader.load()
+            await self._parts.facts.load()
         except SessionEnded as error:
             self._end(events.TermSessionEnded(str(error)))
             return

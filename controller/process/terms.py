@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import structlog
+from msgspec import Struct
 
 from controller import logs
 from controller.connections.broker import Dialer
 from controller.core.candidacy.events import Claimed, NotGivenUp, TermEvent
 from controller.core.messages.commands import LiveBroker
 from controller.core.messages.effects import Decided, Notice
+from controller.core.settings import MachineSettings
+from controller.following.cluster import ClusterFollower
+from controller.following.facts import Facts
 from controller.monitoring.monitoring import Monitoring
 from controller.process.claimant import Claimant
 from controller.process.machine_settings import machine_settings
@@ -19,8 +23,16 @@ from controller.runtime.journal import Journal
 from controller.runtime.reclaiming import collect, dismantle
 from controller.server.listener import Server
 from controller.settings.term import TermSettings
+from zk_layout.watched import watched
 
 _log = structlog.get_logger(__name__)
+
+
+class Followed(Struct):
+    """What this process follows whether or not it leads; terms get of it what they need."""
+
+    cluster: ClusterFollower
+    quotas: Quotas | None = None
 
 
 class Leading:
@@ -32,12 +44,12 @@ class Leading:
         claimant: Claimant,
         monitoring: Monitoring,
         tell: Callable[[TermEvent | NotGivenUp], None],
+        followed: Followed,
         dialer: Dialer | None = None,
-        quotas: Quotas | None = None,
     ) -> None:
-        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers; `quotas` limit clients."""
+        """No term yet. `tell` hears what happens to each; `dialer` connects to brokers."""
         self._dialer = dialer
-        self._quotas = quotas
+        self._followed = followed
         self.decided: Callable[[Decided], None] = lambda _: None
         """Hears what is decided about the rights of requests."""
         self._settings = settings
@@ -119,11 +131,20 @@ class Leading:
         self._monitoring.noticed(notice)
         _log.warning(notice.text, kind=notice.kind)
 
+    def _facts(self, settings: MachineSettings, request_limit_bytes: int) -> Facts:
+        what = watched(
+            follows_reassignments=settings.keeps_reassignment_znodes,
+            follows_rights=settings.authorizer is not None,
+        )
+        return self._followed.cluster.for_term(what, request_limit_bytes // 2)
+
     def _parts(self, server: Server) -> TermParts:
         settings, protocol, monitoring = self._settings, self._claimant.protocol, self._monitoring
+        of_machine = machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited)
         return TermParts(
             bridge=self._claimant.bridge,
-            machine_settings=machine_settings(settings, protocol, self._claimant.cluster_id, self._claimant.inherited),
+            facts=self._facts(of_machine, settings.machine.znode_size_limit),
+            machine_settings=of_machine,
             protocol=protocol,
             inter_broker_listener=settings.inter_broker_listener,
             request_timeout_s=settings.response_timeout_s,
@@ -135,7 +156,7 @@ class Leading:
             turn_observers=(monitoring.turns, server),
             journal=self._journal,
             dialer=self._dialer,
-            quotas=self._quotas,
+            quotas=self._followed.quotas,
             control_plane_listener=settings.control_plane_listener,
             decided=self.decided,
         )

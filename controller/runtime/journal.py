@@ -1,6 +1,7 @@
 """What did the machine see and do, turn by turn, and does it do the same when it sees the same again?
 
-A journal is lines of JSON: the first of a term tells how its machine was made, each other is one turn.
+A journal is lines of JSON: the first of a term tells how its machine was made, each other is one turn. Before the first
+may stand what was folded before the term.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from msgspec import Struct
 
 from controller.core.messages.effects import Effect
 from controller.core.messages.events import Event
+from controller.core.state.cluster import ClusterState
 from controller.runtime.plain import Unreadable, from_plain, to_plain
 from controller.runtime.pump import Turning
 
 _NAME = "journal-{:06d}.jsonl"
 _PATTERN = "journal-*.jsonl"
-_REIGN = "term"
+_REIGN, _FOLDED = "term", "folded"
 # By these keys passwords can be tried out: see zk_layout/znodes/scram.py.
 _OF_SCRAM = re.compile(rb"((?:stored|server)_key=)([A-Za-z0-9+/=]+)")
 
@@ -42,12 +44,26 @@ class Term(Struct, frozen=True):
     seed: bytes
 
 
+class Folded(Struct, frozen=True):
+    """What was read while no term had the facts: the machine of the next term begins with what it comes to.
+
+    Shape:
+        `is_beginning`: nothing of what was folded before counts.
+    """
+
+    events: tuple[Event, ...]
+    is_beginning: bool = False
+
+
 class Turn(Struct, frozen=True):
     """One turn of the machine."""
 
     now: float
     events: tuple[Event, ...]
     effects: tuple[Effect, ...]
+
+
+Entry = Term | Folded | Turn
 
 
 class Difference(Struct, frozen=True):
@@ -98,6 +114,10 @@ class Journal:
                 "seed": to_plain(term.seed),
             }
         )
+
+    def folded(self, events: Sequence[Event], *, is_beginning: bool = False) -> None:
+        """Write down what was folded, where the next term is to begin with it."""
+        self._append(lambda: {_FOLDED: to_plain(tuple(events)), "is_beginning": is_beginning})
 
     def turned(
         self,
@@ -164,7 +184,7 @@ def files(directory: Path) -> list[Path]:
     return sorted(directory.glob(_PATTERN))
 
 
-def read(paths: Iterable[Path]) -> Iterator[Term | Turn]:
+def read(paths: Iterable[Path]) -> Iterator[Entry]:
     """What is written in these files, in their order; a last line that breaks off is left out.
 
     What earlier versions wrote is read, too, wherever its classes lay then.
@@ -179,7 +199,7 @@ def read(paths: Iterable[Path]) -> Iterator[Term | Turn]:
                     yield _entry(line, f"{path}, line {number}")
 
 
-def _entry(line: bytes, where: str) -> Term | Turn:
+def _entry(line: bytes, where: str) -> Entry:
     try:
         return _decode(msgspec.json.decode(line))
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
@@ -187,23 +207,39 @@ def _entry(line: bytes, where: str) -> Term | Turn:
         raise Unreadable(f"{where}: {told}; read it with the version of the controller that wrote it") from None
 
 
-def _decode(line: dict[str, Any]) -> Term | Turn:
+def _decode(line: dict[str, Any]) -> Entry:
     if _REIGN in line:
         return Term(from_plain(line[_REIGN]), line["controller_epoch"], from_plain(line["seed"]))
+    if _FOLDED in line:
+        return Folded(from_plain(line[_FOLDED]), line["is_beginning"])
     return Turn(line["now"], from_plain(line["events"]), from_plain(line["effects"]))
 
 
-def replay(entries: Iterable[Term | Turn], make_machine: Callable[[Term], Turning]) -> Iterator[Difference]:
+def replay(entries: Iterable[Entry], make_machine: Callable[[Term, ClusterState], Turning]) -> Iterator[Difference]:
     """Give what was seen to new machines, one a term; tell where they do something else.
 
-    Turns before the first term are skipped: without its beginning a term cannot be repeated.
+    Turns before the first term are skipped: without its beginning a term cannot be repeated. Nor can one that begins
+    with facts whose beginning is gone.
     """
     machine: Turning | None = None
+    state: ClusterState | None = ClusterState()
     for number, entry in enumerate(entries):
         if isinstance(entry, Term):
-            machine = make_machine(entry)
+            machine = None if state is None else make_machine(entry, state)
+            state = ClusterState()  # what a term has had is given to no other
+        elif isinstance(entry, Folded):
+            state = _fold(entry, None if number == 0 else state)
         elif machine is not None:
             effects = machine.turn(entry.events, entry.now)
             for position, (recorded, replayed) in enumerate(zip_longest(entry.effects, effects)):
                 if recorded != replayed:
                     yield Difference(number, position, recorded, replayed)
+
+
+def _fold(entry: Folded, before: ClusterState | None) -> ClusterState | None:
+    """What is known afterwards; None where the beginning is gone."""
+    state = ClusterState() if entry.is_beginning else before
+    if state is not None:
+        for event in entry.events:
+            state.fold(event)
+    return state

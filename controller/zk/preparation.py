@@ -76,9 +76,8 @@ async def cluster_id(bridge: Bridge) -> str | None:
         return None
 
 
-async def registrations(bridge: Bridge, *, with_ours: bool = False) -> dict[BrokerId, Registration]:
-    """The brokers that are registered now, perhaps with whichever of our replicas leads, and how they can be reached;
-    unreadable ones are left out.
+async def registrations(bridge: Bridge) -> dict[BrokerId, Registration]:
+    """The brokers that are registered now, and how they can be reached, without replicas of ours and unreadable ones.
 
     Raises:
         Refused: we may not list them.
@@ -87,8 +86,8 @@ async def registrations(bridge: Bridge, *, with_ours: bool = False) -> dict[Brok
     broker_ids = [BrokerId(int(name)) for name in names or () if name.isdecimal()]
     # Together: one after the other, some hundred brokers take as many round trips.
     seen = await asyncio.gather(*(_registration(bridge, broker) for broker in broker_ids))
-    found = {broker: value for broker, value in zip(broker_ids, seen, strict=True) if value is not None}
-    return {broker: value for broker, value in found.items() if with_ours or not value.is_ours}
+    found = zip(broker_ids, seen, strict=True)
+    return {broker: value for broker, value in found if value is not None and not value.is_ours}
 
 
 async def _registration(bridge: Bridge, broker: BrokerId) -> Registration | None:

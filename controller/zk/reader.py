@@ -27,7 +27,7 @@ from zk_layout.catalog import Address
 from zk_layout.codec import one_line
 from zk_layout.facts import Fact, absent, present
 from zk_layout.ids import PartitionId, TopicName, Zxid
-from zk_layout.watched import INDISPENSABLE, RECREATED, Watched, watched
+from zk_layout.watched import RECREATED, Watched, watched
 from zk_layout.znodes.brokers import BrokerAddress
 from zk_layout.znodes.partition_state import StateAddress
 from zk_layout.znodes.topics import Topic, TopicAddress
@@ -46,7 +46,7 @@ _Group = list[tuple[Fact, list[StateAddress]]]
 
 
 class Reader:
-    """Shows one term what ZooKeeper holds. `emit` and `notice` are called on the event loop."""
+    """Shows what ZooKeeper holds, in one session. `emit` and `notice` are called on the event loop."""
 
     def __init__(  # noqa: PLR0913 - each is a seam of its own, and most have a default
         self,
@@ -97,7 +97,7 @@ class Reader:
 
         Raises:
             SessionEnded: the session expired meanwhile.
-            Refused: ZooKeeper does not let us see which brokers or which topics there are.
+            Refused: ZooKeeper does not let us list what is indispensable.
         """
         self._bridge.watch_listeners.append(self._on_watch)
         self._bridge.state_listeners.append(self._on_state)
@@ -253,7 +253,7 @@ class Reader:
         try:
             names, zxid = await self._children_of(parent, watch=parent in self._watched.parents)
         except Refused as error:
-            if parent in INDISPENSABLE and not self._is_loaded:
+            if parent in self._watched.indispensable and not self._is_loaded:
                 raise
             self._refuse(parent, f"{error} (its children)")
             return None

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from controller.core.settings import AuthorizerSettings
-from controller.following.rights import RightsFollower
+from controller.following.cluster import ClusterFollower
+from controller.following.rights import RightsInForce
 from controller.lab.cluster import ClusterSettings, LocalCluster
 from controller.lab.errors import JarsUnavailable, JavaUnavailable
 from controller.lab.zookeeper import zookeeper_client
@@ -58,16 +59,15 @@ def kafka_acls(cluster: LocalCluster, *args: str) -> str:
 async def _changed(cluster: LocalCluster, changes: list[tuple[tuple[str, ...], ResourcePattern, bool]]) -> None:
     """Each change is made by the tool, and followed until ann may, or may not, describe the resource."""
     bridge = Bridge(ZooKeeperSettings(cluster.zookeeper_connect))
-    follower = RightsFollower(lambda: bridge, AuthorizerSettings())
+    follower = ClusterFollower(lambda: bridge, judges=True)
+    rights = RightsInForce(follower, AuthorizerSettings())
     await bridge.start()
     following = asyncio.create_task(follower.follow())
     try:
         for args, resource, is_allowed in changes:
             await asyncio.to_thread(kafka_acls, cluster, *args)
             async with asyncio.timeout(PATIENCE_S):
-                while (
-                    follower.authorizer.is_allowed("User:ann", HOST, AclOperation.DESCRIBE, resource) is not is_allowed
-                ):
+                while rights.authorizer.is_allowed("User:ann", HOST, AclOperation.DESCRIBE, resource) is not is_allowed:
                     await asyncio.sleep(0.05)
     finally:
         following.cancel()

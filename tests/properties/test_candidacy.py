@@ -78,7 +78,8 @@ ONWARD = st.none()
 DELAYS = st.sampled_from((0.0, 0.0, 0.1, 0.6, 3.0, 40.0))
 PASSING_STORY = st.lists(st.tuples(DELAYS, st.one_of(PASSING, ONWARD, ONWARD)), max_size=40)
 ANY_STORY = st.lists(st.tuples(DELAYS, st.one_of(PASSING, ONWARD, ONWARD, ONWARD, FINAL)), max_size=40)
-SETTINGS = st.builds(CandidacySettings, st.sampled_from(TakeOver), st.just(SESSION_S))
+SETTINGS = st.builds(CandidacySettings, st.sampled_from((TakeOver.ALWAYS, TakeOver.WHEN_VACANT)), st.just(SESSION_S))
+OBSERVING = CandidacySettings(TakeOver.NEVER, SESSION_S)
 
 
 class Observer:
@@ -203,6 +204,20 @@ def test_a_replica_never_claims_when_it_may_not_and_never_holds_two_terms(
     settings: CandidacySettings, story: list[tuple[float, Event | None]]
 ) -> None:
     Observer(settings).lives(story)
+
+
+@given(ANY_STORY)
+def test_a_replica_that_never_claims_orders_nothing_but_its_end(story: list[tuple[float, Event | None]]) -> None:
+    replica = Candidacy(OBSERVING)
+    orders: list[Order] = []
+    for number, (_, event) in enumerate(story):
+        if isinstance(event, NotGivenUp):
+            continue  # there was no term
+        vacant = HolderSeen(None, False, ControllerEpoch(number), is_wanted=number % 2 == 0)
+        for happened in (Watching(), vacant) if event is None else (event,):
+            orders += replica.step((happened,), float(number))
+
+    assert {type(order) for order in orders} <= {Say, WakeAt, Exit}
 
 
 @given(SETTINGS, ANY_STORY, PASSING_STORY)

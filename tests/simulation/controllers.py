@@ -34,11 +34,12 @@ from controller.core.messages.effects import (
 from controller.core.messages.events import Asked, CallId, Committed, Conflicted, Event, Fenced, Unknown
 from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Caller, Request
+from controller.following.cluster import ClusterFollower
 from controller.preflight.findings import Verdict
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
 from controller.process.term import TermParts
-from controller.process.terms import Leading
+from controller.process.terms import Followed, Leading
 from controller.settings import Settings, load
 from controller.settings.zookeeper import ZooKeeperSettings
 from controller.wire.versions import parse_protocol
@@ -285,7 +286,7 @@ class _Leading(Leading):
 
     def __init__(self, controller: Controller, settings: Settings, claimant: Claimant, process: Process) -> None:
         observer: Any = controller.observer
-        super().__init__(settings.term, claimant, observer, process.happened)
+        super().__init__(settings.term, claimant, observer, process.happened, Followed(process.cluster))
         self._controller = controller
         self._bridge = claimant
 
@@ -297,9 +298,11 @@ class _Leading(Leading):
             controller.channels = Links(controller, emit)
             return controller.channels
 
+        of_machine = world.settings_of(own_id)
         return TermParts(
             bridge=self._bridge.bridge,
-            machine_settings=world.settings_of(own_id),
+            facts=self._facts(of_machine, world.sizes.believed_bytes),
+            machine_settings=of_machine,
             protocol=parse_protocol(PROTOCOL),
             inter_broker_listener="PLAINTEXT",
             request_timeout_s=30.0,
@@ -309,7 +312,7 @@ class _Leading(Leading):
             counter=observer,
             link_observer=None,  # type: ignore[arg-type]  # for the links, which are not there
             turn_observers=(observer,),
-            new_machine=lambda _, epoch, __: world.new_machine(own_id, epoch),
+            new_machine=lambda _, epoch, __, state: world.new_machine(own_id, epoch, state),
             new_links=new_links,
             new_log_dirs=lambda _, emit: Inspector(controller, emit),
             random_bytes=bytes,
@@ -330,6 +333,13 @@ class Silent:
         """Nothing is left to be said."""
 
 
+class Unled(ClusterFollower):
+    """Follows nothing without a term: no client is passed on here."""
+
+    async def follow(self) -> None:
+        """Nothing."""
+
+
 class Process(Daemon):
     """The daemon of `controller.process.daemon`, with stand-ins for what has sockets."""
 
@@ -345,10 +355,13 @@ class Process(Daemon):
             NothingWrong(),
             self._happened,
             new_bridge=self._new_bridge,
+            never_claims=settings.candidacy.take_over is TakeOver.NEVER,
         )
         listener: Any = controller.listener
         observer: Any = controller.observer
         self._server, self._monitoring, self._rights, self._users = listener, observer, None, None
+        following = ClusterFollower if controller.observes else Unled
+        self.cluster = self._cluster = following(lambda: self.claimant.bridge)
         self._leading = _Leading(controller, settings, self._claimant, self)
         silent: Any = Silent()
         self._announcing = self._quotas = self._access_log = silent
@@ -412,6 +425,11 @@ class Controller:
         return self._process is not None
 
     @property
+    def observes(self) -> bool:
+        """Whether it never claims: the last of the replicas, if any."""
+        return self.own_id in list(self.world.controllers)[len(self.world.controllers) - self.world.plan.observers :]
+
+    @property
     def is_claiming(self) -> bool:
         """Whether it is about to claim, or has a claim on its way."""
         return self.phase is Phase.CONTENDING
@@ -473,8 +491,11 @@ class Controller:
         self.crash_at_commit, self.crash_in_turn, self.at_next_commit, self.at_next_claim = 0, False, None, None
         self.world.say(self.name, "starts")
         plan = self.world.plan
+        settings = settings_of(self.own_id, plan.take_over, plan.session_timeout_s)
+        if self.observes:
+            settings = replace(settings, candidacy=replace(settings.candidacy, take_over=TakeOver.NEVER))
         self._loop = SimulatedLoop(self.world.clock, partial(self.world.say, self.name))  # type: ignore[abstract]
-        self._process = Process(self, settings_of(self.own_id, plan.take_over, plan.session_timeout_s), self._loop)
+        self._process = Process(self, settings, self._loop)
         self._loop.start(self._live(self._process))
 
     async def _live(self, process: Process) -> None:

@@ -15,6 +15,7 @@ from controller.core.messages.effects import Effect
 from controller.core.messages.events import Event
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.state.cluster import ClusterState
 from controller.runtime.journal import Journal, Term, Turn, files, read, replay
 from tests.simulation.world import World
 from zk_layout.ids import BrokerId, ControllerEpoch
@@ -23,8 +24,8 @@ from zk_layout.ids import BrokerId, ControllerEpoch
 class RecordedMachine:
     """A machine that keeps a journal of its whole life."""
 
-    def __init__(self, term: Term, journal: Journal) -> None:
-        self._machine = machine_of(term)
+    def __init__(self, term: Term, journal: Journal, state: ClusterState) -> None:
+        self._machine = machine_of(term, state)
         self._journal = journal
         self._journal.begin(term)
         self.turns = 0
@@ -48,10 +49,10 @@ class RecordedWorld(World):
         self.machines: list[RecordedMachine] = []
         super().__init__(seed)
 
-    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch) -> Any:
+    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> Any:
         term = Term(self.settings_of(own_id), epoch, self.seed_of(epoch))
         self._journals.append(Journal(self._directory / f"{self.seed}-{epoch}"))
-        self.machines.append(RecordedMachine(term, self._journals[-1]))
+        self.machines.append(RecordedMachine(term, self._journals[-1], state))
         return self.machines[-1]
 
     def run(self) -> None:
@@ -60,10 +61,10 @@ class RecordedWorld(World):
             journal.close()
 
 
-def machine_of(term: Term) -> Machine:
+def machine_of(term: Term, state: ClusterState | None = None) -> Machine:
     """The machine that a journal tells of."""
     assert isinstance(term.settings, MachineSettings)
-    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed), state=state)
 
 
 def main(directory: Path) -> int:

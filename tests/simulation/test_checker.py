@@ -14,6 +14,7 @@ from controller.core.machine import Machine
 from controller.core.messages.commands import LeaderAndIsr, PartitionView, ReplicaStop, StopReplica, UpdateMetadata
 from controller.core.messages.effects import Answer, Commit, Effect, Set, Tell, Write, operation
 from controller.core.messages.events import Event
+from controller.core.state.cluster import ClusterState
 from controller.core.state.topic_facts import Topics
 from controller.core.state.topics import DeletionMark, TopicView
 from controller.core.topics import deletion_writes
@@ -66,8 +67,8 @@ def broken_by(spoil: Spoil, monkeypatch: pytest.MonkeyPatch) -> str:
     """The first promise that some seed finds broken."""
     right = World.new_machine
 
-    def spoiled(world: World, own_id: BrokerId, epoch: ControllerEpoch) -> SpoiledMachine:
-        return SpoiledMachine(right(world, own_id, epoch), spoil)
+    def spoiled(world: World, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> SpoiledMachine:
+        return SpoiledMachine(right(world, own_id, epoch, state), spoil)
 
     monkeypatch.setattr(World, "new_machine", spoiled)
     return broken_first()

@@ -10,10 +10,14 @@ import pytest
 from controller.core.machine import Machine
 from controller.core.messages.effects import Commit, Effect
 from controller.core.messages.events import Event
+from controller.core.state.cluster import ClusterState
 from controller.zk.writer import Writer
 from tests.simulation.broken import Broken
 from tests.simulation.world import World
-from zk_layout.ids import BrokerId, ControllerEpoch, ZnodeVersion
+from tests.simulation.zookeeper import Operation
+from zk_layout import catalog
+from zk_layout.ids import BrokerId, ControllerEpoch, SessionId, ZnodeVersion, Zxid
+from zk_layout.znodes.brokers import BrokerAddress
 
 TOO_LARGE = b" " * 0x100000
 
@@ -40,7 +44,7 @@ def wasted(commit: Commit) -> Commit:
 
 @pytest.fixture
 def wasteful(monkeypatch: pytest.MonkeyPatch) -> None:
-    right: Callable[[World, BrokerId, ControllerEpoch], Machine] = World.new_machine
+    right: Callable[[World, BrokerId, ControllerEpoch, ClusterState], Machine] = World.new_machine
     monkeypatch.setattr(World, "new_machine", lambda *about: Wasteful(right(*about)))
 
 
@@ -66,3 +70,27 @@ def test_one_that_is_sent_nevertheless_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(Broken, match="sent ZooKeeper a request of"):
         World(3).run()
+
+
+@pytest.mark.parametrize("seed", [11, 12, 13])
+def test_a_replica_that_never_claims_writes_nothing_and_follows_the_cluster_whatever_happens(seed: int) -> None:
+    world = World(seed, plan=msgspec.structs.replace(World(seed).plan, observers=1))
+    observer = list(world.controllers.values())[-1]
+    sessions, writers = set[SessionId](), set[SessionId]()
+    right = world.zookeeper._on_write
+
+    def wrote(session: SessionId, operation: Operation, zxid: Zxid) -> None:
+        sessions.add(observer.session)
+        writers.add(session)
+        right(session, operation, zxid)
+
+    world.zookeeper._on_write = wrote
+    world.run()
+
+    assert sessions - {0}
+    assert sessions & writers <= {0}
+    assert observer._process is not None
+    registered = {a.broker for a in map(catalog.address_of, world.zookeeper.nodes) if isinstance(a, BrokerAddress)}
+    assert registered == set(observer._process.cluster.state.brokers)
+    assert len(registered) > 1
+    assert observer.epoch == 0

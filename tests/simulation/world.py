@@ -19,6 +19,7 @@ from controller.core.messages.replies import Reply
 from controller.core.messages.requests import Request
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import WRITES_A_TRANSACTION, MachineSettings, TurnBudget
+from controller.core.state.cluster import ClusterState
 from controller.lab.broker_model import KAFKA_3_9, Acknowledgement, Traits
 from tests.equipment.broker_versions import KAFKA_2_4, KAFKA_2_6, KAFKA_2_8, KAFKA_3_3
 from tests.simulation.aimed import Aimed
@@ -102,6 +103,7 @@ class Plan(Struct, frozen=True):
     take_over: TakeOver
     session_timeout_s: float = 6.0
     writes_a_transaction: int = WRITES_A_TRANSACTION
+    observers: int = 0
     aimed_every_s: float = 6.0
     plot_every_s: float = 20.0
     tick_s: float = 0.25
@@ -127,7 +129,7 @@ def plan_of(random: Random, later: Random) -> Plan:
         fault_every_s=random.choice((1.5, 4.0, 10.0)),
         ask_every_s=random.choice((0.5, 2.0, 6.0)),
         rebalance_every_s=random.choice((None, 5.0, 30.0)),
-        take_over=random.choice(tuple(TakeOver)),
+        take_over=random.choice((TakeOver.ALWAYS, TakeOver.WHEN_VACANT)),
         writes_a_transaction=later.choice(MOST_WRITES),
     )
     return replace(plan, **LONG_LIFE) if later.random() < LIVE_LONG else plan
@@ -318,9 +320,9 @@ class World:
         """Note what happened."""
         self.trace.say(who, what)
 
-    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch) -> Machine:
+    def new_machine(self, own_id: BrokerId, epoch: ControllerEpoch, state: ClusterState) -> Machine:
         """The machine of a new term."""
-        return Machine(self.settings_of(own_id), epoch, SeededRandom(self.seed_of(epoch)))
+        return Machine(self.settings_of(own_id), epoch, SeededRandom(self.seed_of(epoch)), state=state)
 
     def seed_of(self, epoch: ControllerEpoch) -> bytes:
         """From what a machine draws its arbitrary choices."""

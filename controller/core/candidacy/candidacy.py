@@ -113,7 +113,7 @@ class Candidacy:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the replica leads, or could lead if it had to."""
+        """Whether the replica leads, or could lead if it had to and ever claims."""
         phase = self.phase
         would_lead = self._is_watching and self._unsound is None and self.holder is not None
         return phase is Phase.ACTIVE or (phase is Phase.STANDBY and would_lead)
@@ -412,7 +412,7 @@ class Candidacy:
         seen = self.holder
         if self.phase is not Phase.STANDBY or seen is None or seen.is_released:
             return None
-        if not self._is_watching or self._unsound is not None:
+        if self._settings.take_over is TakeOver.NEVER or not self._is_watching or self._unsound is not None:
             return None
         if seen.is_mine:
             return Why.LEFT_OVER  # the session outlived the term

@@ -48,7 +48,8 @@ class Why(StrEnum):
 
 
 class TakeOver(StrEnum):
-    """Whether to replace a native Kafka controller."""
+    """When a replica claims `/controller`."""
 
-    ALWAYS = "always"
+    ALWAYS = "always"  # also instead of a native Kafka controller
     WHEN_VACANT = "when-vacant"
+    NEVER = "never"  # it stands by whatever happens, also when it is asked to lead; no value of a setting yet

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from controller.core.messages.events import Event, Loaded, Observed, ReadAllowed, ReadRefused
 from controller.core.state.acls import Rights
 from controller.core.state.brokers import Broker, Registrations
 from controller.core.state.changes import OpenChanges, cut_off
@@ -88,11 +89,10 @@ class Token(Struct, frozen=True):
 class ClusterState:
     """The folded state. It holds only what ZooKeeper said; the same facts give the same state in any order."""
 
-    def __init__(self, *, deletes_topics: bool = True) -> None:
-        """Begin with an empty cluster. `deletes_topics` is Kafka's `delete.topic.enable`."""
+    def __init__(self) -> None:
         self.changes = OpenChanges()
         self.placement = PlacementIndex()
-        self.topics = Topics(self.changes, self.placement, deletes_topics=deletes_topics)
+        self.topics = Topics(self.changes, self.placement)
         self.brokers: dict[BrokerId, Broker] = {}
         self._registrations = Registrations()
         self.reassignments = ReassignmentZnodes(self.changes)
@@ -182,6 +182,20 @@ class ClusterState:
             self.topics.allow_topic(address.topic)
         elif isinstance(address, AclAddress | None):
             self.rights.allow(path, address)
+
+    def fold(self, event: Event) -> None:
+        """What the reader has to say, where no term hears it."""
+        match event:
+            case Observed(facts):
+                self.apply_all(facts)
+            case ReadRefused(path, reason, address):
+                self.refuse(path, reason, address)
+            case ReadAllowed(path):
+                self.allow(path)
+            case Loaded():
+                self.begin()
+            case _:
+                raise TypeError(f"{event} is nothing that is read")
 
     def apply_all(self, facts: Iterable[Fact]) -> None:
         """Fold in several facts."""

@@ -76,15 +76,14 @@ class _Record:
 class Topics:
     """The topics as folded from facts, with the indexes that make a turn only as costly as its changes."""
 
-    def __init__(self, changes: OpenChanges, placement: PlacementIndex, *, deletes_topics: bool) -> None:
-        """Begin without topics. With `deletes_topics` false (`delete.topic.enable`) no topic is queued for deletion."""
+    def __init__(self, changes: OpenChanges, placement: PlacementIndex) -> None:
         self.changes = changes
         self.views: dict[TopicName, TopicView] = {}
         self.names: dict[TopicId, TopicName] = {}
         self.marks: dict[TopicName, DeletionMark] = {}
         self.alike: dict[str, dict[TopicName, None]] = {}
         self._placement = placement
-        self._deletes_topics = deletes_topics
+        self._deletes_topics = True
         self._records: dict[TopicName, _Record] = {}
         self._tombstones: dict[TopicName, None] = {}
 
@@ -114,6 +113,14 @@ class Topics:
         if record.view is not None and not _is_of_another(record.owed, record.owed_czxid, record.view):
             return None
         return record.owed_version, record.owed_as_of
+
+    def set_deletes_topics(self, *, deletes_topics: bool) -> None:
+        """As a term has it; where it is false (Kafka's `delete.topic.enable`) no topic is queued for deletion."""
+        self._deletes_topics = deletes_topics
+        for name in self.marks:
+            record = self._records[name]
+            if record.view is not None:
+                self._queue(record, record.view)
 
     def let_go(self, most: int) -> bool:
         """Free up to `most` partitions at the end of a term; return whether some are left."""

@@ -79,9 +79,11 @@ def at_beginning(
     random: SeededRandom,
     memory: TermMemory,
     is_allowed: Authorizer | None = None,
+    state: ClusterState | None = None,
 ) -> Shared:
-    """Make what the duties of a term share, before anything is known."""
-    state = ClusterState(deletes_topics=settings.deletes_topics is True)
+    """Make what the duties of a term share when it begins; `state` is what was folded before, if anything was."""
+    state = ClusterState() if state is None else state
+    state.topics.set_deletes_topics(deletes_topics=settings.deletes_topics is True)
     quotas = MutationQuotas(state.quotas, settings.quota_window_s)
     requests = OpenRequests(quotas)
     identity = Identity(

@@ -183,7 +183,7 @@ def wanted(holder: HolderSeen) -> HolderSeen:
     return replace(holder, is_wanted=True)
 
 
-@pytest.mark.parametrize("take_over", list(TakeOver))
+@pytest.mark.parametrize("take_over", [TakeOver.ALWAYS, TakeOver.WHEN_VACANT])
 def test_a_switchover_replaces_another_of_ours_whatever_it_may_do_to_a_native_one(take_over: TakeOver) -> None:
     replica = Replica(Watching(), OURS, take_over=take_over)
 
@@ -204,6 +204,19 @@ def test_a_leader_that_is_switched_from_stands_by() -> None:
 
     assert leader.hears(another(6)) == [Abandon()]
     assert leader.phase is Phase.STANDBY
+
+
+@pytest.mark.parametrize(
+    "holder", [VACANT, NATIVE, OURS, UNREADABLE, RELEASED, mine(), wanted(OURS), wanted(NATIVE), wanted(VACANT)]
+)
+def test_a_replica_that_never_claims_stands_by_whatever_leads_and_whatever_it_is_asked(holder: HolderSeen) -> None:
+    replica = Replica(Watching(), take_over=TakeOver.NEVER)
+
+    for event in (holder, ProtocolChanged("3.9"), SessionLost(), Reconnected(), holder, Unsound("odd"), Watching()):
+        assert replica.hears(event) == []
+
+    assert (replica.phase, replica.candidacy.is_ready, replica.wake_at) == (Phase.STANDBY, True, None)
+    assert replica.hears(StopAsked("SIGTERM received")) == [Exit(OK)]
 
 
 def test_its_own_claim_that_has_no_term_is_claimed_again() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from controller.core.messages.effects import Notice
 from controller.core.settings import AuthorizerSettings
-from controller.following.rights import RightsFollower
+from controller.following.cluster import ClusterFollower
+from controller.following.rights import RightsInForce
 from controller.zk.bridge import Bridge
 from tests.simulation.zookeeper import MakeNode, Permission, RemoveNode, SetData
 from tests.unit.zk.simulated import Ensemble, Process
@@ -28,15 +29,19 @@ class Following:
             self.ensemble.zookeeper.make_path(folder)
         self.process = Process(self.ensemble)
         self.notices: list[Notice] = []
+        self.follow(lambda: self.process.bridge)
+
+    def follow(self, bridge: Callable[[], Bridge]) -> None:
         settings = AuthorizerSettings(("User:admin",), allows_everyone_if_no_acl_is_found=True)
-        self.follower = RightsFollower(lambda: self.process.bridge, settings, self.notices.append)
+        self.follower = ClusterFollower(bridge, self.notices.append, judges=True)
+        self.rights = RightsInForce(self.follower, settings)
 
     def begin(self) -> None:
         self.process._loop.start(self.follower.follow())
 
     def may_read(self, principal: str = "User:ann", name: str = "orders") -> bool:
         topic = ResourcePattern(ResourceType.TOPIC, name)
-        return self.follower.authorizer.is_allowed(principal, "10.0.0.1", AclOperation.READ, topic)
+        return self.rights.authorizer.is_allowed(principal, "10.0.0.1", AclOperation.READ, topic)
 
     def until(self, is_allowed: bool, name: str = "orders") -> None:
         self.ensemble.until(lambda: self.may_read(name=name) is is_allowed)
@@ -147,7 +152,7 @@ def test_an_error_that_nobody_expected_is_contained(following: Following) -> Non
             raise error
         return following.process.bridge
 
-    following.follower = RightsFollower(bridge, AuthorizerSettings(allows_everyone_if_no_acl_is_found=True))
+    following.follow(bridge)
     following.begin()
 
     following.until(True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.candidacy.events import Claimed, Event, Reconnected, Unreachable, Watching
+from controller.core.candidacy.events import Claimed, Event, Lost, Reconnected, Unreachable, Watching
 from controller.process.claimant import Claimant
 from controller.settings import load
 from controller.settings.zookeeper import ZooKeeperSettings
@@ -48,9 +48,8 @@ def test_that_zookeeper_is_silent_is_said_long_before_the_time_out(monkeypatch: 
     assert told == [Unreachable(f"no ZooKeeper server has answered at {ADDRESS} for 0.01 s")]
 
 
-def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() -> None:
-    """ZooKeeper may have been restored from a copy that is older than this controller."""
-    ensemble, told = Ensemble(), list[Event]()
+def claimant_at(ensemble: Ensemble, told: list[Event], *, never_claims: bool = False) -> tuple[Claimant, SimulatedLoop]:
+    """One that finds the cluster sound, and has a simulated ZooKeeper."""
     loop = SimulatedLoop(ensemble.clock)  # type: ignore[abstract]  # it asks for no more
 
     def dial(line: Line) -> ServerConnection:
@@ -59,8 +58,16 @@ def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() ->
     def new_bridge(settings: ZooKeeperSettings) -> Bridge:
         return Bridge(settings, kazoo_client(settings, ensemble.network, loop, dial))
 
-    claimant = Claimant(SETTINGS.claim, NothingWrong(), told.append, new_bridge=new_bridge)
+    preflight: Any = NothingWrong()
+    claimant = Claimant(SETTINGS.claim, preflight, told.append, new_bridge=new_bridge, never_claims=never_claims)
     loop.start(claimant.reach())
+    return claimant, loop
+
+
+def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() -> None:
+    """ZooKeeper may have been restored from a copy that is older than this controller."""
+    ensemble, told = Ensemble(), list[Event]()
+    claimant, loop = claimant_at(ensemble, told)
     ensemble.until(lambda: Watching() in told)
 
     ensemble.zookeeper.close_session(claimant.bridge.session)
@@ -71,4 +78,20 @@ def test_what_is_missing_in_a_new_session_is_created_again_before_the_claim() ->
 
     assert isinstance(claim.result(), Claimed)
     assert reassignment_status.ROOT in ensemble.zookeeper.nodes
+    loop.kill()
+
+
+def test_a_process_that_never_claims_creates_nothing_that_is_missing_and_refuses_to_claim() -> None:
+    ensemble, told = Ensemble(), list[Event]()
+    ensemble.write(RemoveNode(reassignment_status.ROOT))
+    before = dict(ensemble.zookeeper.nodes)
+    claimant, loop = claimant_at(ensemble, told, never_claims=True)
+    ensemble.until(lambda: Watching() in told)
+
+    claim = loop.start(claimant.claim(replace=True, replaces_ours=True))
+    ensemble.until(claim.done)
+
+    assert isinstance(claim.result(), Lost)
+    assert not claimant.may_write
+    assert ensemble.zookeeper.nodes == before
     loop.kill()

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from controller.core.candidacy.events import Claimed, ClaimOutcome, HolderSeen, Lost, StopAsked, Watching
+from controller.core.candidacy.phases import TakeOver
 from controller.lab.ports import free_port
 from controller.process.claimant import Claimant
 from controller.process.daemon import Daemon
@@ -24,7 +26,11 @@ class Ensemble:
     """What a process finds in ZooKeeper, as this test wants it."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, found: HolderSeen, claim: Callable[[], Awaitable[ClaimOutcome]]
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        found: HolderSeen,
+        claim: Callable[[], Awaitable[ClaimOutcome]],
+        take_over: TakeOver = TakeOver.ALWAYS,
     ) -> None:
         settings = load(
             None,
@@ -41,7 +47,7 @@ class Ensemble:
         )
         self.is_asked = asyncio.Event()
         self.given_up: list[Claimed] = []
-        self.daemon = Daemon(settings)
+        self.daemon = Daemon(replace(settings, candidacy=replace(settings.candidacy, take_over=take_over)))
 
         async def reach(_: Claimant) -> None:
             self.daemon._happened(found)
@@ -168,5 +174,27 @@ def test_who_leads_is_shown_as_soon_as_it_is_seen(monkeypatch: pytest.MonkeyPatc
         assert (status.is_leader, status.reason) == (False, "watching /controller")
         ensemble.stop()
         assert await within(living) == 0
+
+    asyncio.run(story())
+
+
+def test_a_process_that_never_claims_leaves_a_vacant_controller_and_may_write_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        async def nothing() -> ClaimOutcome:
+            raise AssertionError("it never claims")
+
+        ensemble = Ensemble(monkeypatch, replace(VACANT, is_wanted=True), nothing, TakeOver.NEVER)
+        living = asyncio.create_task(ensemble.daemon.live())
+        while not ensemble.daemon.status().is_ready:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(ensemble.daemon._claimant, "_has_passed", True)
+
+        assert ensemble.daemon.status().phase == "standby"
+        assert not ensemble.daemon._claimant.may_write
+        ensemble.stop()
+        assert await within(living) == 0
+        assert not ensemble.is_asked.is_set()
 
     asyncio.run(story())

@@ -13,6 +13,7 @@ from controller.core.candidacy.events import Claimed, TermEvent
 from controller.core.messages.events import Loaded
 from controller.core.settings import MachineSettings
 from controller.core.state.cluster import ClusterState
+from controller.following.cluster import ClusterFollower
 from controller.monitoring.monitoring import Monitoring
 from controller.process.term import Term, TermParts
 from controller.runtime.reclaiming import collect, dismantle, spare
@@ -23,6 +24,7 @@ from controller.zk.bridge import Bridge
 from tests.benchmarks.filling import Shape
 from tests.benchmarks.storms import OWN, Rig
 from zk_layout.ids import BrokerEpoch, ControllerEpoch, ZnodeVersion
+from zk_layout.watched import watched
 
 # The collector also finds what earlier tests have left behind.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -75,8 +77,10 @@ def test_of_a_term_that_has_ended_nothing_is_left() -> None:
 
 def _term() -> Term:
     monitoring = Monitoring(("127.0.0.1", 0), lambda: None, api_name)  # type: ignore[arg-type]  # not started
+    bridge = Bridge(ZooKeeperSettings("127.0.0.1:1"))
     parts = TermParts(
-        bridge=Bridge(ZooKeeperSettings("127.0.0.1:1")),
+        bridge=bridge,
+        facts=ClusterFollower(lambda: bridge).for_term(watched(), 1_000_000),
         machine_settings=MachineSettings(own_id=OWN),
         protocol=parse_protocol("3.4"),
         inter_broker_listener="PLAINTEXT",

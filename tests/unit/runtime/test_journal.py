@@ -34,6 +34,7 @@ from controller.core.messages.requests import (
 )
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
+from controller.core.state.cluster import ClusterState
 from controller.core.transactions.owner import TryAgain
 from controller.core.transactions.proposal import Subject
 from controller.runtime.journal import Difference, Journal, Term, Turn, files, read, replay
@@ -142,9 +143,9 @@ def test_a_value_that_cannot_be_written_is_an_error_at_once() -> None:
 TERM = Term(MachineSettings(BrokerId(1000), "cluster"), 7, b"seed")
 
 
-def machine_of(term: Term) -> Machine:
+def machine_of(term: Term, state: ClusterState | None = None) -> Machine:
     assert isinstance(term.settings, MachineSettings)
-    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed), state=state)
 
 
 def live_through(journal: Journal, *batches: Sequence[Event]) -> list[list[Effect]]:
@@ -176,6 +177,28 @@ def test_a_journal_of_a_real_machine_is_replayed_without_a_difference(tmp_path: 
     assert list(replay(entries, machine_of)) == []
 
 
+def test_a_term_that_began_with_what_was_folded_before_is_replayed_too(tmp_path: Path) -> None:
+    """The process had folded something else in the session before, which counts no more."""
+    journal, state = Journal(tmp_path), ClusterState()
+    journal.folded((Observed((absent(TopicAddress(ORDERS), Zxid(99)),)),), is_beginning=True)
+    journal.folded((), is_beginning=True)
+    for fact in FACTS:
+        state.fold(Observed((fact,)))
+        journal.folded((Observed((fact,)),))
+    machine = machine_of(TERM, state)
+    journal.begin(TERM)
+    effects = machine.turn((Loaded(),), 0.0)
+    journal.turned(0.0, (Loaded(),), effects, 0.0, 0)
+    live_through(journal, *STORY)
+
+    entries = list(read(files(tmp_path)))
+
+    assert any(isinstance(effect, Tell) for effect in effects)
+    assert list(replay(entries, machine_of)) == []
+    assert list(replay(entries[4:], machine_of)) == []  # the beginning is gone: only the second term is repeated
+    assert list(replay(entries[5:], machine_of)) != []  # what was folded is missed
+
+
 def test_replay_tells_the_turn_and_the_effect_in_which_another_machine_differs(tmp_path: Path) -> None:
     class Other:
         def turn(self, events: Sequence[Event], now: float) -> list[Effect]:
@@ -187,7 +210,7 @@ def test_replay_tells_the_turn_and_the_effect_in_which_another_machine_differs(t
         journal.turned(now, (Loaded(),), [], 0.0, 0)
     journal.close()
 
-    differences = list(replay(read(files(tmp_path)), lambda _: Other()))
+    differences = list(replay(read(files(tmp_path)), lambda *_: Other()))
 
     assert differences == [Difference(2, 0, None, Notice("other", ""))]
 
@@ -279,6 +302,6 @@ def test_the_keys_of_users_are_not_in_it_and_a_replay_still_does_the_same(tmp_pa
     assert list(replay(read(files(tmp_path)), made)) == []
 
 
-def made(term: Term) -> Machine:
+def made(term: Term, state: ClusterState | None = None) -> Machine:
     assert isinstance(term.settings, MachineSettings)
-    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed), state=state)

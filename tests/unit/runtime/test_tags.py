@@ -19,6 +19,7 @@ from controller.core.messages.events import Again, Alarm, Woke
 from controller.core.seeded_random import SeededRandom
 from controller.core.settings import MachineSettings
 from controller.core.single_znodes.unreadable import LookAgain
+from controller.core.state.cluster import ClusterState
 from controller.core.steps.quarantined_topics import TryTopicAgain
 from controller.runtime.journal import Term, files, read, replay
 from controller.runtime.plain import KIND, Unreadable, from_plain, to_plain
@@ -114,9 +115,9 @@ def test_a_term_from_before_tags_is_replayed_without_a_difference() -> None:
     assert list(replay(entries, machine_of)) == []
 
 
-def machine_of(term: Term) -> Machine:
+def machine_of(term: Term, state: ClusterState | None = None) -> Machine:
     assert isinstance(term.settings, MachineSettings)
-    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed))
+    return Machine(term.settings, ControllerEpoch(term.controller_epoch), SeededRandom(term.seed), state=state)
 
 
 def test_a_class_that_no_event_and_no_effect_holds_has_no_tag() -> None:
