@@ -26,12 +26,11 @@ def decode_describe(frame: bytes) -> tuple[RequestHeader, tuple[TopicPartition, 
     """
     header = decode_header(frame)
     with reading(header, frame) as cursor:
-        entries = cursor.nullable_array("topics", 3)
+        entries = cursor.nullable_structs("topics", 3)
         asked: list[TopicPartition] = []
         for _ in entries or ():
             topic = cursor.topic_name("topic")
             asked += [TopicPartition(topic, PartitionId(p)) for p in cursor.int32s("partitions")]
-            cursor.tags()
         cursor.tags()
         cursor.finish()
     return header, None if entries is None else tuple(asked)
