@@ -21,7 +21,7 @@ def refusal(request: requests.Request, error: ErrorCode, message: str | None = N
     brokers they have and ask another of them. The topics they named get LEADER_NOT_AVAILABLE, on which they
     ask again, where the error is about this process and not about the topics.
 
-    >>> refusal(ControlledShutdown(1), ErrorCode.NOT_CONTROLLER).error.name
+    >>> refusal(requests.ControlledShutdown(1), ErrorCode.NOT_CONTROLLER).error.name
     'NOT_CONTROLLER'
     """
     message = MESSAGES.get(error) if message is None else message
